@@ -31,7 +31,7 @@ from eval.study import Study
 from eval.work import StepError, write_json, write_text
 from linnapp.errors import LinnappError
 
-#: What is committed of how long a run took.
+#: The times of a run that are committed.
 TIMES = ("seconds", "cpu_seconds", "alone_seconds", "jobs")
 
 #: The long table of a study, in its folder.
@@ -102,7 +102,7 @@ def main() -> None:
 
 
 class Plan:
-    """What is left to do, in this order, as far as earlier runs tell how long each takes."""
+    """The remaining experiments, and their times if earlier runs recorded them."""
 
     def __init__(self, out: Path, names: Sequence[str]) -> None:
         self.start = time.monotonic()
@@ -117,7 +117,7 @@ class Plan:
         return float(record.get("seconds", 0.0))
 
     def left(self, i: int) -> str:
-        """How long experiment i and those after it took when they last ran, in words."""
+        """Describe how long experiment i and those after it took when they last ran."""
         took_s = time.monotonic() - self.start
         left_s = sum(self.expected[i:])
         if not left_s:
@@ -186,7 +186,7 @@ def run(experiment: Experiment | Study, out: Path, arguments: argparse.Namespace
             "parameters": experiment.parameters,
             "seconds": seconds,
             "cpu_seconds": cpu,
-            # Had nothing been in the cache: all that it used, as many at a time as there are jobs.
+            # With an empty cache: the time of everything that it used, divided by the jobs.
             "alone_seconds": max(seconds, sum(cache.seconds.values()) / arguments.jobs),
             "jobs": arguments.jobs,
             "seeds": list(context.seeds),
@@ -261,7 +261,7 @@ def commit(
 
 
 def added(before: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
-    """Results with what was committed of cells that they do not have, and of which code that was.
+    """Add the committed results of the cells that a run did not have, with their code versions.
 
     Figure and times stay those of the last run which had all.
     """

@@ -40,11 +40,11 @@ WORKLOADS = ("az-c", "bi-c", "bs-c", "co-c", "az-e", "bi-e", "bs-e", "co-e")
 ARRAY_OF = {name: "consumer" if name.endswith("-c") else "enterprise" for name in WORKLOADS}
 
 #: Options of `linnapp train` for every network: LinnOS as published refuses what its network says,
-#: however many fast reads that is, and is replayed whatever training thinks of it.
+#: however many fast reads that is, and is replayed even if training finds no gain.
 NETWORK_TRAINING = ("--max-refused", "1", "--even-if-worse")
 
-#: And for what the paper does: the recording alone, an inflection point near the CDF's knee, every
-#: read beyond it slow, a fixed bias. Without these it trains as this project does by default.
+#: Options for the paper's training: the recording alone, an inflection point near the CDF's knee,
+#: every slower read slow, a fixed bias. Without them training is this project's default.
 PAPER_TRAINING = ("--search", "paper", "--bursts", "0", "--label", "paper", "--bias", "5")
 
 #: For a model of latencies, with which `lowest` chooses.
@@ -54,17 +54,17 @@ LATENCY_TRAINING = ("--kind", "latency")
 #: never written as zeros, at the same speed, and the replayer checks for that.
 REPLAYER_OPTIONS = ("--quiet", "--prefill", "none", "--settle-ms", "0")
 
-#: Of the replayer, where each write goes to all drives.
+#: Option of the replayer if each write goes to all drives.
 REPLICATED = ("--replicate-writes",)
 
 #: Separates the seeds of a cell's parts: its drives, its workload, its replay.
 _WORKLOAD, _REPLAY = 1, 2
 
-#: A workload's rate changes every so many seconds (linnapp.trace.workloads.arrivals).
+#: The interval at which a workload's rate changes, in seconds (linnapp.trace.workloads.arrivals).
 WINDOW_S = 10.0
 
-#: Of a guest, besides what its drives may hold (and a tenth of that to find it again): without room
-#: to spare it would spend its time looking for some.
+#: Memory of a guest, in addition to the data of its drives and a tenth of that for their index.
+#: With less memory the guest would spend its time reclaiming some.
 MEMORY_MB = 1536
 
 #: Reads of a replay, in a replay's folder: see ``write_reads``.
@@ -79,20 +79,20 @@ class Cell:
     workload: str
     #: A key of ``ARRAYS``, or a flashsim profile.
     array: str
-    #: Of the drives, the workload, the training and the replays.
+    #: The seed of the drives, the workload, the training and the replays.
     seed: int
     #: `train_s`, `replay_s`: lengths of the two parts, in seconds of the workload's time.
     train_s: float
     replay_s: float
     #: The replayer's `--inject` while recording.
     train_inject: str | None = None
-    #: Of each ``WINDOW_S`` of the workload its first so many seconds are kept, and joined: the cell
+    #: Only the first seconds of each ``WINDOW_S`` of the workload are kept, and joined: the cell
     #: sees the rates of a longer stretch of time than it replays.
     kept_s: float = WINDOW_S
     #: Exported size of each drive.
     size_mb: int = Array.size_mb
-    #: Each write goes to all drives, not to its home drive alone. Of the writes of each drive's
-    #: trace one in ``N_DRIVES``, drawn from the seed, is then left: a drive is given as many as
+    #: Each write goes to all drives, not to its default replica alone. One in ``N_DRIVES`` writes
+    #: of each drive's trace, drawn from the seed, is then left, so that a drive gets as many as
     #: otherwise.
     replicate_writes: bool = False
 
@@ -104,12 +104,12 @@ class Cell:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Of the replayer, in its recording and in its replays."""
+        """Options of the replayer, in its recording and in its replays."""
         return REPLAYER_OPTIONS + (REPLICATED if self.replicate_writes else ())
 
     @property
     def replay_seed(self) -> int:
-        """Of the replayer in the cell's own replays."""
+        """The replayer's seed in the cell's own replays."""
         return self.seed + _REPLAY
 
     def drives(self) -> Array:
@@ -123,7 +123,7 @@ class Cell:
 
     @property
     def memory_mb(self) -> int:
-        """Of its guests: the drives' data are in it."""
+        """Memory of its guests, which contains the drives' data."""
         return max(guests.Scenario.memory_mb, MEMORY_MB + N_DRIVES * self.size_mb * 11 // 10)
 
 
@@ -139,7 +139,7 @@ class Replay:
     train_options: tuple[str, ...] = ()
     #: The cell whose models are uploaded; by default the replayed one.
     models_of: Cell | None = None
-    #: Of the drives with a model.
+    #: The mode of the drives with a model.
     mode: str = "enforce"
     #: Replay a fresh workload of the same profile, not the cell's second part.
     workload_seed: int | None = None
@@ -163,7 +163,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class Replayed:
-    """A finished replay: its record, and the folder with what else it left."""
+    """A finished replay: its summary, and the folder with its other results."""
 
     replay: Replay
     summary: dict[str, Any]
@@ -193,7 +193,7 @@ def write_workload(
     """
     profile = load_profile(name)
     end_s = max(last_s for _, _, last_s in folders)
-    # The last is what the drives' bursts have in common.
+    # The last seed is for the bursts that all drives have in common.
     sequence = np.random.SeedSequence([seed, _WORKLOAD])
     *children, shared = sequence.spawn(N_DRIVES + 1)
     of_writes = [np.random.default_rng(child) for child in sequence.spawn(N_DRIVES)]
@@ -231,7 +231,7 @@ def _kept(chunk: iolog.Workload, kept_s: float) -> iolog.Workload:
 
 
 def _fewer_writes(chunk: iolog.Workload, draw: np.random.Generator) -> iolog.Workload:
-    """All reads, and of the writes each with a chance of one in ``N_DRIVES``."""
+    """Keep all reads, and each write with a probability of one in ``N_DRIVES``."""
     return chunk.take(~chunk.is_write | (draw.random(len(chunk)) * N_DRIVES < 1))
 
 
@@ -287,7 +287,7 @@ def training_records(models: Path) -> list[dict[str, Any]]:
 
 
 def read_profile(cache: Cache, cell: Cell) -> Path:
-    """The per-I/O log of a cell's recording: what an operator knows beforehand."""
+    """Return the per-I/O log of a cell's recording: the knowledge of an operator beforehand."""
     return recorded(cache, cell) / "record" / "baseline.log"
 
 
@@ -379,11 +379,11 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
 
 
 def write_reads(log: Path, path: Path) -> None:
-    """Keep of a per-I/O log what statistics need: its reads, a fifth of its size.
+    """Extract what statistics need from a per-I/O log: its reads, a fifth of its size.
 
     The reads are in the order of :func:`read_log`, which is the same for every policy. Latencies
-    are response times, from when the workload wants a read: how long it waited to be submitted
-    would otherwise be left out where the drives do not keep up.
+    are response times, from the moment at which the workload wants a read. They include the wait
+    until it is submitted, which is long if the drives do not keep up.
     """
     reads = read_log(log)
     np.savez(
@@ -397,7 +397,7 @@ def write_reads(log: Path, path: Path) -> None:
 
 
 def reads_of(done: Replayed) -> dict[str, np.ndarray[Any, Any]]:
-    """What :func:`write_reads` kept of a replay."""
+    """Load the result of :func:`write_reads`."""
     with np.load(done.folder / READS) as kept:
         return {name: kept[name] for name in kept.files}
 
@@ -405,9 +405,9 @@ def reads_of(done: Replayed) -> dict[str, np.ndarray[Any, Any]]:
 def given(
     records: np.ndarray[Any, Any], drive: int, *, replicate_writes: bool = False
 ) -> np.ndarray[Any, Any]:
-    """Of a per-I/O log of a policy that sends each read to one drive: what a drive was given.
+    """Select the I/Os of one drive from the log of a policy that sends each read to one drive.
 
-    A write that went to all drives is in the log once, and lasts there until the last had it.
+    A write that went to all drives is in the log once, with the time of the last drive.
     """
     here = records["served_by"] == drive
     if replicate_writes:

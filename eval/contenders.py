@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Who is compared: rivals as published and as operators run them, LinnOS likewise, and bounds.
+"""The policies that are compared: alternatives, LinnOS, its successors, and bounds.
 
-Beside LinnOS stands what goes beyond it, which asks the replica that a model of latencies predicts
-to answer first.
+Alternatives and LinnOS run as published and as operators would run them. The successors of LinnOS
+read from the replica that a model of latencies predicts to answer first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 #: Extra I/O that the capped ones may cause: in an outage hedging would otherwise double the load.
 CAP = "5%"
-#: Extra I/O that operators put up with; a cap may be overshot by the last hedge.
+#: Extra I/O that operators accept; the last hedge can exceed a cap.
 LITTLE = 0.0505
 
 RIVAL, LINNOS, LATENCY, BOUND = "rival", "linnos", "latency", "bound"
@@ -22,7 +22,7 @@ RIVAL, LINNOS, LATENCY, BOUND = "rival", "linnos", "latency", "bound"
 class Contender:
     """A row of the tables."""
 
-    #: Of the replayer.
+    #: The replayer's policy.
     policy: str
     #: ``RIVAL``, ``LINNOS``, ``LATENCY`` or ``BOUND``.
     kind: str = RIVAL
@@ -30,23 +30,23 @@ class Contender:
     hedges: bool = False
     #: Its extra I/O is capped, not free as published.
     capped: bool = False
-    #: Of those that are: at how much.
+    #: The cap of the extra I/O.
     cap: str = CAP
-    #: It follows predictions whatever comes of it.
+    #: It follows predictions unconditionally.
     unguarded: bool = False
-    #: Of those that carry the hint: only as far as to be refused gains.
+    #: Reads carry the hint only as far as they gain from being refused.
     guarded: bool = False
 
     @property
     def name(self) -> str:
-        """What tables and figures call it."""
+        """Its name in tables and figures."""
         name = f"{self.policy}, {self.cap} cap" if self.capped else self.policy
         flags = {"unguarded": self.unguarded, "guarded": self.guarded}
         return ", ".join((name, *(flag for flag, is_set in flags.items() if is_set)))
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Of the replayer."""
+        """Options of the replayer."""
         budget = ("--hedge-budget", self.cap if self.capped else "none") if self.hedges else ()
         unguarded = ("--unguarded",) if self.unguarded else ()
         guarded = ("--guarded",) if self.guarded else ()
@@ -88,7 +88,7 @@ DEVELOPED = (
     Contender("lowest", LATENCY, unguarded=True),
 )
 
-#: Where slowness is injected: as published, and what the means of LinnOS's are held against.
+#: Policies where slowness is injected: as published.
 INJECTED = (
     "baseline", "clone", "shortest-queue", "shortest-queue-h95", "prequal", "c3", "heimdall",
     "hedge", "hedge-ip", "heuristic", "heuristic-adv", "linnos", "linnos-hl", "lowest", "oracle",
@@ -107,13 +107,13 @@ def named(names: Iterable[str]) -> tuple[Contender, ...]:
 
 
 def rivals(names: Iterable[str]) -> list[str]:
-    """Those of these names that are neither ours nor a bound."""
+    """Return the names that are neither ours nor a bound."""
     kinds = {contender.name: contender.kind for contender in (*CONTENDERS, *DEVELOPED)}
     return [name for name in names if kinds.get(name, BOUND) == RIVAL]
 
 
 def ours(names: Iterable[str]) -> list[str]:
-    """Those of these names that are LinnOS's or go beyond it."""
+    """Return the names of LinnOS and of its successors."""
     kinds = {contender.name: contender.kind for contender in (*CONTENDERS, *DEVELOPED)}
     return [name for name in names if kinds.get(name, BOUND) in (LINNOS, LATENCY)]
 

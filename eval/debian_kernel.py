@@ -27,7 +27,7 @@ def image() -> Path:
 
 
 def release(kernel: Path) -> str:
-    """As ``uname -r`` says it."""
+    """Return the output of ``uname -r`` for a kernel."""
     return kernel.name.removeprefix("vmlinuz-")
 
 

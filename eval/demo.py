@@ -54,11 +54,11 @@ class Row(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the table and the figure call it."""
+        """Its name in the table and the figure."""
         return f"{self.policy}, {CAP} cap" if self.capped else self.policy
 
     def options(self, profile: Path) -> tuple[str | Path, ...]:
-        """Of the replayer; what a heuristic wants to know beforehand is in the recording's log."""
+        """Options of the replayer. The heuristics need the recording's log."""
         options: tuple[str | Path, ...] = ("--hedge-budget", CAP if self.capped else "none")
         if self.policy.startswith("heuristic"):
             options += ("--profile", profile)
@@ -66,11 +66,11 @@ class Row(NamedTuple):
 
     @property
     def hedges(self) -> bool:
-        """Whether it wants to know after how long to hedge."""
+        """Whether it needs a hedging time."""
         return self.policy == "hedge" or self.policy.endswith(("-hl", "-h95"))
 
 
-#: Rivals as published and as one would run them, then LinnOS likewise, what goes beyond it, and the
+#: Alternatives as published and as operators would run them, then LinnOS, its successors, and the
 #: bound.
 ROWS = (
     Row("baseline"),
@@ -109,8 +109,8 @@ INJECT = (
 #: Seconds of the workload in each of its halves: what the models learn from, and what they face.
 HALF_S = 10
 
-#: A given trace is sped up, if need be, to so many I/Os a second: the public
-#: traces were recorded on disks a hundred times slower than flash.
+#: The rate in I/Os a second to which a given trace is sped up if it is slower: the public traces
+#: were recorded on disks a hundred times slower than flash.
 TARGET_IOPS = 2000
 
 #: A given trace is one volume on the array: each read has one drive as its
@@ -167,7 +167,9 @@ def main() -> None:
         help=f"of the generated workload to learn from, and as many again to replay ({HALF_S})",
     )
     parser.add_argument(
-        "--record-seconds", type=float, help="of these, record only so many, and learn from them"
+        "--record-seconds",
+        type=float,
+        help="record only the first part of these seconds, and learn from it",
     )
     arguments = parser.parse_args()
     if arguments.seconds < 1:
@@ -221,7 +223,7 @@ def demo(
     work = Work(max(1, min(len(os.sched_getaffinity(0)), memory_mb // Guest.memory_mb)))
     networks = work.add(
         "training with TensorFlow",
-        # Of a trace that teaches nothing, the table shows what that is worth.
+        # The table shows what a model gains even if training found no gain.
         partial(learn, models_dir, "train.txt", "--even-if-worse"),
     )
     trees = work.add(
@@ -289,12 +291,12 @@ def demo(
 
 
 def folder(out: Path, row: Row) -> Path:
-    """Where a replay leaves its record and log."""
+    """Return the folder of a replay's summary and log."""
     return out / "replays" / ("capped" if row.capped else "")
 
 
 def inspected(trace: Path) -> dict[str, Any]:
-    """What `linnapp inspect` says of a trace."""
+    """Return the output of `linnapp inspect` for a trace."""
     facts: dict[str, Any] = json.loads(linnapp("inspect", str(trace), "--json"))
     return facts
 

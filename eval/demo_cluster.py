@@ -53,7 +53,7 @@ ORDER = (
     "round-robin", "own-queue", "own-latency", "engine-3", *SHIPPED, *LIBRARY, "oracle",
 )  # fmt: skip
 
-#: What is kept in the output while it runs, and made again each time.
+#: Folders in the output that each run makes again.
 WORK = ("cluster", "cluster-models")
 
 EXPLAINED = (
@@ -135,7 +135,7 @@ def demo(
 
 
 def announcement(rounds: int, n_rules: int = len(ORDER)) -> str:
-    """What is going to be done, and what it takes."""
+    """Describe what the demo will do, and how long it takes."""
     slow_ms, longer_ms = TURN_US // 1000, BURST_US / 1000
     return (
         f"Three nodes, each with GlusterFS on a drive of its own, {ONE_WAY_US} us away. One drive "
@@ -148,7 +148,7 @@ def announcement(rounds: int, n_rules: int = len(ORDER)) -> str:
 
 
 def _seconds(rounds: int) -> float:
-    """What they last."""
+    """Return the length of some rounds."""
     return rounds * N_DRIVES * TURN_US / 1e6
 
 
@@ -212,14 +212,14 @@ def table(result: dict[str, Any]) -> str:
 
 
 def best_rival(result: dict[str, Any]) -> str:
-    """Which of ``OTHERS`` has the lowest mean."""
+    """Return the policy in ``OTHERS`` that has the lowest mean."""
     rivals = [run for run in result["runs"] if run["policy"] in OTHERS]
     rival: str = min(rivals, key=lambda run: run["mean_us"])["policy"]
     return rival
 
 
 def reading(result: dict[str, Any]) -> str:
-    """What came out, in words: the library beside the best rival."""
+    """Describe the result: the library compared with the best rival."""
     runs = {run["policy"]: run for run in result["runs"]}
     rival = best_rival(result)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What an experiment is, and what it is given to work with."""
+"""An experiment, and the context in which it runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Done = TypeVar("Done")
 NOT_AVAILABLE = "not available here"
 
 
-#: What decides who is compared over many cells, and how.
+#: Sources that decide which policies are compared over many cells, and how.
 GRID_SOURCES = (
     *("eval/grid.py", "eval/contenders.py", "eval/heimdall.py", "eval/scores.py"),
     "eval/intervals.py",
@@ -31,7 +31,7 @@ GRID_SOURCES = (
 
 @dataclass(frozen=True)
 class Context:
-    """What an experiment is given."""
+    """The context of a run."""
 
     #: The experiment's.
     name: str
@@ -41,9 +41,9 @@ class Context:
     jobs: int
     #: Use the development seeds.
     development: bool
-    #: The experiment's output; for what is too big for its data file. The others' are beside it.
+    #: The experiment's output. The outputs of the others are in the same folder.
     folder: Path
-    #: Only the first so many seeds.
+    #: The number of seeds; all if None.
     n_seeds: int | None = None
 
     @property
@@ -71,7 +71,7 @@ class Context:
         return map_parallel(work, items, jobs=self.jobs, what=f"[{self.name}] {what}")
 
     def work(self) -> Work:
-        """For what is no map: steps that need each other, as many at a time as there are jobs."""
+        """Return an executor of steps that depend on each other, as many at a time as jobs."""
         return Work(self.jobs, f"[{self.name}] ")
 
 
@@ -90,7 +90,7 @@ class Experiment:
     #: As in `make eval-NAME`.
     name: str
     title: str
-    #: What it is run with, besides the seeds.
+    #: All that it is run with, besides the seeds.
     parameters: Mapping[str, Any]
     #: Does the work; its return value, JSON, is the data file. A list under "runs"
     #: becomes the experiment's summary.json.
@@ -103,9 +103,9 @@ class Experiment:
     draw: Callable[[dict[str, Any], Path], None]
     #: The figure or table it stands for.
     source: str = "not in the papers"
-    #: What the paper reports, as far as it is known here.
+    #: The paper's result, as far as it is known here.
     paper: str = NOT_AVAILABLE
-    #: What is different here, and why.
+    #: The differences from the paper, and the reasons.
     differs: str = ""
     #: More files that decide the outcome, relative to the repository.
     sources: tuple[str, ...] = field(default=())
@@ -113,10 +113,10 @@ class Experiment:
     command: str = ""
     #: Experiments whose data it reads; it is finished only as long as they stay the same.
     uses: tuple[str, ...] = ()
-    #: What of the data is committed beside the tables, for a later run to go on from.
+    #: The part of the data that is committed with the tables, for later runs.
     numbers: Callable[[dict[str, Any]], Any] | None = None
     #: Its parameters name "cells", a table each, of which a run may have some: what is committed of
     #: the others stays.
     adds: bool = False
-    #: The tables of pages that are made from what is committed of it.
+    #: The tables of pages that are made from its committed results.
     pages: Callable[[], Mapping[Path, list[Shown]]] | None = None

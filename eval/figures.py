@@ -64,7 +64,7 @@ MAX_POINTS = 4000
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a figure beside and rename it."""
+    """Write a figure under a temporary name and rename it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replaced_file(path) as stream:
         figure.savefig(stream, dpi=120, format=path.suffix[1:], bbox_inches="tight")
@@ -111,7 +111,7 @@ def latency_cdf(
 
 
 def _name_ends(axes: Any, ends: Mapping[str, tuple[float, float]]) -> None:
-    """Write each line's name above its end, beside each other and in the ends' order."""
+    """Write each line's name above its end, next to each other and in the ends' order."""
     if not ends:
         return
     order = sorted(ends, key=lambda policy: ends[policy][0])

@@ -4,8 +4,8 @@
 Lengths are such that a model learns from at least ``TRAINING_READS`` reads of its drive, whatever
 rates a seed draws, and that all of it takes four hours on two cores. Five replays of Azure have the
 100,000 reads on which p99.9 can rest; the others, whose reads and writes are larger and take the
-lab longer, some 50,000. What those take differs by two orders of magnitude between the workloads;
-the time that a replay takes is that of its I/Os.
+lab longer, some 50,000. Their times differ by two orders of magnitude between the workloads; a
+replay takes as long as its I/Os.
 
 On the consumer array the workloads run as they are. On the enterprise array each ten seconds of the
 workload, in which its rate is constant, are represented by their first part (``kept_s``): so a
@@ -40,13 +40,13 @@ from linnapp.lab.array import Array
 
 ARRAYS = ("consumer", "enterprise")
 
-#: Of each drive. The profiles are made for 16 GiB; what a drive holds is memory of the guest.
+#: Size of each drive. The profiles are made for 16 GiB; a drive's data is in the guest's memory.
 SIZE_MB = Array.size_mb
 
 
 @dataclass(frozen=True)
 class Length:
-    """Of a cell: seconds of its two parts, and of each ten seconds what is kept."""
+    """The lengths of a cell's two parts, and how much of each ten seconds is kept."""
 
     train_s: float
     replay_s: float
@@ -81,7 +81,7 @@ def cell(workload: str, seed: int) -> Cell:
 
 
 def cells(seeds: Sequence[int], workloads: Sequence[str] = WORKLOADS) -> list[Cell]:
-    """All cells of the grid, for each of these seeds.
+    """Return all cells of the grid, for each of these seeds.
 
     A seed's cells come together: what is stopped early has whole seeds.
     """
@@ -104,7 +104,7 @@ def seed_of_workload(workloads: Sequence[str]) -> Callable[..., Sequence[int]]:
 
 
 def where(cell: Cell) -> dict[str, Any]:
-    """What a row of an experiment's data says of its cell."""
+    """Identify a cell in a row of an experiment's data."""
     return {"workload": cell.workload, "array": cell.array, "seed": cell.seed}
 
 

@@ -43,7 +43,7 @@ REST_S = 4
 #: Policies whose reads carry the hint, and so need a model in the kernel.
 NEEDS_MODEL = frozenset({"linnos", "linnos-hl", "linnos-h99"})
 
-#: Policies that only want a model's inflection point; the drives stay off.
+#: Policies that need only a model's inflection point; the drives stay off.
 NEEDS_THRESHOLD = frozenset({"hedge-ip", "heuristic-adv", "verdict"})
 
 #: Policies that run models of latencies themselves.
@@ -82,15 +82,15 @@ def on_kernel(kernel: Path, target: str, programs: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is replayed, and on what."""
+    """A replay: its traces, its drives and its options."""
 
-    #: Stands in every run's record.
+    #: A name that every run's summary contains.
     name: str
     #: The drives.
     array: Array
     #: One fio iolog (version 3) a drive.
     traces: tuple[Path, ...]
-    #: Of the replayer: the content written, and policies that draw.
+    #: The replayer's seed: for the written data, and for policies that choose at random.
     seed: int = 1
     #: The replayer's `--inject`.
     inject: str | None = None
@@ -98,7 +98,7 @@ class Scenario:
     options: tuple[str | Path, ...] = ()
     inference_ns: int = INFERENCE_NS
     failover_us: int = FAILOVER_US
-    #: Of the guest; the drives' data are in it.
+    #: Memory of the guest, which contains the drives' data.
     memory_mb: int = Guest.memory_mb
 
     def config(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def run_in_guest(
     Parameters
     ----------
     log : Path
-        Gets the command's output; beside it goes ``.dmesg``, the guest's kernel log.
+        Gets the command's output. The guest's kernel log has the same name with ``.dmesg``.
     setup : str
         Shell commands that come once they are there.
     """
@@ -210,7 +210,7 @@ def record(scenario: Scenario, out_dir: Path) -> list[Path]:
     for left in (*blks, out_dir / "baseline.json", out_dir / "baseline.log"):
         left.unlink(missing_ok=True)
     command = ["linnapp", "trace", *drives, "-o", str(places.cwd), "--"]
-    # What a replay writes beforehand is recorded as well.
+    # The recording includes the replayer's writes before the replay.
     replayer = f"{WAIT_FOR_FULL_SECOND}exec {shlex.join(_replayer(scenario, 'baseline', places))}"
     command += ["sh", "-ec", replayer]
     _run(command, scenario, places, out_dir.with_suffix(".txt"))

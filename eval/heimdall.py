@@ -4,7 +4,7 @@
     python -m eval.heimdall baseline.log -o networks
 
 writes networks/flashK.heimdall for each drive, which `replayer --policy heimdall` takes, and
-flashK.json beside it with what was learnt from and how good it is on the last fifth of the reads.
+flashK.json with the training data's statistics and the accuracy on the last fifth of the reads.
 
 Built from what the paper describes (Kurniawan et al., "Heimdall: Optimizing Storage I/O Admission
 with Extensive Machine Learning Pipeline", EuroSys 2025); what it leaves to whoever builds it, and
@@ -13,7 +13,7 @@ what is decided here, is said at each step:
 1. *Labels are of periods, not of reads.* A slow period begins with a read that took long at a low
    throughput, for a large read takes long by itself, and ends with the last one before reads are
    again as they mostly are. All reads in it are slow.
-2. *Noise is left out of what is learnt from*: fast reads in slow periods, slow reads outside of
+2. *Noise is left out of the training data*: fast reads in slow periods, slow reads outside of
    them, and slow periods too short to be something that a drive does.
 3. *Features*: I/Os in flight; of the last three reads answered the I/Os in flight that they met,
    latency and throughput; size. Each scaled to its range.
@@ -40,7 +40,7 @@ from eval.work import write_json
 from linnapp.files import replaced_file
 from linnapp.trace.formats import replay_log
 
-#: Of the last reads that a drive has answered so many are remembered.
+#: The number of completed reads of a drive that are remembered.
 HISTORY = 3
 N_INPUTS = 2 + 3 * HISTORY
 HIDDEN = (128, 16)
@@ -50,8 +50,8 @@ HIDDEN = (128, 16)
 LATENCY_PERCENTS = (98, 95, 90, 85, 80, 70, 60)
 THROUGHPUT_PERCENTS = (5, 10, 20, 40, 60)
 
-#: It is over when so many reads in a row are no slower than half of all, or have no lower
-#: throughput: one such read may have been served from a buffer. Its last read took long.
+#: A slow period ends when this many reads in a row are no slower than half of all, or have no
+#: lower throughput: one such read could have been served from a buffer. Its last read is slow.
 CALM_READS = 3
 
 #: A period of fewer reads is noise, such as one read that was repeated inside the drive.
@@ -96,13 +96,13 @@ class Reads:
 
 
 def reads_of(here: NDArray[Any]) -> Reads:
-    """What the policy would have seen of each read of a drive.
+    """Return the features that the policy would have had for each read of a drive.
 
     `here` is what the drive was given, under a policy that sends each read to one drive.
     """
     start = (here["due_ns"] + here["lag_ns"]).astype(np.int64)
-    # Of one moment by size and place, one after the other: the lines stand in the order in which
-    # I/Os ended, which nobody knew then.
+    # Sort I/Os of one moment by size and offset: the log has the order of completion, which was not
+    # yet known at that moment.
     order = np.lexsort((here["op"], here["offset_bytes"], here["size_bytes"], start))
     here, start = here[order], start[order]
     end = start + here["latency_ns"].astype(np.int64)
@@ -127,7 +127,7 @@ def reads_of(here: NDArray[Any]) -> Reads:
 def slow_periods(
     latency_us: Int64, bytes_per_us: Int64, long_us: float, low_bytes_per_us: float
 ) -> NDArray[np.intp]:
-    """The slow period that each read, in the order of submission, is in, from 1; 0: none.
+    """Number the slow period of each read, in the order of submission, from 1; 0 outside of one.
 
     A period is from a read that is beyond both limits to another, or to itself.
     """
@@ -169,7 +169,7 @@ def noise(
 
 
 def _split(latency_us: Int64, slow: Bools) -> float:
-    """Of the variance of the latencies' logarithms the share between slow reads and others."""
+    """Return the share of the log-latencies' variance that slow and other reads explain."""
     logs = np.log(np.maximum(latency_us, 1))
     share = float(slow.mean())
     if not 0 < share < 1 or not logs.var():
@@ -180,12 +180,12 @@ def _split(latency_us: Int64, slow: Bools) -> float:
 
 @dataclass(frozen=True)
 class Labels:
-    """What a drive's reads are taken to be."""
+    """The labels of a drive's reads."""
 
     #: `slow`, `noise`: bool array, shape (n,)
     slow: Bools
     noise: Bools
-    #: The percentiles, and what they are of this drive.
+    #: The percentiles, and their values for this drive.
     chosen: dict[str, float]
 
 
@@ -312,9 +312,9 @@ def learn(reads: Reads, seed: int) -> tuple[Network, dict[str, Any]]:
 
 
 def train(served: Sequence[NDArray[Any]], folder: Path, seed: int) -> list[Path]:
-    """Train a network for each drive of a baseline run, by what it was given.
+    """Train a network for each drive of a baseline run, from the I/Os that it served.
 
-    The folder gets flashK.heimdall, which are returned, and flashK.json beside it.
+    The folder gets flashK.heimdall, which are returned, and flashK.json.
     """
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
@@ -352,7 +352,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def summary(told: dict[str, Any]) -> str:
-    """What was learnt of a drive, in a line."""
+    """Describe a drive's training in a line."""
     if not told["learnt"]:
         return f"too little to learn from in {told['reads']} reads: none is predicted slow"
     test = told["test"]

@@ -23,7 +23,7 @@ from linnapp.stats import LEVEL, Floats, Interval
 
 RESAMPLES = stats.N_RESAMPLES
 
-#: A percentile is given when at least so many reads lie beyond it.
+#: The number of slower reads that a percentile needs.
 RESTS_ON = 100
 
 #: Blocks that a replay is cut into, at most.
@@ -103,7 +103,7 @@ class Blocks:
 
     @property
     def policies(self) -> list[str]:
-        """All that were added."""
+        """The policies that were added."""
         return list(self.count)
 
 
@@ -149,7 +149,7 @@ class Pooled:
         }
 
     def _interval(self, value: float, found: Floats) -> Interval:
-        """Around a value, from a statistic of all of it and of what the other weights leave."""
+        """Return the interval around a value, from the statistic with each row of weights."""
         if self._n_seeds == 1:
             return stats.block_interval(value, found[1:], self._n_blocks)
         around = stats.jackknife_interval(float(found[0]), found[1:])
@@ -181,7 +181,7 @@ class Pooled:
         return self._latency(value, self._percentile[policy][self.percents.index(percent)])
 
     def below(self, policy: str, reference: str) -> Interval:
-        """By what share a policy's mean is below a reference's; negative when above."""
+        """Return the share by which a policy's mean is lower than a reference's."""
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = self._mean[policy] / self._mean[reference]
 
@@ -213,7 +213,7 @@ class Pooled:
         return first.sum(axis=0) - moved, second.sum(axis=0) + moved
 
     def share(self, policy: str, bound: str, reference: str = "baseline") -> Interval:
-        """Share of what a bound gains over the reference that a policy gains."""
+        """Return the share of a bound's gain over the reference that a policy has."""
         p, o, b = (self._mean[name] for name in (policy, bound, reference))
         with np.errstate(divide="ignore", invalid="ignore"):
             found = (b - p) / (b - o)

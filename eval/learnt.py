@@ -5,10 +5,10 @@ Boosted trees predict a read's latency at each replica from all that can be seen
 outside, and the lowest prediction is chosen. No policy can do that at such a cost in the kernel;
 what these trees cannot tell apart, no predictor without a look inside will.
 
-What the choice is worth is told after the fact by the replay under `random`: there a die chose the
-replica of each read, so the reads for which it happened to choose as the trees would are a fair
-sample of all reads, a third of them, and their measured latencies are those of following the trees
-at the load of that replay. No emulator is asked. The trees learn from the recording and from the
+The replay under `random` shows the benefit of the choice afterwards: it chose the replica of each
+read at random, so the reads for which it happened to choose as the trees would are a fair sample of
+all reads, a third of them, and their measured latencies are those of following the trees at the
+load of that replay. No emulator is asked. The trees learn from the recording and from the
 parts of that replay that they do not judge (consecutive parts, in turn).
 """
 
@@ -65,10 +65,10 @@ class DriveLog:
 
     @classmethod
     def of(cls, records: NDArray[Any], drive: int, *, replicate_writes: bool = False) -> DriveLog:
-        """Of a per-I/O log; see :func:`eval.cells.given`."""
+        """Select the I/Os of a drive from a log; see :func:`eval.cells.given`."""
         here = given(records, drive, replicate_writes=replicate_writes)
         start = (here["due_ns"] + here["lag_ns"]).astype(np.int64)
-        # Of one moment by size and place: the lines stand in the order in which I/Os ended.
+        # Sort I/Os of one moment by size and offset: the log has the order of completion.
         order = np.lexsort((here["op"], here["offset_bytes"], here["size_bytes"], start))
         return cls(
             start[order],
@@ -80,7 +80,7 @@ class DriveLog:
 
 
 def observed(log: DriveLog, at: Int64, size: Int64, offset: Int64) -> NDArray[np.float32]:
-    """What can be seen from outside of a drive at moments when it might be sent reads.
+    """Return the features of a drive that are visible outside of it, at some moments.
 
     Only what was submitted before a moment counts, and only what had completed by then has a
     latency.
@@ -95,8 +95,7 @@ def observed(log: DriveLog, at: Int64, size: Int64, offset: Int64) -> NDArray[np
     Returns
     -------
     float32 array, shape (n, features)
-        What a latency model sees, then more that none does: NaN for what there is none of. Times
-        are in us.
+        The features of a latency model, then others; NaN if one does not exist. Times are in us.
     """
     found, pending_then = _found(log, at, size, offset)
     begun = np.searchsorted(log.start, at, side="left")
@@ -119,7 +118,7 @@ def observed(log: DriveLog, at: Int64, size: Int64, offset: Int64) -> NDArray[np
 
 
 def of_all(now_ns: Int64, before: Int64, start_ns: Int64, end_ns: Int64) -> list[NDArray[Any]]:
-    """What can be seen of all of a drive's I/Os at a moment, by those that were submitted before.
+    """Return the features of all of a drive's I/Os at a moment, from the I/Os before it.
 
     I/Os in flight, for how long the oldest has been, time since the last completion and since the
     last arrival: arrays of shape (n,), in us, NaN where there was none.
@@ -144,14 +143,14 @@ def of_all(now_ns: Int64, before: Int64, start_ns: Int64, end_ns: Int64) -> list
 
 
 def age_us(now_ns: Int64, of_ns: Int64, rows: Int64) -> NDArray[Any]:
-    """How long ago each of the rows was; NaN for row -1."""
+    """Return the age of each of the rows; NaN for row -1."""
     return np.where(rows >= 0, (now_ns - np.append(of_ns, 0)[rows]) / 1e3, np.nan)
 
 
 def _found(
     log: DriveLog, at: Int64, size: Int64, offset: Int64
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """What a latency model sees of each read; and the pages pending with each I/O of the log."""
+    """Return the features of a latency model, and the pages pending with each I/O of the log."""
     n = len(log.start)
     flags = np.where(log.is_read, 0, WRITE) | COMPLETED
     # A read that is refused looks, and is never there.
@@ -180,7 +179,7 @@ def _upto(values: Int64) -> Int64:
 def _block_ages(
     log: DriveLog, at: Int64, offset: Int64, begun: Int64, written: Int64
 ) -> list[NDArray[Any]]:
-    """How long ago a read's first block was written here, and how much has been since."""
+    """Return the age of the last write to a read's first block, and the bytes written since."""
     writes = np.flatnonzero(~log.is_read)
     pages = -(-log.size[writes] // PAGE_BYTES)
     owner = np.repeat(writes, pages)
@@ -236,7 +235,7 @@ def predict(
         for k in range(PARTS):
             learn = served & (part != k)
             train_x = np.concatenate((known_x, features[learn]))
-            # What was never seen (no write, say) teaches nothing, and has no bins.
+            # A feature that is always missing, such as the age of writes, has no bins.
             useful = np.isfinite(train_x).any(axis=0)
             trees = HistGradientBoostingRegressor(**TREES)
             # Its threads wait for each other by spinning: on a busy machine that takes minutes.
@@ -250,7 +249,7 @@ def predict(
 
 
 def choices(predicted: NDArray[np.float32], home: NDArray[Any]) -> NDArray[np.int64]:
-    """The drive with the lowest prediction; from home on, so that a tie stays there."""
+    """Return the drive with the lowest prediction; a tie goes to the default replica."""
     n_drives = predicted.shape[1]
     ring = (home[:, None].astype(np.int64) + np.arange(n_drives)) % n_drives
     best = np.argmin(np.take_along_axis(predicted, ring, axis=1), axis=1)

@@ -90,7 +90,7 @@ class LongTable:
 
     @property
     def places(self) -> list[Place]:
-        """All places, in the order in which they were added."""
+        """The places, in the order in which they were added."""
         return list(dict.fromkeys(key.place for key in self._numbers))
 
     def places_of(self, factors: Iterable[str]) -> list[Place]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How much better one policy is than another, and than what is possible."""
+"""Gains of policies, relative to each other and to the oracle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FLOOR = 0.01
 
 
 def improvement(latency_us: float, reference_us: float) -> float:
-    """Share by which a latency is below a reference; negative when above."""
+    """Return the share by which a latency is lower than a reference."""
     return (reference_us - latency_us) / reference_us
 
 
@@ -52,7 +52,7 @@ def quantiles(values: Sequence[float], of: Sequence[float] = (10, 50, 90)) -> li
     array = array[~np.isnan(array)]
     if not len(array):
         return [math.nan] * len(of)
-    # Of ranks where a value is infinite: nothing lies between it and the next.
+    # If a value is infinite, there is nothing between it and the next one.
     if np.isfinite(array).all():
         return [float(q) for q in np.percentile(array, of)]
     return [float(q) for q in np.percentile(array, of, method="nearest")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tables of pages that are made from what is committed: each is written where its like stands."""
+"""Write tables into pages, in the place of the tables with the same first header cell."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Shown:
 
     @property
     def text(self) -> str:
-        """As Markdown has it."""
+        """The table in Markdown."""
         head, *rows = (f"| {' | '.join(row)} |\n" for row in (self.header, *self.rows))
         return "".join((head, f"|{'---|' * len(self.header)}\n", *rows))
 

@@ -56,7 +56,7 @@ class Places:
         return _OUT
 
     def of(self, path: Path) -> str:
-        """Where a host's file is in the guest: what is not below the run's folder, read only."""
+        """Return the guest's path of a host's file; outside of the run's folder it is read-only."""
         path = path.resolve()
         if path.is_relative_to(self._out_dir):
             return str(_OUT / path.relative_to(self._out_dir))
@@ -83,7 +83,7 @@ class Places:
             "PATH": f"{_BIN}:{_REPLAYER}:{DEFAULT_PATH}",
             "TZ": "UTC",
             "PYTHONPATH": f"{_CODE}:{_PACKAGES}",
-            # Compiled files that lie beside the sources are there for some and not for others.
+            # Compiled files next to the sources exist in some checkouts only.
             "PYTHONPYCACHEPREFIX": str(_PYCACHE),
             "PYTHONDONTWRITEBYTECODE": "",
             "LINNOS_DRIVES": ",".join(drives.devices),

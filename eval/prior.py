@@ -2,7 +2,7 @@
 """`make prior`: the trees that a drive is known by before its own reads teach any.
 
     python -m eval.prior                    # records, some ten minutes; writes models/prior
-    python -m eval.prior --judge            # how much the prior is worth on profiles it never saw
+    python -m eval.prior --judge            # the prior's accuracy on profiles that it never saw
     python -m eval.prior --log TRACE ...    # and on recordings of other drives
 
 Records the workloads of `linnapp generate` on drives of all profiles, calm and with several kinds
@@ -56,9 +56,9 @@ ARRAYS = (
     ("enterprise-c", "consumer-nvme", "enterprise-b"),
 )
 MADE_UP = ("azure", "bingindex", "bingselect", "cosmos", "demo")
-#: Of each drive; recordings of the made-up workloads are as long as that takes.
+#: Reads of each drive, which decide the length of the synthetic workloads' recordings.
 READS = 3500
-#: Of the paper's workloads: seconds, and of each ten what is kept.
+#: Lengths of the paper's workloads, and how much of each ten seconds is kept.
 LENGTHS = {
     "az-c": (12, 1), "bi-c": (40, 2), "bs-c": (80, 10), "co-c": (60, 5),
     "az-e": (1, 0.1), "bi-e": (6, 0.5), "bs-e": (9, 1), "co-e": (6, 0.5),
@@ -82,12 +82,12 @@ ADDED = 3000
 #: As in a training by default.
 TAUGHT = 0.85
 SIZES = (100, 300, 1000, 2000)
-#: Of the drives every so manieth is judged.
+#: The prior is evaluated on every third drive.
 JUDGED_EVERY = 3
 
 
 def cells() -> Iterator[Cell]:
-    """What is recorded."""
+    """Yield the recordings."""
     for seed, slow in ((DEVELOPMENT[1], False), (DEVELOPMENT[2], True)):
         for i, name in enumerate(MADE_UP):
             profile = load_profile(name)
@@ -126,7 +126,7 @@ class Lessons(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> Lessons:
-        """Of a recording."""
+        """Read a recording."""
         reads, overdue_us, _ = _read(path)
         unit_us = prior.median_us(reads.latency_us, reads.pages)
         added = bursts.sample(path, len(reads), overdue_us, SEED)
@@ -194,7 +194,7 @@ def write(drives: Sequence[Drive], taught: Sequence[Lessons]) -> None:
 
 
 class Quality(NamedTuple):
-    """Of predictions: half the gamma deviance, and the area under ROC for a tenth slowest."""
+    """Quality of predictions: half the gamma deviance, and the ROC area for the slowest tenth."""
 
     deviance: float
     auc: float
@@ -209,7 +209,7 @@ class Quality(NamedTuple):
         )
 
 
-#: Of the last reads of a drive, by how many before them are known (0: all): see `COLUMNS`.
+#: Quality on the last reads of a drive, by the number of known reads before them (0 for all).
 Found = dict[int, list[Quality]]
 
 
@@ -218,7 +218,7 @@ def judge(path: Path, known: LatencyModel) -> Found:
     table = load(path)
     at = np.flatnonzero(table.is_served_read)
     middle = round(TAUGHT * len(at))
-    # What a log tells is enough, and need not be read again for each model.
+    # The log is read once, not again for each model.
     table = dataclasses.replace(table, reader=None)
     found = {}
     for n_known in (*(n for n in SIZES if n < middle), 0):

@@ -152,7 +152,7 @@ def took(record: Mapping[str, Any]) -> str:
 
 
 def times(records: Mapping[str, Mapping[str, Any] | None]) -> Table:
-    """What each part took, and the least that all would take on two cores."""
+    """Return the times of each part, and their sum."""
     rows, total = [], [0.0, 0.0]
     for name, record in records.items():
         if record is None or "cpu_seconds" not in record:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`linnapp train` with options for research, which the library has and the command has not.
 
-Experiments name them in what they record, as options of a command line.
+Experiments record them as options of a command line.
 """
 
 from __future__ import annotations

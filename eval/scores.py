@@ -22,7 +22,7 @@ from linnapp.stats import Interval
 PERCENTS = (50.0, 80.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 COMPARED = (95.0, 99.0)
 
-#: Reads that stayed at home in the replay from which `learnt` is told: its own baseline.
+#: The reads that `random` sent to their default replica: the baseline of `learnt`.
 HOME = "home, at random's load"
 
 
@@ -191,7 +191,7 @@ def score(
     dict
         ``reads``, ``seeds``, ``policies``: {name: {field: [value, low, high]}}, a percentile that
         rests on too few reads null; ``below``: {name: {other: [share, low, high]}}, by how much
-        the mean of a policy is below another's; ``tail_below`` likewise of percentiles.
+        the mean of a policy is lower than another's; ``tail_below`` has the same for percentiles.
     """
     drawn = Pooled(blocks, PERCENTS)
     names = drawn.policies
@@ -217,7 +217,7 @@ def score(
         below[a][b] = drawn.below(a, b).to_json()
         for percent in COMPARED:
             known = values[percent]
-            # Of ours only: that is what is claimed of tails.
+            # The claims about tails are about our policies only.
             if a in known and b in known and a in contenders.ours(names):
                 interval = drawn.percentile_below(a, b, percent, (known[a], known[b]))
                 tail[key(percent)].setdefault(a, {})[b] = interval.to_json()
@@ -231,7 +231,7 @@ def score(
 
 
 def of_repeats(repeats: Sequence[Mapping[str, Replayed]], length_s: float) -> dict[str, Any]:
-    """Scores of replays of one length over their seeds, with what they cost; see :func:`score`.
+    """Return the scores and costs of replays of one length over their seeds; see :func:`score`.
 
     Of each seed there are replays of the same reads, by the contender's name.
     """
@@ -241,7 +241,7 @@ def of_repeats(repeats: Sequence[Mapping[str, Replayed]], length_s: float) -> di
 
 
 def with_cost(made: dict[str, Any], runs: Iterable[Mapping[str, Replayed]]) -> dict[str, Any]:
-    """A score with what each policy cost in the replays that it is of."""
+    """Add the cost of each policy to a score."""
     cost = _cost(runs)
     for name, fields in made["policies"].items():
         fields.update(cost.get(name, {}))
@@ -251,14 +251,14 @@ def with_cost(made: dict[str, Any], runs: Iterable[Mapping[str, Replayed]]) -> d
 def compared(
     results: Mapping[str, Replayed], length_s: float, pairs: Iterable[tuple[str, str]]
 ) -> list[dict[str, Any]]:
-    """By how much means are below others' in replays of one seed, with their intervals."""
+    """Return the reductions of means in replays of one seed, with their intervals."""
     *_, (blocks, _, _) = _add_paired(results, length_s)
     drawn = Pooled([blocks])
     return [{"policy": a, "reference": b, "below": drawn.below(a, b).to_json()} for a, b in pairs]
 
 
 def _cost(runs: Iterable[Mapping[str, Replayed]]) -> dict[str, dict[str, float]]:
-    """Of each policy, over all seeds: reads sent twice and refused, as shares of the reads."""
+    """Return the shares of reads that each policy sent twice and that were refused."""
     total: dict[str, dict[str, float]] = {}
     for by_name in runs:
         for name, result in by_name.items():
@@ -279,7 +279,7 @@ def _cost(runs: Iterable[Mapping[str, Replayed]]) -> dict[str, dict[str, float]]
 
 
 def below(cell: Mapping[str, Any], policy: str, reference: str) -> Interval:
-    """By what share a policy's mean is below a reference's, of a scored cell."""
+    """Return the share by which a policy's mean is lower than a reference's in a scored cell."""
     return Interval.from_json(cell["below"][policy][reference])
 
 
@@ -300,7 +300,7 @@ def best_rival(
 
 
 def verdict(difference: Interval) -> str:
-    """What may be said of a difference: below, above, or nothing."""
+    """Return whether a difference is significant: below, above, or undecided."""
     return "below" if difference.is_above else "above" if difference.is_below else "undecided"
 
 
@@ -312,7 +312,7 @@ def said(triple: Sequence[float | None] | None) -> str:
 
 
 def by_verdict(differences: Iterable[tuple[str, Interval]]) -> str:
-    """Of which of several differences what may be said, by their names."""
+    """List the names of several differences by their verdicts."""
     said: dict[str, list[str]] = {"below": [], "above": [], "undecided": []}
     for name, difference in differences:
         said[verdict(difference)].append(name)
@@ -320,7 +320,7 @@ def by_verdict(differences: Iterable[tuple[str, Interval]]) -> str:
 
 
 def errors(runs: Iterable[Mapping[str, Any]]) -> str:
-    """How much of replays went wrong, in words."""
+    """Describe the number of errors in replays."""
     n = sum(run["data_errors"] + run["io_errors"] for run in runs)
     return f"Data and I/O errors: {n}."
 

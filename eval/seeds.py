@@ -26,7 +26,7 @@ MAX_WINDOWS = 1000
 
 
 def repeats(development: bool, n: int | None = None) -> tuple[int, ...]:
-    """Seeds of the repeats of an experiment: all, or the first so many."""
+    """Return the seeds of the repeats of an experiment: all, or the first `n`."""
     return (DEVELOPMENT if development else EVALUATION)[:n]
 
 

@@ -41,7 +41,7 @@ N_DRIVES = 3
 BLOCK = 4096
 SIZE_MB = 192
 READ_SHARE = 0.97
-#: One read in so many that reach a drive fails, whatever drive it is.
+#: One read in this number fails on each drive.
 ERROR_EVERY = 1009
 #: 50 ms in every 300 ms, each drive in its turn.
 BURSTS = "continuous:latency_us=2000,op=read,ratio=100%,slot_ms=50,every_ms=300,rotate"
@@ -77,7 +77,7 @@ def write_traces(folder: Path, reads: int, seed: int) -> list[Path]:
 
 
 def script(replayer: Path, traces: list[Path], models: Path, fails_after: int, out: Path) -> str:
-    """What runs in the guest; drive 2 fails after so many I/Os that reached it."""
+    """Return the guest's commands; drive 2 fails after it has received `fails_after` I/Os."""
     lines = []
     for drive in range(N_DRIVES):
         rule = f"{CONFIGFS}/flash{drive}/rules/errors"
@@ -105,7 +105,7 @@ def script(replayer: Path, traces: list[Path], models: Path, fails_after: int, o
 
 
 def _keys(home: NDArray[Any], op: NDArray[Any], offset: NDArray[Any]) -> Keys:
-    """One number an I/O: its home drive, direction and block."""
+    """Return one number for each I/O, from its default replica, direction and block."""
     key = (offset // BLOCK).astype(np.uint64) * np.uint64(2 * N_DRIVES)
     return key + home.astype(np.uint64) * np.uint64(2) + op.astype(np.uint64)
 
@@ -203,8 +203,8 @@ def soak(
         setup=array.setup_script(),
         environment=guest_environment(array, out),
     )
-    # A third of the reads are the failing drive's. Under this load many of them are revoked, and
-    # how many reach it is the model's affair: a quarter of the third is well before the end.
+    # The failing drive is the default replica of a third of the reads. Many of these are revoked
+    # under this load, depending on the model; a quarter of the third is well before the end.
     commands = script(replayer, traces, models, reads // (4 * N_DRIVES), out)
     result = run(["sh", "-ec", commands], guest, stdout=sink, stderr=sink)
     (out / "dmesg").write_text(result.dmesg)

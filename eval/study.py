@@ -137,9 +137,9 @@ class Study:
     source: str = "not in the papers"
     #: The paper's result in words.
     paper: str = NOT_AVAILABLE
-    #: What is different from the paper, and why.
+    #: The differences from the paper, and the reasons.
     differs: str = ""
-    #: What a reader needs to know to read the tables.
+    #: Notes that explain the tables.
     notes: str = ""
     #: Settings that decide the outcome besides factors, policies and seeds.
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class Study:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """All that the experiment is run with, besides the seeds."""
+        """Factors, policies and settings: all but the seeds."""
         return {"factors": dict(self.factors), "policies": list(self.policies), **self.settings}
 
     @property

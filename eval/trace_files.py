@@ -60,7 +60,7 @@ def called(file: str) -> str:
 
 @functools.cache
 def digest_of(path: Path) -> str:
-    """What tells a trace from others by its content, as where it lies does not matter."""
+    """Identify a trace by its content, since its path does not matter."""
     return digest([path])[:16]
 
 

@@ -2,8 +2,8 @@
 """The thresholds of the heuristics, from the recording alone.
 
 `heuristic` is set as the paper sets it: the queue length at the inflection point's percentile.
-`heuristic-adv` is tuned as 5.6.1 of the paper tuned its own by hand: run it on a slice of what was
-recorded, look, change a threshold, run it again. Here the search is code: first the queue length
+`heuristic-adv` is tuned as section 5.6.1 of the paper did by hand: run it on a slice of the
+recording, change a threshold, run it again. Here the search is code: first the queue length
 from which a drive is passed over, then the latency from which a read counts as slow, each time
 keeping what had the lowest mean. What `heuristic` is set to is tried as well, without a busy state:
 on the slice the advanced one is never the worse of the two. The search sees the part of the cell
@@ -27,9 +27,9 @@ from linnapp.trace.formats import replay_log
 from linnapp.trace.formats.text_trace import SECTOR_BYTES
 from linnapp.trace.logged_drive import LoggedDrive
 
-#: Candidates, as percentiles of what the recording shows; None: no limit, and each drive's
-#: inflection point. They are where the replayer's own defaults are, and on either side; queues down
-#: to what most reads meet, for the shortest one that was tried has often been the best.
+#: Candidates, as percentiles of the recording's queues and latencies; None is no limit, and each
+#: drive's inflection point. They surround the replayer's own defaults. The queues are as short as
+#: those that most reads meet, because the shortest one that was tried has often been the best.
 QUEUE_PERCENTS = (40.0, 60.0, 80.0, 95.0, None)
 BUSY_PERCENTS = (None, 90.0, 99.0)
 
@@ -48,7 +48,7 @@ def queue_pages(
 ) -> list[int]:
     """Percentiles of the pending 4 KiB pages that reads met at their drive, their own included.
 
-    The records are of a run in which home drives served all I/Os, but for writes if replicated.
+    In the recorded run the default replicas served all I/Os, except for replicated writes.
     """
     met = []
     for drive in np.unique(records["home"]):
@@ -79,7 +79,7 @@ def _read_percentile_us(records: NDArray[Any], percent: float) -> int:
 
 @functools.cache
 def heuristic_options(cache: Cache, cell: Cell) -> tuple[str, ...]:
-    """Of `heuristic`: the queue length at the percentile of the inflection points."""
+    """Return the option of `heuristic`: the queue length at the inflection points' percentile."""
     records = replay_log.read(read_profile(cache, cell))
     slow = [record["slow_ratio"] for record in training_records(trained(cache, cell))]
     percents = [100 * (1 - float(np.mean(slow)))]

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The emulated drives beside published figures of real ones.
+"""Compare the emulated drives with published numbers of real ones.
 
 `python -m eval.validate_flashsim` runs each flashsim profile, in steady state,
 under one read-only and three read-write loads in the lab, and leaves in
 out/eval/validate/ the latencies (`<profile>-<load>.npy`, us), `data.json`,
-`figure.png` (latency CDFs) and `reading.md`: each measure beside its published
+`figure.png` (latency CDFs) and `reading.md`: each measure with its published
 range, and whether the profile lies in it. Nothing is adjusted to make it lie
 there; the profiles' sources are in kernel/flashsim/profile.c. `--commit` also leaves
 all but the latencies in eval/results/validate/; docs/emulated-drives.md has some of the measures.
 
-What is compared:
+The measures:
 
 - Read latency with reads alone: data sheets say 80 to 110 us for 4 KiB; real drives
   are stable then (four nines within about 2.5 times the mean at queue depth 1 in

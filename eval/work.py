@@ -45,13 +45,13 @@ def tail(log: Path) -> str:
 def keep_copy(program: Path, kept: Path) -> None:
     """Copy a program, also onto one that is running."""
     # replace_text() would lose the permissions, which copy2 keeps.
-    beside = kept.with_name(f".{kept.name}.tmp")
-    shutil.copy2(program, beside)
-    beside.replace(kept)
+    temporary = kept.with_name(f".{kept.name}.tmp")
+    shutil.copy2(program, temporary)
+    temporary.replace(kept)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file beside its place and rename it; its directory is made if need be."""
+    """Write a text file atomically, and make its directory if it does not exist."""
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_text(path, text)
 

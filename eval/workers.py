@@ -30,7 +30,7 @@ _limit = 1
 
 
 def use_workers(limit: int) -> None:
-    """Have at most so many at a time; they start when there is work."""
+    """Have at most `limit` workers at a time; they start when there is work."""
     global _limit
     _limit = limit
 
@@ -53,7 +53,7 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _begin(cpus: set[int]) -> None:
-    """Of a worker. The terminal's ctrl-C is its, too: it ends without a word."""
+    """Initialise a worker. It gets the terminal's ctrl-C, too, and ends without a message."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.sched_setaffinity(0, cpus)
 

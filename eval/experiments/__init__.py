@@ -32,7 +32,7 @@ ON_REQUEST = (
 
 
 def source(name: str) -> str:
-    """Where an experiment's code is, relative to the repository."""
+    """Return the path of an experiment's code, relative to the repository."""
     module = Path(__file__).parent / name
     return f"eval/experiments/{name}" + ("" if module.is_dir() else ".py")
 

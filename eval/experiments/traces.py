@@ -114,7 +114,7 @@ class TraceAtRate:
 
     @property
     def made_from(self) -> dict[str, Any]:
-        """All that decides its models and replays, for the keys of the cache."""
+        """Key of its models and replays in the cache."""
         recipe = code_version("eval/demo.py", "eval/heimdall.py", "eval/experiments/traces.py")
         return {"file": file_digest([self.path])[:16], "iops": self.iops, "recipe": recipe}
 

@@ -2,8 +2,8 @@
 """Slowness that the training does not contain, and the kind that the training adds.
 
 The default training adds bursts of a constant delay to the recording, for 5 to 320 ms. Injected
-bursts of a constant delay are of the same kind, so a policy's gain on them says little about other
-kinds. So kinds that no model has seen are injected too, and reported separately.
+bursts of a constant delay are of the same kind, so a policy's gain on them is no evidence for
+other kinds. So kinds that no model has seen are injected too, and reported separately.
 """
 
 from __future__ import annotations
