@@ -73,21 +73,16 @@ static void query_drive(void *of, const struct query *query, uint64_t now_ns, st
 
 static int listen_on(const struct sockaddr_in6 *address)
 {
-	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), off = 0;
 	struct sockaddr_in ipv4 = {.sin_family = AF_INET, .sin_port = address->sin6_port};
-
 	/* A machine without IPv6 may still have IPv4. */
-	if (IN6_IS_ADDR_V4MAPPED(&address->sin6_addr)) {
-		if (fd >= 0)
-			close(fd);
-		memcpy(&ipv4.sin_addr, address->sin6_addr.s6_addr + 12, sizeof(ipv4.sin_addr));
-		fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-		if (fd < 0 || bind(fd, (const struct sockaddr *)&ipv4, sizeof(ipv4)))
-			die("port %u: %s", ntohs(ipv4.sin_port), strerror(errno));
-		return fd;
-	}
-	if (fd < 0 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) ||
-	    bind(fd, (const struct sockaddr *)address, sizeof(*address)))
+	bool is_ipv4 = IN6_IS_ADDR_V4MAPPED(&address->sin6_addr);
+	int fd = socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int off = 0;
+
+	memcpy(&ipv4.sin_addr, address->sin6_addr.s6_addr + 12, sizeof(ipv4.sin_addr));
+	if (fd < 0 || (!is_ipv4 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off))) ||
+	    (is_ipv4 ? bind(fd, (const struct sockaddr *)&ipv4, sizeof(ipv4))
+		     : bind(fd, (const struct sockaddr *)address, sizeof(*address))))
 		die("port %u: %s", ntohs(address->sin6_port), strerror(errno));
 	return fd;
 }

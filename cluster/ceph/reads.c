@@ -274,21 +274,47 @@ static int check_read(const struct linnos_ceph *ceph, const char *object, const 
 	return 0;
 }
 
-int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buffer, size_t bytes,
-			 uint64_t offset, linnos_ceph_done done, void *of)
+/* Check the arguments and allocate a read. */
+static int prepare(struct read **read, struct linnos_ceph *ceph, const char *object, void *buffer,
+		   size_t bytes, uint64_t offset, linnos_ceph_done done, void *of)
 {
 	int status = check_read(ceph, object, buffer, bytes, done);
-	uint64_t now_ns = clock_ns();
-	struct read *read;
-	unsigned int n;
 
 	if (status)
 		return status;
-	read = new_read(ceph, object, buffer, bytes, offset, done, of);
-	if (!read)
-		return error_say(-ENOMEM,
+	*read = new_read(ceph, object, buffer, bytes, offset, done, of);
+	return *read ? 0
+		     : error_say(-ENOMEM,
 				 "object %." NAMED "s: cannot allocate memory for the read",
 				 object);
+}
+
+/* Send a read, whose memory may be freed at any time after that, or free it on failure. */
+static int send_first(struct read *read, const char *object, uint64_t now_ns)
+{
+	int status = send_attempt(&read->first, read->buffer);
+
+	if (status >= 0)
+		return 0;
+	if (read->first.is_counted) {
+		report_complete(&read->first, LINNOS_CANCELLED, now_ns);
+		linnos_cluster_on_answer(read->ceph->cluster, &read->choice, NULL, now_ns);
+	}
+	release(read);
+	return error_say(status, "object %." NAMED "s: cannot send the read: %s", object,
+			 strerror(-status));
+}
+
+int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buffer, size_t bytes,
+			 uint64_t offset, linnos_ceph_done done, void *of)
+{
+	uint64_t now_ns = clock_ns();
+	struct read *read;
+	unsigned int n;
+	int status = prepare(&read, ceph, object, buffer, bytes, offset, done, of);
+
+	if (status)
+		return status;
 	atomic_fetch_add(&ceph->reads, 1);
 	switch (placement_find(ceph->placement, object, now_ns, read->osds, &n)) {
 	case PLACE_UNKNOWN:
@@ -300,40 +326,23 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
 	case PLACE_KNOWN:
 		choose(read, n, now_ns);
 	}
-	/*
-	 * send the copy first, because the read may complete and be freed at any time after
-	 * submission
-	 */
+	/* send the copy first, because the read may be freed at any time after its submission */
 	if (read->first.is_counted && read->choice.copy >= 0)
 		send_copy(read, now_ns);
-	status = send_attempt(&read->first, buffer);
-	if (status < 0) {
-		if (read->first.is_counted) {
-			report_complete(&read->first, LINNOS_CANCELLED, now_ns);
-			linnos_cluster_on_answer(ceph->cluster, &read->choice, NULL, now_ns);
-		}
-		release(read);
-		return error_say(status, "object %." NAMED "s: cannot send the read: %s", object,
-				 strerror(-status));
-	}
-	if (ceph->agents)
+	status = send_first(read, object, now_ns);
+	if (!status && ceph->agents)
 		agents_query(ceph->agents, bytes, now_ns);
-	return 0;
+	return status;
 }
 
 int linnos_ceph_aio_read_from(struct linnos_ceph *ceph, int osd, const char *object, void *buffer,
 			      size_t bytes, uint64_t offset, linnos_ceph_done done, void *of)
 {
-	int status = check_read(ceph, object, buffer, bytes, done);
 	struct read *read;
+	int status = prepare(&read, ceph, object, buffer, bytes, offset, done, of);
 
 	if (status)
 		return status;
-	read = new_read(ceph, object, buffer, bytes, offset, done, of);
-	if (!read)
-		return error_say(-ENOMEM,
-				 "object %." NAMED "s: cannot allocate memory for the read",
-				 object);
 	read->osd = osd;
 	if (osd >= 0) {
 		read->first.handle = handle_enter(ceph->placement, osd);
@@ -344,13 +353,7 @@ int linnos_ceph_aio_read_from(struct linnos_ceph *ceph, int osd, const char *obj
 					 osd);
 		}
 	}
-	status = send_attempt(&read->first, buffer);
-	if (status < 0) {
-		release(read);
-		return error_say(status, "object %." NAMED "s: cannot send the read: %s", object,
-				 strerror(-status));
-	}
-	return 0;
+	return send_first(read, object, 0);
 }
 
 static ssize_t describe_failure(const struct linnos_ceph *ceph, const char *object, ssize_t status)
