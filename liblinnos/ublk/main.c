@@ -51,13 +51,13 @@ static void open_array(struct mirror *m, const struct options *o)
 }
 
 /* A server that takes over the device must not find an older record than this server has. */
-static void keep_record(struct mirror *m)
+static void write_record(struct mirror *m)
 {
 	int error = record_write(m->device.number, m->recorded, m->n, m->in);
 
 	if (!error)
 		return;
-	ublk_give_up(&m->device);
+	ublk_release(&m->device);
 	die("--recover: /run/linnos-ublk/%u cannot be written: %s", m->device.number,
 	    strerror(-error));
 }
@@ -79,7 +79,7 @@ static void begin_state(struct mirror *m)
 
 	if (!error)
 		return;
-	ublk_give_up(&m->device);
+	ublk_release(&m->device);
 	die("%s cannot be written: %s; a mirror is not served without a record of the regions that "
 	    "may differ after a crash; free some space, or make the file writable",
 	    m->state.path, strerror(-error));
@@ -100,7 +100,7 @@ static void end_state(struct mirror *m)
  * dropped are left out. */
 static bool is_recovered(struct mirror *m, const struct options *o)
 {
-	if (o->device == NO_DEVICE || !ublk_is_left(&m->device, o->device, o->recover))
+	if (o->device == NO_DEVICE || !ublk_needs_recovery(&m->device, o->device, o->recover))
 		return false;
 	m->in = record_read(o->device, o->paths, o->n);
 	for (unsigned int k = 0; k < m->n; k++)
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
 	mirror_prepare(&m);
 	begin_state(&m);
 	if (o.recover)
-		keep_record(&m);
+		write_record(&m);
 	if (recovered)
 		ublk_take_over(&m.device, &m.geometry);
 	error = mirror_serve(&m);

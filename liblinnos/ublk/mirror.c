@@ -24,10 +24,10 @@
 static void send_command(struct mirror *m, enum ublk_command command)
 {
 	struct io_uring_sqe *sqe = get_sqe(m->workers);
-	const enum kind kind = command == UBLK_START ? OF_START : OF_STOP;
+	const enum kind kind = command == UBLK_START ? KIND_START : KIND_STOP;
 
 	ublk_prep_command(&m->device, sqe, command);
-	sqe->user_data = subject_pack(&(struct subject){.kind = kind});
+	sqe->user_data = user_data_pack(&(struct user_data){.kind = kind});
 	m->n_commands++;
 }
 
@@ -38,7 +38,7 @@ static void pause_before_stop(struct mirror *m, const struct mirror_stats *now)
 	m->given_before = now->given;
 	m->pause.tv_nsec = PAUSE_NS;
 	io_uring_prep_timeout(sqe, &m->pause, 0, 0);
-	sqe->user_data = subject_pack(&(struct subject){.kind = OF_PAUSE});
+	sqe->user_data = user_data_pack(&(struct user_data){.kind = KIND_PAUSE});
 	m->n_commands++;
 }
 
@@ -96,7 +96,7 @@ static void wait_for_signal(struct mirror *m)
 	struct io_uring_sqe *sqe = get_sqe(m->workers);
 
 	io_uring_prep_read(sqe, m->signals, &m->signal, sizeof(m->signal), 0);
-	sqe->user_data = subject_pack(&(struct subject){.kind = OF_SIGNAL});
+	sqe->user_data = user_data_pack(&(struct user_data){.kind = KIND_SIGNAL});
 }
 
 static void signalled(struct mirror *m, int result)
@@ -155,20 +155,20 @@ static void fetched(struct worker *w, struct request *r, int result)
 	if (w == m->workers)
 		stop(m);
 	else
-		send_message(w, m->workers, OF_STOPPING, 0);
+		send_message(w, m->workers, KIND_NO_MORE_REQUESTS, 0);
 }
 
 /* A message that could not be delivered for lack of memory is sent again. */
-static void message_sent(struct worker *w, const struct subject *s, int result)
+static void message_sent(struct worker *w, const struct user_data *s, int result)
 {
 	w->n_messages--;
 	if (result < 0)
-		send_message(w, &w->mirror->workers[s->to], s->told, s->tag);
+		send_message(w, &w->mirror->workers[s->to], s->message, s->tag);
 }
 
 static void handle_completion(struct worker *w, const struct io_uring_cqe *cqe)
 {
-	const struct subject s = subject_unpack(cqe->user_data);
+	const struct user_data s = user_data_unpack(cqe->user_data);
 	struct mirror *m = w->mirror;
 
 	if ((cqe->user_data & READ_MARK) == READ_MARK) {
@@ -176,38 +176,38 @@ static void handle_completion(struct worker *w, const struct io_uring_cqe *cqe)
 		return;
 	}
 	switch (s.kind) {
-	case OF_FETCH:
+	case KIND_FETCH:
 		fetched(w, &w->requests[s.tag], cqe->res);
 		break;
-	case OF_LEG:
+	case KIND_REPLICA_WRITE:
 		replica_write_complete(w, &w->requests[s.tag], s.replica, cqe->res);
 		break;
-	case OF_START:
+	case KIND_START:
 		started(m, cqe->res);
 		break;
-	case OF_PAUSE:
+	case KIND_PAUSE:
 		paused(m);
 		break;
-	case OF_STOP:
+	case KIND_STOP:
 		m->n_commands--;
 		break;
-	case OF_SIGNAL:
+	case KIND_SIGNAL:
 		signalled(m, cqe->res);
 		break;
-	case OF_MESSAGE:
+	case KIND_MESSAGE:
 		message_sent(w, &s, cqe->res);
 		break;
-	case OF_TURN:
+	case KIND_WRITE_MAY_START:
 		write_continue(w, &w->requests[s.tag]);
 		break;
-	case OF_STOPPING:
+	case KIND_NO_MORE_REQUESTS:
 		stop(m);
 		break;
-	case OF_END:
+	case KIND_WORKER_ENDED:
 		m->n_serving--;
 		break;
-	case OF_STATE:
-		state_heard(w, cqe->res);
+	case KIND_STATE:
+		state_write_complete(w, cqe->res);
 		break;
 	}
 }
@@ -225,7 +225,7 @@ static void work(struct worker *w)
 	}
 	io_uring_cq_advance(&w->ring, n);
 	if (w->mirror->hedges)
-		reads_due(w);
+		reads_resubmit_expired(w);
 }
 
 /* The kernel requires that the thread which serves a queue submits all of its fetches. */
@@ -235,7 +235,8 @@ static void fetch_all(struct worker *w)
 		struct io_uring_sqe *sqe = get_sqe(w);
 
 		ublk_prep_fetch(&w->mirror->device, sqe, w->queue, tag, buffer(w, tag));
-		sqe->user_data = subject_pack(&(struct subject){.kind = OF_FETCH, .tag = tag});
+		sqe->user_data =
+			user_data_pack(&(struct user_data){.kind = KIND_FETCH, .tag = tag});
 		w->n_fetching++;
 	}
 }
@@ -260,7 +261,7 @@ static void *serve_queue(void *worker)
 	fetch_all(w);
 	while (is_busy(w))
 		work(w);
-	send_message(w, m->workers, OF_END, 0);
+	send_message(w, m->workers, KIND_WORKER_ENDED, 0);
 	while (is_busy(w))
 		work(w);
 	return NULL;
@@ -350,7 +351,7 @@ void mirror_prepare(struct mirror *m)
 	for (unsigned int i = 0; !error && i < d->n_queues; i++)
 		error = prepare_worker(m, i);
 	if (error) {
-		ublk_give_up(&m->device);
+		ublk_release(&m->device);
 		die("/dev/ublkb%u cannot be served: %s", d->number, strerror(-error));
 	}
 }

@@ -48,7 +48,7 @@ void read_begin(struct worker *w, struct request *r)
 		read_done(w, r, error);
 }
 
-static void read_again(struct worker *w, struct linnos_read *read)
+static void read_resubmit(struct worker *w, struct linnos_read *read)
 {
 	struct io_uring_sqe *sqe = get_sqe(w);
 
@@ -66,17 +66,17 @@ void read_complete(struct worker *w, const struct io_uring_cqe *cqe)
 		read_done(w, c.user, c.result);
 		break;
 	case LINNOS_READ_RESUBMIT:
-		read_again(w, c.read);
+		read_resubmit(w, c.read);
 		break;
 	case LINNOS_READ_PENDING:
 		break;
 	}
 }
 
-void reads_due(struct worker *w)
+void reads_resubmit_expired(struct worker *w)
 {
 	struct linnos_completion due;
 
 	while (linnos_queue_next_expired(w->reads, &due) == LINNOS_READ_RESUBMIT)
-		read_again(w, due.read);
+		read_resubmit(w, due.read);
 }

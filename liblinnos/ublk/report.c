@@ -13,33 +13,33 @@ struct counter {
 	size_t at;
 };
 
-#define OF_MIRROR(field) offsetof(struct mirror_stats, field)
-#define OF_READS(field) offsetof(struct linnos_stats, field)
+#define IN_MIRROR(field) offsetof(struct mirror_stats, field)
+#define IN_READS(field) offsetof(struct linnos_stats, field)
 
 static const struct counter of_mirror[] = {
-	{"reads", OF_MIRROR(reads)},
-	{"read_bytes", OF_MIRROR(read_bytes)},
-	{"reads_failed", OF_MIRROR(reads_failed)},
-	{"writes", OF_MIRROR(writes)},
-	{"written_bytes", OF_MIRROR(written_bytes)},
-	{"writes_failed", OF_MIRROR(writes_failed)},
-	{"writes_waited", OF_MIRROR(waited)},
-	{"flushes", OF_MIRROR(flushes)},
-	{"zeroed", OF_MIRROR(zeroed)},
-	{"zeroed_bytes", OF_MIRROR(zeroed_bytes)},
+	{"reads", IN_MIRROR(reads)},
+	{"read_bytes", IN_MIRROR(read_bytes)},
+	{"reads_failed", IN_MIRROR(reads_failed)},
+	{"writes", IN_MIRROR(writes)},
+	{"written_bytes", IN_MIRROR(written_bytes)},
+	{"writes_failed", IN_MIRROR(writes_failed)},
+	{"writes_waited", IN_MIRROR(waited)},
+	{"flushes", IN_MIRROR(flushes)},
+	{"zeroed", IN_MIRROR(zeroed)},
+	{"zeroed_bytes", IN_MIRROR(zeroed_bytes)},
 };
 static const struct counter of_reads[] = {
-	{"moved", OF_READS(moved)},
-	{"explored", OF_READS(explored)},
-	{"hedges", OF_READS(hedges)},
-	{"hedges_won", OF_READS(hedges_won)},
-	{"hedges_denied", OF_READS(hedges_denied)},
-	{"failovers", OF_READS(failovers)},
-	{"read_errors", OF_READS(errors)},
-	{"hedges_saved_us", OF_READS(hedges_saved_us)},
-	{"without_ring", OF_READS(without_ring)},
-	{"not_choosing", OF_READS(not_choosing)},
-	{"stayed", OF_READS(stayed)},
+	{"moved", IN_READS(moved)},
+	{"explored", IN_READS(explored)},
+	{"hedges", IN_READS(hedges)},
+	{"hedges_won", IN_READS(hedges_won)},
+	{"hedges_denied", IN_READS(hedges_denied)},
+	{"failovers", IN_READS(failovers)},
+	{"read_errors", IN_READS(errors)},
+	{"hedges_saved_us", IN_READS(hedges_saved_us)},
+	{"without_ring", IN_READS(without_ring)},
+	{"not_choosing", IN_READS(not_choosing)},
+	{"stayed", IN_READS(stayed)},
 };
 
 static void print_counters(const struct counter *table, size_t n, const void *stats, bool json)

@@ -153,7 +153,7 @@ int state_staged(struct mirror_state *s, int result)
 	return 0;
 }
 
-static uint32_t out(const struct mirror_state *s)
+static uint32_t members_out(const struct mirror_state *s)
 {
 	return (uint32_t)((1ull << s->head.n_members) - 1) & ~s->head.in;
 }
@@ -161,7 +161,7 @@ static uint32_t out(const struct mirror_state *s)
 /* Return true if the bits are needed to copy to a member later. */
 static bool are_bits_kept(const struct mirror_state *s)
 {
-	return out(s) & ~s->head.gone;
+	return members_out(s) & ~s->head.gone;
 }
 
 bool state_sweep_begin(struct mirror_state *s, int64_t now_s)
@@ -358,7 +358,7 @@ static void identify(struct given *g, const struct options *o, uint32_t opened)
 		}
 }
 
-static bool names_any(const struct mirror_state *s, const struct given *g)
+static bool has_any_member(const struct mirror_state *s, const struct given *g)
 {
 	for (unsigned int k = 0; k < g->n; k++)
 		if (g->opened & 1u << k && find_member(s, g->ids[k]) < s->head.n_members)
@@ -367,7 +367,7 @@ static bool names_any(const struct mirror_state *s, const struct given *g)
 }
 
 /* Lock the file. Another process may have replaced it before this one had the lock. */
-static void lock(int fd, const char *path)
+static void lock_record(int fd, const char *path)
 {
 	struct stat opened, there;
 
@@ -382,7 +382,8 @@ static void lock(int fd, const char *path)
 }
 
 /* Use the file as s if it is about the given replicas. */
-static void consider(struct mirror_state *s, const char *name, const struct given *g, bool compares)
+static void use_record_if_matching(struct mirror_state *s, const char *name, const struct given *g,
+				   bool compares)
 {
 	struct mirror_state found = {.fd = -1};
 	const char *fault;
@@ -400,7 +401,7 @@ static void consider(struct mirror_state *s, const char *name, const struct give
 	if (fault)
 		warn("%s %s. It is ignored; when all mirrors have been compared, remove it: rm %s",
 		     found.path, fault, found.path);
-	if (fault || !names_any(&found, g)) {
+	if (fault || !has_any_member(&found, g)) {
 		close(found.fd);
 		return;
 	}
@@ -408,11 +409,11 @@ static void consider(struct mirror_state *s, const char *name, const struct give
 		die("the replicas belong to different mirrors, recorded in %s and %s; remove the "
 		    "record of the mirror that is no longer needed",
 		    s->path, found.path);
-	lock(found.fd, found.path);
+	lock_record(found.fd, found.path);
 	*s = found;
 }
 
-static void find(struct mirror_state *s, const struct given *g, bool compares)
+static void find_record(struct mirror_state *s, const struct given *g, bool compares)
 {
 	DIR *folder = opendir(STATE_FOLDER);
 	const struct dirent *entry;
@@ -427,7 +428,7 @@ static void find(struct mirror_state *s, const struct given *g, bool compares)
 
 		/* A file that was never completed is not a record. */
 		if (!end && strlen(entry->d_name) < 64)
-			consider(s, entry->d_name, g, compares);
+			use_record_if_matching(s, entry->d_name, g, compares);
 	}
 	if (errno)
 		die(STATE_FOLDER ": %s; it may have the record of this mirror", strerror(errno));
@@ -508,7 +509,7 @@ static void check_repairable(const struct mirror_state *s, const struct options 
 static void check_record(const struct mirror_state *s, const struct options *o, uint32_t opened,
 			 uint32_t current, uint64_t bytes, bool has_died)
 {
-	const bool is_needed = out(s) || (!s->head.is_clean && is_any_set(s));
+	const bool is_needed = members_out(s) || (!s->head.is_clean && is_any_set(s));
 	const char *option = o->assume_clean ? "--assume-clean"
 			     : o->compare    ? "--compare"
 					     : "--resync";
@@ -567,7 +568,7 @@ uint32_t state_open(struct mirror_state *s, const struct options *o, uint64_t by
 	struct given g;
 
 	identify(&g, o, opened);
-	find(s, &g, o->compare && !has_died);
+	find_record(s, &g, o->compare && !has_died);
 	if (s->fd < 0 && by_record && !has_died)
 		die("--resync: " STATE_FOLDER
 		    " has no record of these replicas, so they may differ anywhere; start with "
@@ -618,7 +619,7 @@ int state_begin(struct mirror_state *s, uint32_t in)
 {
 	set_in(s, in);
 	if (s->forgets)
-		s->head.gone = out(s);
+		s->head.gone = members_out(s);
 	if (!are_bits_kept(s))
 		memset(s->wanted, 0, bits_bytes(s));
 	memcpy(s->recorded, s->wanted, bits_bytes(s));

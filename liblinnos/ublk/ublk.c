@@ -195,7 +195,7 @@ static int open_requests(struct ublk_device *d)
 	return 0;
 }
 
-static void take_info(struct ublk_device *d, const struct ublksrv_ctrl_dev_info *info)
+static void copy_info(struct ublk_device *d, const struct ublksrv_ctrl_dev_info *info)
 {
 	d->number = info->dev_id;
 	d->n_queues = info->nr_hw_queues;
@@ -224,7 +224,7 @@ void ublk_add(struct ublk_device *d, const struct options *o, const struct geome
 		die("cannot create /dev/ublkb%u: %s%s", number, strerror(-error),
 		    why_not_added(error));
 	/* There are at most as many queues as processors. */
-	take_info(d, &info);
+	copy_info(d, &info);
 	p = params_of(d, g);
 	error = control(d, COMMAND(d, SET_PARAMS), 0, &p, sizeof(p));
 	if (!error)
@@ -239,7 +239,7 @@ void ublk_add(struct ublk_device *d, const struct options *o, const struct geome
 
 /* Return true if no process serves the device or is about to: a server keeps its node open, which
  * only one process can. */
-static bool is_abandoned(const struct ublk_device *d)
+static bool has_no_server(const struct ublk_device *d)
 {
 	int fd = open_node(d->number);
 
@@ -249,7 +249,7 @@ static bool is_abandoned(const struct ublk_device *d)
 	return true;
 }
 
-bool ublk_is_left(struct ublk_device *d, uint32_t number, bool recover)
+bool ublk_needs_recovery(struct ublk_device *d, uint32_t number, bool recover)
 {
 	struct ublksrv_ctrl_dev_info info;
 	int error, waits = 0;
@@ -257,7 +257,7 @@ bool ublk_is_left(struct ublk_device *d, uint32_t number, bool recover)
 	d->number = number;
 	error = first_control(d, UBLK_CMD_GET_DEV_INFO, UBLK_U_CMD_GET_DEV_INFO, &info);
 	while (!error && waits++ < GONE_WAITS) {
-		if (info.state == UBLK_S_DEV_DEAD && is_abandoned(d)) {
+		if (info.state == UBLK_S_DEV_DEAD && has_no_server(d)) {
 			error = control(d, COMMAND(d, DEL_DEV), 0, NULL, 0);
 			if (error)
 				break;
@@ -285,7 +285,7 @@ bool ublk_is_left(struct ublk_device *d, uint32_t number, bool recover)
 	    info.nr_hw_queues > QUEUES_MAX)
 		die("/dev/ublkb%u cannot be recovered; delete it with --remove %u", number, number);
 	d->is_taken_over = true;
-	take_info(d, &info);
+	copy_info(d, &info);
 	return true;
 }
 
@@ -325,7 +325,7 @@ void ublk_take_over(struct ublk_device *d, const struct geometry *g)
 		    strerror(-error), d->number);
 }
 
-void ublk_give_up(struct ublk_device *d)
+void ublk_release(struct ublk_device *d)
 {
 	if (!d->is_taken_over)
 		ublk_delete(d);

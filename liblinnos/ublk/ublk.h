@@ -10,7 +10,8 @@
  * requests, including those that the server had, until another server has taken it over. The
  * requests that the killed server had are then repeated:
  *
- *   ublk_is_left ──► ublk_take_over ──► commands that fetch requests ──► RECOVER ──► /dev/ublkbN
+ *   ublk_needs_recovery ──► ublk_take_over ──► commands that fetch requests ──► RECOVER ──►
+ * /dev/ublkbN
  *
  * START reads the partition table, RECOVER waits for the fetches, and STOP waits for requests. All
  * three are therefore submitted to the ring that serves the requests, which continues while they
@@ -47,11 +48,11 @@ void ublk_add(struct ublk_device *d, const struct options *o, const struct geome
 /* Return true if there is such a device that waits for a server. Waits for a server that is ending.
  * A device whose server was killed before START, or that cannot be recovered, is deleted. Dies if
  * the device has a server, or if it waits for one but is not to be recovered. */
-bool ublk_is_left(struct ublk_device *d, uint32_t number, bool recover);
+bool ublk_needs_recovery(struct ublk_device *d, uint32_t number, bool recover);
 void ublk_take_over(struct ublk_device *d, const struct geometry *g);
 /* Release a device that cannot be served: delete it if this process has created it, or leave it for
  * another server if it was taken over. */
-void ublk_give_up(struct ublk_device *d);
+void ublk_release(struct ublk_device *d);
 /* Stop and delete the device, whichever process serves it. Return 0 or a negative errno. */
 int ublk_delete(struct ublk_device *d);
 void ublk_remove(uint32_t number);

@@ -62,27 +62,27 @@ static inline uint32_t mirror_in(const struct mirror *m)
 	return __atomic_load_n(&m->in, __ATOMIC_ACQUIRE);
 }
 
-/* What a completion belongs to. Completions of reads have the handle of liblinnos, with both low
- * bits set. */
+/* The kind of operation that a completion belongs to. Completions of reads have the handle of
+ * liblinnos, with both low bits set. */
 enum kind {
-	OF_FETCH,
-	OF_LEG,
-	OF_START,
-	OF_PAUSE,
-	OF_STOP,
-	OF_SIGNAL,
-	OF_MESSAGE,  /* a message that was sent */
-	OF_TURN,     /* a deferred write may start: message, as the next two */
-	OF_STOPPING, /* the kernel gives a worker no more requests: stop */
-	OF_END,	     /* a worker has ended */
-	OF_STATE,    /* a write of the mirror's state */
+	KIND_FETCH,
+	KIND_REPLICA_WRITE,
+	KIND_START,
+	KIND_PAUSE,
+	KIND_STOP,
+	KIND_SIGNAL,
+	KIND_MESSAGE,	       /* a message that was sent */
+	KIND_WRITE_MAY_START,  /* a deferred write may start: message, as the next two */
+	KIND_NO_MORE_REQUESTS, /* the kernel gives a worker no more requests: stop */
+	KIND_WORKER_ENDED,     /* a worker has ended */
+	KIND_STATE,	       /* a write of the mirror's state */
 };
 #define READ_MARK 3u
 /* Positions of the other fields in user_data. */
 #define KIND_SHIFT 2
 #define REPLICA_SHIFT 6
 #define TAG_SHIFT 16
-#define SAMPLE_SHIFT 32
+#define MESSAGE_SHIFT 32
 #define TO_SHIFT 40
 #define KIND_MASK 15
 #define TAG_MASK 0xffff
@@ -94,16 +94,16 @@ struct request {
 	bool is_fua, keeps_blocks; /* keeps_blocks: write zeros without punching holes */
 	bool waits;		   /* protected by the mirror's lock, as earlier and later */
 	uint64_t start, bytes;
-	bool is_recorded;	/* its bits are in the state file, or cannot be */
-	int record_error;	/* in this case the reason */
-	bool sweeps;		/* a flush whose success allows bits to be cleared */
-	unsigned int n_legs;	/* replica writes in flight */
-	uint32_t sent, failed;	/* bitmaps of replicas */
-	uint32_t writes_zeroes; /* replicas that cannot punch holes after all */
-	uint32_t synced;	/* FUA of zeros: the sync has been sent */
+	bool is_recorded;	       /* its bits are in the state file, or cannot be */
+	int record_error;	       /* in this case the reason */
+	bool sweeps;		       /* a flush whose success allows bits to be cleared */
+	unsigned int n_replica_writes; /* replica writes in flight */
+	uint32_t sent, failed;	       /* bitmaps of replicas */
+	uint32_t writes_zeroes;	       /* replicas that cannot punch holes after all */
+	uint32_t synced;	       /* FUA of zeros: the sync has been sent */
 	int errors[REPLICAS_MAX];
-	uint32_t written[REPLICAS_MAX];		  /* bytes */
-	struct linnos_attempt told[REPLICAS_MAX]; /* writes, for the predictions of reads */
+	uint32_t written[REPLICAS_MAX];		      /* bytes */
+	struct linnos_attempt attempts[REPLICAS_MAX]; /* writes, for the predictions of reads */
 };
 
 struct worker {
@@ -121,25 +121,25 @@ struct worker {
 };
 
 /* The decoded user_data of a completion. */
-struct subject {
+struct user_data {
 	enum kind kind;
 	unsigned int tag, replica;
-	unsigned int to, told; /* OF_MESSAGE: the recipient and the kind of the message */
+	unsigned int to, message; /* KIND_MESSAGE: the recipient and the kind of the message */
 };
 
-static inline uint64_t subject_pack(const struct subject *s)
+static inline uint64_t user_data_pack(const struct user_data *s)
 {
-	return (uint64_t)s->to << TO_SHIFT | (uint64_t)s->told << SAMPLE_SHIFT |
+	return (uint64_t)s->to << TO_SHIFT | (uint64_t)s->message << MESSAGE_SHIFT |
 	       (uint64_t)s->tag << TAG_SHIFT | s->replica << REPLICA_SHIFT | s->kind << KIND_SHIFT;
 }
 
-static inline struct subject subject_unpack(uint64_t user_data)
+static inline struct user_data user_data_unpack(uint64_t user_data)
 {
-	return (struct subject){
+	return (struct user_data){
 		.kind = user_data >> KIND_SHIFT & KIND_MASK,
 		.replica = user_data >> REPLICA_SHIFT & (REPLICAS_MAX - 1),
 		.tag = user_data >> TAG_SHIFT & TAG_MASK,
-		.told = user_data >> SAMPLE_SHIFT & KIND_MASK,
+		.message = user_data >> MESSAGE_SHIFT & KIND_MASK,
 		.to = user_data >> TO_SHIFT,
 	};
 }
@@ -172,7 +172,7 @@ uint64_t mirror_given(const struct mirror *m, unsigned int queue);
 /* reads.c */
 void read_begin(struct worker *w, struct request *r);
 void read_complete(struct worker *w, const struct io_uring_cqe *cqe);
-void reads_due(struct worker *w);
+void reads_resubmit_expired(struct worker *w);
 
 /* writes.c */
 void write_begin(struct worker *w, struct request *r);
@@ -180,7 +180,7 @@ void flush_begin(struct worker *w, struct request *r);
 /* Continue a deferred write. The caller does not hold the mirror's lock. */
 void write_continue(struct worker *w, struct request *r);
 /* Process the completion of a write of the mirror's state. */
-void state_heard(struct worker *w, int result);
+void state_write_complete(struct worker *w, int result);
 void replica_write_complete(struct worker *w, struct request *r, unsigned int k, int result);
 
 #endif

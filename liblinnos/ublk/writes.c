@@ -41,8 +41,8 @@ static void submit_replica_write(struct worker *w, struct request *r, unsigned i
 				    r->bytes - r->written[k], r->start + r->written[k]);
 	if (r->op == UBLK_IO_OP_WRITE && r->is_fua)
 		sqe->rw_flags = RWF_DSYNC;
-	sqe->user_data =
-		subject_pack(&(struct subject){.kind = OF_LEG, .tag = r->tag, .replica = k});
+	sqe->user_data = user_data_pack(
+		&(struct user_data){.kind = KIND_REPLICA_WRITE, .tag = r->tag, .replica = k});
 }
 
 static void submit_replica_writes(struct worker *w, struct request *r)
@@ -54,9 +54,9 @@ static void submit_replica_writes(struct worker *w, struct request *r)
 	memset(r->written, 0, sizeof(r->written));
 	for (unsigned int k = 0; k < m->n; k++)
 		if (r->sent & 1u << k) {
-			r->n_legs++;
+			r->n_replica_writes++;
 			if (r->op == UBLK_IO_OP_WRITE)
-				linnos_array_write_start(m->array, &r->told[k], k, r->bytes);
+				linnos_array_write_start(m->array, &r->attempts[k], k, r->bytes);
 			submit_replica_write(w, r, k);
 		}
 }
@@ -220,7 +220,7 @@ static void write_state(struct worker *w)
 	const size_t bytes = state_stage(&m->state);
 
 	io_uring_prep_write(sqe, m->state.fd, m->state.staged, bytes, STATE_BITS_OFFSET);
-	sqe->user_data = subject_pack(&(struct subject){.kind = OF_STATE});
+	sqe->user_data = user_data_pack(&(struct user_data){.kind = KIND_STATE});
 	w->n_messages++;
 }
 
@@ -281,13 +281,14 @@ static void write_start_deferred(struct worker *w, struct request *r)
 	struct io_uring_sqe *sqe;
 
 	if (r->worker != w) {
-		send_message(w, r->worker, OF_TURN, r->tag);
+		send_message(w, r->worker, KIND_WRITE_MAY_START, r->tag);
 	} else if (!r->record_error) {
 		submit_replica_writes(w, r);
 	} else {
 		sqe = get_sqe(w);
 		io_uring_prep_nop(sqe);
-		sqe->user_data = subject_pack(&(struct subject){.kind = OF_TURN, .tag = r->tag});
+		sqe->user_data = user_data_pack(
+			&(struct user_data){.kind = KIND_WRITE_MAY_START, .tag = r->tag});
 	}
 }
 
@@ -338,7 +339,7 @@ void write_continue(struct worker *w, struct request *r)
 	commit(w, r, -EIO);
 }
 
-void state_heard(struct worker *w, int result)
+void state_write_complete(struct worker *w, int result)
 {
 	struct mirror *m = w->mirror;
 	bool again = false;
@@ -370,7 +371,7 @@ void replica_write_complete(struct worker *w, struct request *r, unsigned int k,
 		return;
 	}
 	if (r->op == UBLK_IO_OP_WRITE)
-		linnos_array_write_complete(m->array, &r->told[k]);
+		linnos_array_write_complete(m->array, &r->attempts[k]);
 	/* A result of no bytes means that the replica ends there, which the others do not. */
 	if (r->op == UBLK_IO_OP_WRITE && !result)
 		result = -ENOSPC;
@@ -379,7 +380,7 @@ void replica_write_complete(struct worker *w, struct request *r, unsigned int k,
 		r->errors[k] = result;
 		replica_write_failed(m, r, k);
 	}
-	if (--r->n_legs)
+	if (--r->n_replica_writes)
 		return;
 	result = result_of(m, r);
 	count_write(&w->stats, r, result);
