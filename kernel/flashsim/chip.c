@@ -70,7 +70,7 @@ static void channel_close_gap(struct fs_channel *ch)
 
 /* Book the first free @len ns from @ready on; return their end. */
 u64 flashsim_channel_book(struct flashsim_model *m, u32 channel, u64 ready,
-			u64 len)
+			  u64 len)
 {
 	struct fs_channel *ch = get_channel(m, channel);
 	u64 start = ready;
@@ -104,6 +104,14 @@ u64 flashsim_channel_book(struct flashsim_model *m, u32 channel, u64 ready,
 		ch->n++;
 	}
 	return start + len;
+}
+
+/* Transfer units between a chip and the controller; return the end. */
+static u64 chip_transfer(struct flashsim_model *m, u32 chip, u64 ready,
+			 u32 units)
+{
+	return flashsim_channel_book(m, chip % m->p->channels, ready,
+				     (u64)units * m->p->channel_transfer_ns);
 }
 
 /* ---- operations and backlogs ---- */
@@ -190,15 +198,12 @@ void flashsim_chip_step(struct flashsim_model *m, u32 chip, u64 t)
 
 	if (c->reads) {
 		c->reads--;
-		end = flashsim_channel_book(m, chip % p->channels, t + p->page_read_ns,
-				   (u64)op->units_per_read *
-				   p->channel_transfer_ns);
+		end = chip_transfer(m, chip, t + p->page_read_ns,
+				    op->units_per_read);
 	} else if (c->programs) {
 		end = t;
 		if (c->programs % m->program_steps == 0)
-			end = flashsim_channel_book(m, chip % p->channels, t,
-					   (u64)m->ftl.row_units *
-					   p->channel_transfer_ns);
+			end = chip_transfer(m, chip, t, m->ftl.row_units);
 		c->programs--;
 		end += div_u64(page_time(m, p->page_program_ns, op->page_type),
 			       m->program_steps);
@@ -219,7 +224,7 @@ void flashsim_chip_step(struct flashsim_model *m, u32 chip, u64 t)
 		chip_load_head(m, c);
 	if (m->dry)
 		return;
-	if (op->type == OP_GC) {
+	if (!op->n) {
 		flashsim_op_free(m, i);
 		return;
 	}
@@ -233,11 +238,10 @@ void flashsim_chip_step(struct flashsim_model *m, u32 chip, u64 t)
 }
 
 void flashsim_chip_enqueue_gc(struct flashsim_model *m, struct fs_chip *c,
-			    const struct flashsim_gc_work *gc)
+			      const struct flashsim_gc_work *gc)
 {
 	u32 programs = gc->rows_programmed * m->program_steps;
 	u32 erases = gc->erases * m->erase_steps;
-	struct fs_op *op;
 	u32 i;
 
 	if (!gc->rows_read && !programs && !erases)
@@ -245,15 +249,14 @@ void flashsim_chip_enqueue_gc(struct flashsim_model *m, struct fs_chip *c,
 	m->counters->page_programs += gc->rows_programmed;
 	m->counters->page_reads += gc->rows_read;
 	i = flashsim_op_alloc(m);
-	op = &m->ops[i];
-	op->type = OP_GC;
-	op->page_type = 1;
-	op->n = 0;
-	op->reads = gc->rows_read;
-	op->programs = programs;
-	op->erases = erases;
-	op->units_per_read = gc->rows_read ?
-		DIV_ROUND_UP(gc->units_moved, gc->rows_read) : 0;
+	m->ops[i] = (struct fs_op) {
+		.page_type = 1,
+		.reads = gc->rows_read,
+		.programs = programs,
+		.erases = erases,
+		.units_per_read = gc->rows_read ?
+			DIV_ROUND_UP(gc->units_moved, gc->rows_read) : 0,
+	};
 	flashsim_chip_enqueue(m, c, i);
 }
 
@@ -279,8 +282,7 @@ u64 flashsim_read_row(struct flashsim_model *m, u32 row, u32 n, u64 t0)
 	}
 	start = max(t0, c->busy_until);
 	sensed = start + page_time(m, m->p->page_read_ns, page_type);
-	end = flashsim_channel_book(m, chip % m->p->channels, sensed,
-			   (u64)n * m->p->channel_transfer_ns);
+	end = chip_transfer(m, chip, sensed, n);
 	c->busy_ns += sensed - start;
 	c->busy_until = sensed;
 	flashsim_chip_requeue(m, c);

@@ -22,29 +22,22 @@
  */
 #define CHANNEL_SLOTS		512
 
-enum op_type {
-	OP_PROGRAM,
-	OP_GC,
-};
-
 /**
  * struct fs_op - an operation of a chip that has not started, or is in progress
  * @next: next in the list, or FLASHSIM_NONE
- * @n: OP_PROGRAM: units in @lpn
- * @type: enum op_type
- * @page_type: OP_PROGRAM: index of the page among those that share a word line
- * @reads: OP_GC: rows to read
+ * @n: program: units in @lpn; 0 for a garbage collection
+ * @page_type: index of the page among those that share a word line
+ * @reads: collection: rows to read
  * @programs: program steps
- * @erases: OP_GC: erase steps
- * @units_per_read: OP_GC: units transferred for each row read
- * @seq: OP_PROGRAM: its number, for cache flushes
+ * @erases: collection: erase steps
+ * @units_per_read: collection: units transferred for each row read
+ * @seq: program: its number, for cache flushes
  * @end: when it is complete, once started
- * @lpn: OP_PROGRAM: logical units
+ * @lpn: program: logical units
  */
 struct fs_op {
 	u32 next;
 	u16 n;
-	u8 type;
 	u8 page_type;
 	u32 reads;
 	u32 programs;
@@ -130,8 +123,7 @@ struct fs_channel {
  * @free_op: first free operation
  * @ops_free: number of free operations
  * @unit_state: UNIT_* of every logical unit
- * @dirty_ring: dirty units in the order of arrival
- * @ring_size: its size
+ * @dirty_ring: dirty units in the order of arrival, at most @buffer_units
  * @ring_head: index of the oldest
  * @dirty: entries in the ring
  * @buffer_units: size of the buffer
@@ -171,7 +163,6 @@ struct flashsim_model {
 	u32 ops_free;
 	u16 *unit_state;
 	u32 *dirty_ring;
-	u32 ring_size;
 	u32 ring_head;
 	u32 dirty;
 	u32 buffer_units;

@@ -88,7 +88,7 @@ static u32 ring_pop(struct flashsim_model *m)
 {
 	u32 lpn = m->dirty_ring[m->ring_head];
 
-	if (++m->ring_head == m->ring_size)
+	if (++m->ring_head == m->buffer_units)
 		m->ring_head = 0;
 	m->dirty--;
 	return lpn;
@@ -98,8 +98,8 @@ static void ring_push(struct flashsim_model *m, u32 lpn)
 {
 	u32 i = m->ring_head + m->dirty++;
 
-	if (i >= m->ring_size)
-		i -= m->ring_size;
+	if (i >= m->buffer_units)
+		i -= m->buffer_units;
 	m->dirty_ring[i] = lpn;
 }
 
@@ -132,13 +132,12 @@ static void flush_row(struct flashsim_model *m)
 
 	i = flashsim_op_alloc(m);
 	op = &m->ops[i];
-	op->type = OP_PROGRAM;
-	op->page_type = row % 3;
-	op->n = n;
-	op->reads = 0;
-	op->programs = m->program_steps;
-	op->erases = 0;
-	op->seq = ++m->seq;
+	*op = (struct fs_op) {
+		.n = n,
+		.page_type = row % 3,
+		.programs = m->program_steps,
+		.seq = ++m->seq,
+	};
 	memcpy(op->lpn, lpn, n * sizeof(u32));
 	flashsim_chip_enqueue(m, c, i);
 	m->programs_out++;
@@ -573,7 +572,6 @@ struct flashsim_model *flashsim_model_create(const struct flashsim_params *p,
 	m->seed = seed;
 	m->now = now;
 	m->buffer_units = p->buffer_mb << (20 - FLASHSIM_UNIT_SHIFT);
-	m->ring_size = m->buffer_units;
 	m->watermark = max_t(u32, m->ftl.row_units,
 			     (u64)m->buffer_units * p->buffer_watermark_pct /
 			     100);
@@ -609,7 +607,7 @@ struct flashsim_model *flashsim_model_create(const struct flashsim_params *p,
 			       GFP_KERNEL);
 	m->ops = kvcalloc(nr_ops, sizeof(*m->ops), GFP_KERNEL);
 	m->unit_state = kvcalloc(nr_units, sizeof(u16), GFP_KERNEL);
-	m->dirty_ring = kvcalloc(m->ring_size, sizeof(u32), GFP_KERNEL);
+	m->dirty_ring = kvcalloc(m->buffer_units, sizeof(u32), GFP_KERNEL);
 	if (!m->chips || !m->shadow_chips || !m->shadow_chip_gen ||
 	    !m->channels || !m->shadow_channels || !m->shadow_channel_gen ||
 	    !m->arrivals || !m->ops || !m->unit_state || !m->dirty_ring) {

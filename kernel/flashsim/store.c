@@ -122,76 +122,46 @@ static bool series_find(struct series *series, const void *data)
  */
 static struct page *store_page(struct flashsim_store *store, unsigned long idx)
 {
-	struct page *page = NULL;
-	void *entry, *data;
+	void *entry = xa_load(&store->pages, idx), *data;
+	struct page *page;
 
-	for (;;) {
-		xa_lock(&store->pages);
-		entry = xa_load(&store->pages, idx);
-		if (is_series(entry) && page) {
-			data = kmap_local_page(page);
-			series_expand(to_series(entry), data, 0, PAGE_SIZE);
-			kunmap_local(data);
-			/*
-			 * This replaces an existing entry, so it needs no
-			 * memory.
-			 */
-			__xa_store(&store->pages, idx, page, 0);
-		}
-		xa_unlock(&store->pages);
-		if (is_series(entry) && page) {
-			kfree(to_series(entry));
-			return page;
-		}
-		if (entry && !is_series(entry)) {
-			if (page)
-				__free_page(page);
-			return entry;
-		}
-		if (!page)
-			page = alloc_page(GFP_NOIO | __GFP_ZERO |
-					  __GFP_HIGHMEM);
-		if (!page)
-			return NULL;
-		if (entry)
-			continue;
-		entry = xa_cmpxchg(&store->pages, idx, NULL, page, GFP_NOIO);
-		if (!entry)
-			return page;
-		/* Another write was faster, or the tree is out of memory. */
-		if (xa_is_err(entry)) {
-			__free_page(page);
-			return NULL;
-		}
+	if (entry && !is_series(entry))
+		return entry;
+	page = alloc_page(GFP_NOIO | __GFP_ZERO | __GFP_HIGHMEM);
+	if (!page)
+		return NULL;
+	if (entry) {
+		data = kmap_local_page(page);
+		series_expand(to_series(entry), data, 0, PAGE_SIZE);
+		kunmap_local(data);
 	}
+	if (xa_is_err(xa_store(&store->pages, idx, page, GFP_NOIO))) {
+		__free_page(page);
+		return NULL;
+	}
+	store_free(entry);
+	return page;
 }
 
 /* Store a whole page as a series, unless there is a page already. */
 static bool store_series(struct flashsim_store *store, unsigned long idx,
 			 const struct series *series)
 {
-	struct series *new = NULL;
-	void *entry;
+	void *entry = xa_load(&store->pages, idx);
+	struct series *new;
 
-	for (;;) {
-		xa_lock(&store->pages);
-		entry = xa_load(&store->pages, idx);
-		if (is_series(entry))
-			*to_series(entry) = *series;
-		xa_unlock(&store->pages);
-		if (!entry && !new)
-			new = kmemdup(series, sizeof(*series), GFP_NOIO);
-		if (entry || !new)
-			break;
-		entry = xa_cmpxchg(&store->pages, idx, NULL,
-				   xa_tag_pointer(new, SERIES), GFP_NOIO);
-		if (!entry)
-			return true;
-		if (xa_is_err(entry))
-			break;
+	if (is_series(entry)) {
+		*to_series(entry) = *series;
+		return true;
 	}
+	if (entry)
+		return false;
+	new = kmemdup(series, sizeof(*series), GFP_NOIO);
+	if (new && !xa_is_err(xa_store(&store->pages, idx,
+				       xa_tag_pointer(new, SERIES), GFP_NOIO)))
+		return true;
 	kfree(new);
-	return is_series(entry);
+	return false;
 }
 
 static bool store_write(struct flashsim_store *store, unsigned long idx,
@@ -219,19 +189,13 @@ static bool store_write(struct flashsim_store *store, unsigned long idx,
 static void store_read(struct flashsim_store *store, unsigned long idx, u32 off,
 		       struct page *to, u32 to_off, u32 len)
 {
-	struct series series;
-	void *entry, *data;
+	void *entry = xa_load(&store->pages, idx), *data;
 
-	xa_lock(&store->pages);
-	entry = xa_load(&store->pages, idx);
-	if (is_series(entry))
-		series = *to_series(entry);
-	xa_unlock(&store->pages);
 	if (!entry) {
 		memzero_page(to, to_off, len);
 	} else if (is_series(entry)) {
 		data = kmap_local_page(to);
-		series_expand(&series, data + to_off, off, len);
+		series_expand(to_series(entry), data + to_off, off, len);
 		kunmap_local(data);
 	} else {
 		memcpy_page(to, to_off, entry, off, len);
@@ -302,14 +266,20 @@ blk_status_t flashsim_store_copy(struct flashsim_store *store,
 	struct bio_vec bv;
 	bool ok = true;
 
-	down_read(&store->lock);
+	if (write)
+		down_write(&store->lock);
+	else
+		down_read(&store->lock);
 	rq_for_each_segment(bv, rq, iter) {
 		ok = store_segment(store, &bv, sector, write, faults);
 		if (!ok)
 			break;
 		sector += bv.bv_len >> SECTOR_SHIFT;
 	}
-	up_read(&store->lock);
+	if (write)
+		up_write(&store->lock);
+	else
+		up_read(&store->lock);
 	return ok ? BLK_STS_OK : BLK_STS_RESOURCE;
 }
 

@@ -16,7 +16,7 @@ struct request;
 /**
  * struct flashsim_store - sparse memory that holds a drive's data
  * @pages: pages written, by unit number; see store.c for other entries
- * @lock: taken for writing by discards, which free pages
+ * @lock: taken for writing by writes and discards, which change @pages
  */
 struct flashsim_store {
 	struct xarray pages;
