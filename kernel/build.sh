@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Build a kernel: unpack, patch, copy our sources, configure, make.
+# Build a kernel: unpack the source, apply patches, copy our sources, configure, make.
 #
 #	kernel/build.sh FLAVOUR [--ksrc DIR] [--config FILE]
 #
@@ -10,9 +10,9 @@
 #		um-cluster	the same with networks of several nodes
 #		um-unpatched	without LinnOS, for comparison; has flashsim
 #		x86		LinnOS and flashsim on x86-64, SMP, for QEMU
-#		x86-kasan	the same with KASAN: memory that is gone
-#		x86-kcsan	the same with KCSAN: races of two CPUs
-#		x86-functions	the same without what checks itself, its functions traceable
+#		x86-kasan	the same with KASAN, which finds invalid memory accesses
+#		x86-kcsan	the same with KCSAN, which finds races between CPUs
+#		x86-functions	the same without debugging, its functions traceable
 #		um-module, x86-kasan-module, x86-kcsan-module
 #				without LinnOS, for the modules of kernel/module
 #		deb		LinnOS for a real machine: Debian packages, x86-64
@@ -20,11 +20,10 @@
 # --config FILE	for deb: the configuration that LinnOS is added to, instead of
 #		that of Debian's own kernel (package linux-config-6.12)
 #
-# Leaves build/linux-FLAVOUR/linux (x86: bzImage), of
-# *-module its own modules below root/lib/modules there, and for deb
-# linux-image-*.deb and linux-headers-*.deb in build/kernel-deb. Does again only
-# what has changed: a patch means a fresh source tree, one of our own files a few
-# seconds.
+# The result is build/linux-FLAVOUR/linux (x86: bzImage); *-module has its own
+# modules in root/lib/modules there; deb leaves linux-image-*.deb and
+# linux-headers-*.deb in build/kernel-deb. Only changed parts are built again: a
+# changed patch needs a new source tree, one of our own files a few seconds.
 
 set -euo pipefail
 
@@ -37,7 +36,7 @@ version=6.12
 
 say() { echo "kernel: $*"; }
 die() { echo "kernel/build.sh: $*" >&2; exit 1; }
-usage() { sed -n 's/^#\t\{0,1\}//; 4,27p' "$0" >&2; exit 2; }
+usage() { sed -n 's/^#\t\{0,1\}//; 4,26p' "$0" >&2; exit 2; }
 
 flavour=
 base_config=
@@ -61,7 +60,7 @@ done
 	die "--config is for deb; the lab's kernels have configurations of their own"
 tarball=/usr/src/linux-source-$version.tar.xz
 
-# What goes into the source tree, and which fragments make the configuration.
+# The patches of the source tree, and the fragments of the configuration.
 patches=$kernel_dir/patches
 series=("$patches/$version"/*.patch "$patches/lab/$version"/*.patch)
 fragments=(uml.config flashsim.config linnos.config)
@@ -93,7 +92,6 @@ modules=
 if [[ $flavour = *-module ]]; then
 	fragments+=(module.config)
 	[ $flavour = um-module ] || fragments+=(x86-module.config)
-	# as make calls them
 	modules=modules
 fi
 for i in "${!fragments[@]}"; do
@@ -104,7 +102,7 @@ source_dir=$build_dir/linux-source
 [ $with_linnos = yes ] || source_dir=$build_dir/linux-source-unpatched
 out_dir=$build_dir/linux-$flavour
 if [ $flavour = deb ]; then
-	# The packages are left beside the folder that they are made in.
+	# make leaves the packages next to its output folder.
 	out_dir=$build_dir/kernel-deb/linux
 	mkdir -p "${out_dir%/*}"
 	: "${base_config:=/usr/src/linux-config-$version/config.amd64_none_amd64.xz}"
@@ -129,18 +127,10 @@ check_tools() {
 	case $flavour in
 	x86*)	command -v pahole >/dev/null || missing="$missing dwarves" ;;
 	esac
-	while read -r tool package; do
-		command -v "$tool" >/dev/null || missing="$missing $package"
-	done <<-EOT
-		gcc gcc
-		make make
-		flex flex
-		bison bison
-		bc bc
-		perl perl
-		xz xz-utils
-		patch patch
-	EOT
+	for tool in gcc make flex bison bc perl patch xz; do
+		package=${tool/#xz/xz-utils}
+		command -v $tool >/dev/null || missing="$missing $package"
+	done
 	if [ -z "$ksrc" ] && [ ! -e "$tarball" ]; then
 		missing="$missing linux-source-$version"
 	fi
@@ -154,7 +144,7 @@ check_tools() {
 	fi
 }
 
-# The source tree is good as long as its origin and the patches are the same.
+# The source tree is up to date as long as its origin and the patches are the same.
 source_id() {
 	if [ -n "$ksrc" ]; then
 		echo "tree $(cd "$ksrc" && pwd)"
@@ -165,8 +155,8 @@ source_id() {
 	cat "${series[@]}" | sha256sum
 }
 
-# not_applied OUTPUT: the files of which patch says that a hunk failed, or that
-# they are not there (it shows the header then).
+# not_applied OUTPUT: print the files for which patch reports a failed hunk or that
+# the file is missing (then it prints the header).
 not_applied() {
 	sed -n -e 's/^[0-9]* out of [0-9]* hunks\{0,1\} .* to file \(.*\)\.rej$/\1/p' \
 		-e 's/^|+++ [^/]*\/\([^\t]*\).*/\1 (missing)/p' "$1" | paste -sd ,
@@ -185,7 +175,7 @@ unpack() {
 	if [ -n "$ksrc" ]; then
 		say "copying $ksrc"
 		tar -C "$ksrc" --exclude=.git -cf - . | tar -C "$new" -xf -
-		# what an earlier build in the tree left would get in the way
+		# files of an earlier build in the tree would disturb ours
 		make -s -C "$new" ARCH=um mrproper
 	else
 		say "unpacking $tarball"
@@ -193,7 +183,7 @@ unpack() {
 	fi
 	for p in "${series[@]}"; do
 		say "applying ${p##*/}"
-		# -f: nobody is asked for a file that is not there
+		# -f: do not ask for the name of a missing file
 		patch -d "$new" -p1 -f -s --no-backup-if-mismatch -i "$p" >"$new.patch" || {
 			cat "$new.patch" >&2
 			die "${p##*/} does not apply to ${ksrc:-$tarball}:" \
@@ -206,7 +196,7 @@ unpack() {
 	mv "$new" "$source_dir"
 }
 
-# Keep the time of a file that has not changed, and so what was made from it.
+# Copy a file only if it has changed, so that make does not build it again.
 copy_in() {
 	local from=$1 to=$source_dir/$2
 
@@ -240,9 +230,8 @@ kmake() {
 	make -C "$source_dir" O="$out_dir" "${arch[@]}" "$@"
 }
 
-# A symbol that a fragment asks for and the kernel does not grant is an error:
-# a typing error or a dependency would otherwise go unnoticed. The last fragment
-# that names it counts.
+# It is an error if the configuration lacks a symbol that a fragment sets, because
+# of a typing error or a missing dependency. The last fragment with a symbol counts.
 check_config() {
 	local line name bad=
 
@@ -259,12 +248,12 @@ check_config() {
 			if (!seen[substr($0, RSTART, RLENGTH)]++) print }')
 	if [ -n "$bad" ]; then
 		rm -f "$out_dir/.config" "$out_dir/.linnos-config"
-		die "the kernel does not grant:$bad"
+		die "the configuration lacks:$bad"
 	fi
 }
 
-# What a distribution's configuration says of keys and debugging is of its own
-# build: the keys are not ours, and what debuggers read is ten times the kernel.
+# Use a distribution's configuration without its keys, which we do not have, and
+# without debug information, which is ten times as large as the kernel.
 begin_with_config() {
 	xz -dcf "$base_config" >"$out_dir/.config"
 	"$source_dir/scripts/config" --file "$out_dir/.config" \
@@ -300,33 +289,22 @@ configure() {
 	echo "$id" >"$out_dir/.linnos-config"
 }
 
-# One line a file is too much, silence for minutes too little.
+# Print one line for every 100 files.
 progress() {
-	awk -v tty="$([ -t 1 ] && echo 1 || echo 0)" '
-		BEGIN { "date +%s" | getline start; close("date +%s"); last = start }
-		/^  (CC|AS|LD|AR|HOSTCC) / {
-			files++
-			"date +%s" | getline now; close("date +%s")
-			if (now - last < (tty ? 1 : 15))
-				next
-			last = now
-			printf "%skernel: %d files, %d s: %s%s", tty ? "\r\033[K" : "",
-				files, now - start, $NF, tty ? "" : "\n"
-			fflush()
-		}
-		END { if (tty) printf "\r\033[K" }'
+	awk '/^  (CC|AS|LD|AR|HOSTCC) / && ++files % 100 == 0 {
+		printf "kernel: %d files, %s\n", files, $NF; fflush() }'
 }
 
 compile() {
 	local cc=gcc jobs
 
 	jobs=$(nproc)
-	# With a cache, a second clone or a fresh tree builds in a minute.
+	# With ccache, a second clone or a new source tree builds in a minute.
 	if command -v ccache >/dev/null; then
 		cc="ccache gcc"
 		export CCACHE_BASEDIR=$build_dir CCACHE_NOHASHDIR=1
 	fi
-	# The guest must not depend on when and where it was built.
+	# The guest must not depend on the time and place of its build.
 	export KBUILD_BUILD_TIMESTAMP='Thu Jan  1 00:00:00 UTC 1970'
 	export KBUILD_BUILD_USER=linnos KBUILD_BUILD_HOST=linnos KBUILD_BUILD_VERSION=1
 
@@ -351,7 +329,7 @@ configure
 [ $flavour != deb ] || rm -f "$out_dir"/../*.deb
 compile
 if [ $flavour = deb ]; then
-	# That of the C library's headers is Debian's own affair.
+	# We do not provide the headers of the C library.
 	rm -f "$out_dir"/../linux-libc-dev_*.deb "$out_dir"/../linux-upstream_*
 	for package in "$out_dir"/../*.deb; do
 		say "$(realpath "$package"), $(($(date +%s) - start)) s"

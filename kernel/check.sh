@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Check the style of everything that goes into a kernel: clang-format with the
-# kernel's own settings, checkpatch --strict, and sparse where a kernel has been
-# built. Silent and 0 when all is well.
+# Check all kernel code: clang-format with the kernel's own settings, checkpatch
+# --strict, and sparse if a kernel has been built. Prints nothing and exits with 0
+# if there are no findings.
 
 set -uo pipefail
 
@@ -14,7 +14,7 @@ tarball=/usr/src/linux-source-6.12.tar.xz
 failed=0
 
 die() { echo "kernel/check.sh: $*" >&2; exit 1; }
-complain() { echo "kernel/check.sh: $*" >&2; failed=1; }
+warn() { echo "kernel/check.sh: $*" >&2; failed=1; }
 
 for tool in perl clang-format sparse; do
 	command -v $tool >/dev/null ||
@@ -43,13 +43,13 @@ sources=("${ours[@]}" "$kernel_dir"/flashsim/*.[ch])
 
 for f in "${ours[@]}"; do
 	clang-format --style="file:$tree/.clang-format" --dry-run -Werror "$f" ||
-		complain "${f#"$kernel_dir"/}: not formatted; run clang-format -i with the kernel's .clang-format"
+		warn "${f#"$kernel_dir"/}: not formatted; run clang-format -i with the kernel's .clang-format"
 done
 
-# --strict warns of the reuse of macro arguments that are constants, and of
-# things that a trace event or KUnit cannot avoid.
+# --strict warns about the reuse of macro arguments that are constants, and about
+# style that trace events and KUnit require.
 ignore=MACRO_ARG_REUSE,MACRO_ARG_PRECEDENCE,FILE_PATH_CHANGES,UNCOMMENTED_DEFINITION
-# The module is for more than one kernel, and names types as md does.
+# The module supports several kernels, and names types as md does.
 ignore=$ignore,LINUX_VERSION_CODE,CONSTANT_COMPARISON,NEW_TYPEDEFS
 # Macros that settings.h is included with define members, files and values, one to a line.
 tables=COMPLEX_MACRO,MULTISTATEMENT_MACRO_USE_DO_WHILE,MACRO_ARG_UNUSED,TRAILING_SEMICOLON
@@ -58,20 +58,20 @@ for f in "${sources[@]}"; do
 	[[ $f != */flashsim/* ]] || extra=,$tables
 	perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
 		--show-types --no-summary --ignore $ignore$extra -f "$f" ||
-		complain "${f#"$kernel_dir"/}: checkpatch"
+		warn "${f#"$kernel_dir"/}: checkpatch"
 done
 perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
 	--show-types --no-summary \
 	--ignore $ignore,OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT \
 	-f "$kernel_dir/linnos/include/trace/events/linnos.h" ||
-	complain "the trace event: checkpatch"
-# md's flags are named like that.
+	warn "the trace event: checkpatch"
+# md has flags in CamelCase.
 for f in "$kernel_dir"/patches/{,lab/}*/*.patch; do
 	[ -e "$f" ] || continue
-	# a file that git knows, given by its name, is no patch to checkpatch
+	# checkpatch does not accept a file known to git as a patch, so use stdin
 	perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
 		--show-types --no-summary --ignore $ignore,CAMELCASE - <"$f" ||
-		complain "${f#"$kernel_dir"/}: checkpatch"
+		warn "${f#"$kernel_dir"/}: checkpatch"
 done
 
 # sparse needs the headers that a build generates.
@@ -90,15 +90,15 @@ if [ -e "$out/include/generated/autoconf.h" ]; then
 	scratch=$(mktemp -d)
 	trap 'rm -rf "$scratch"' EXIT
 	(
-		# another build must not run in the tree meanwhile
+		# no other build may run in the tree at the same time
 		flock 9
 
 		make -C "$out" ARCH=um SUBARCH=x86_64 C=2 CHECK="sparse" \
 			"${objects[@]}"
 	) 9>"$build_dir/.kernel.lock" >"$scratch/log" 2>&1 ||
-		complain "sparse could not run: $(tail -n 3 "$scratch/log")"
+		warn "sparse could not run: $(tail -n 3 "$scratch/log")"
 	if grep -E '(linnos|flashsim).*(warning|error):' "$scratch/log"; then
-		complain "sparse"
+		warn "sparse"
 	fi
 else
 	echo "kernel/check.sh: no kernel built, sparse not run" >&2
