@@ -6,7 +6,7 @@ policy in a program (kernel/bench); `asking`, queries before a read; `in_kernel`
 the lab's kernel; `off_cost`, the cost for those who do not use LinnOS; `module_cost`, the module on
 an unpatched kernel; `ublk_cost`, the mirror as a block device compared with md; `library`,
 liblinnos compared with pread(2); `replayer`, compared with fio; `training`; `watching` and `top`,
-the cost of `linnapp watch` and `linnapp top`; and `osd`, the processor time of a Ceph OSD.
+the cost of `linnapp watch` and `linnapp top`.
 """
 
 from __future__ import annotations

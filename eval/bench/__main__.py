@@ -22,7 +22,6 @@ from eval.bench import (
     library,
     module_cost,
     off_cost,
-    osd,
     replayer,
     top,
     training,
@@ -70,7 +69,6 @@ BENCHMARKS = {
     "library": Benchmark(library.library, "eval/bench/library.c"),
     "replayer": Benchmark(replayer.compare, needs="fio, and root for a loop device"),
     "train": Benchmark(training.train),
-    "osd": Benchmark(osd.osd, needs="`make deps-ceph`", when_named=True),
     "top": Benchmark(top.top),
     "watch-rate": Benchmark(watching.rate, needs="root, and a kernel with BTF"),
     "watch-redis": Benchmark(

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The part of `make bench` that shows what a hinted read costs in the lab's kernel, as that runs.
+"""The cost of a hinted read in the running lab kernel.
 
-Times: one guest without virtual time, in which null_blk, a drive that does nothing, is read from
-with the hint, in one mode after the other and round after round, so that what else the machine
-does falls on all of them. Of a system call by the processor's time stamp counter; of an inference
-by the kernel's own sample, one in 64. In that is one reading of the clock, which is taken off: by
-so much a call of clock_gettime() that reads the hardware takes longer than one that does not. The
-guest's clock counts in steps of 256 ns, so that only means of many inferences tell. What is not
-there in mode off is ours. Instructions are counted one by one, in virtual time.
+Times are measured in one guest without virtual time. Hinted reads of null_blk, a drive that does
+nothing, run in one mode after the other, round after round, so that other load of the machine
+affects all modes. System calls are timed by the processor's time stamp counter, inferences by the
+kernel's own sample, one in 64. The sample includes one reading of the clock, which is subtracted:
+it is the difference between a clock_gettime() that reads the hardware and one that does not. The
+guest's clock has steps of 256 ns, so only means of many inferences are meaningful. The difference
+to mode off is the cost of LinnOS. Instructions are counted one by one, in virtual time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import io
 import shlex
 import statistics
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from pathlib import Path
 from eval.bench import MODEL, OUT
 from eval.bench.kernel import FOLDER as TOOLS
 from eval.bench.kernel import build, latency_model
-from eval.bench.off_cost import KERNELS, count_calls, null_guest
+from eval.bench.off_cost import KERNELS, count_calls, null_guest, ticks_per_ns
 from eval.work import write_json
 from linnapp.lab.guest import LabError
 from linnapp.lab.uml import run
@@ -42,13 +41,13 @@ _LINNOS = "/sys/block/{}/linnos"
 
 @dataclass(frozen=True)
 class Case:
-    """What all drives do."""
+    """A model and a mode of all drives."""
 
     #: As printed.
     name: str
     #: Its file.
     model: Path
-    #: What is written to `mode`.
+    #: The value of `mode`.
     mode: str
 
     def setup(self) -> str:
@@ -65,7 +64,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """Off, and with each kind of model; enforcing, with a model that refuses none, or all."""
+    """Return the cases: off, each kind of model, and models that refuse no read or all reads."""
     mean = OUT / "mean.linnos"
     LatencyModel.mean_of_last(threshold_us=100, refuse_us=2**31, overdue_us=2**23).save(mean)
     never = latency_model("never.linnos", refuse_us=2**31)
@@ -89,7 +88,7 @@ def in_kernel() -> None:
 
 
 def _script(which: Sequence[Case]) -> str:
-    """Prints for each measurement its name, ticks, inferences and their ns."""
+    """Return a script that prints for each measurement name, ticks, inferences and their ns."""
     reads, asks = TOOLS / "null_reads", TOOLS / "ask_calls"
     stats = " ".join(f"{_LINNOS.format(f'nullb{k}')}/stats" for k in range(N_DRIVES))
     lines = [
@@ -99,7 +98,7 @@ def _script(which: Sequence[Case]) -> str:
         " echo $name $ticks $of $((sum - ns)); }",
     ]
     for k in range(ROUNDS):
-        # the other way round every second time, so that a drift favours nobody
+        # in reverse order every second time, so that a drift affects all cases alike
         for at, case in list(enumerate(which))[:: -1 if k % 2 else 1]:
             lines.append(case.setup())
             for size, n in BATCHES.items():
@@ -122,10 +121,7 @@ def measure(which: Sequence[Case]) -> dict[str, dict[str, dict[str, float]]]:
         By case and what was done, each with its quartiles over the rounds and the least: `ns` of a
         read or call, `more_ns` than off, and where there were any, `inference_ns`.
     """
-    ticks = subprocess.run(
-        [str(TOOLS / "null_reads"), "--ticks"], check=True, capture_output=True, text=True
-    )
-    ticks_per_ns = float(ticks.stdout)
+    rate = ticks_per_ns()
     output = io.BytesIO()
     guest = null_guest(KERNELS["patched"], N_DRIVES, "", 600)
     guest.virtual_time = False
@@ -137,7 +133,7 @@ def measure(which: Sequence[Case]) -> dict[str, dict[str, dict[str, float]]]:
     for line in output.getvalue().decode().splitlines():
         name, *numbers = line.split()
         median, _, _, n, ns = map(float, numbers)
-        calls.setdefault(name, []).append(median / ticks_per_ns)
+        calls.setdefault(name, []).append(median / rate)
         if n:
             inferences.setdefault(name, []).append(ns / n)
     out = {"clock": {"read": _summary("ns", calls["clock"])}}
@@ -179,7 +175,7 @@ def _summary(name: str, values: Sequence[float]) -> dict[str, float]:
 
 
 def count(which: Sequence[Case]) -> dict[str, dict[str, int]]:
-    """Count instructions of a hinted read, and of what is ours in it; print them."""
+    """Count the instructions of a hinted read and of our functions in it; print them."""
     print("instructions: a hinted read, more than off, blk_linnos_decide(), linnos_predict()")
     out: dict[str, dict[str, int]] = {}
     for case in which:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a read and a write of 4 KiB take on Debian's own kernel, in instructions.
+"""Count the instructions of a read and a write of 4 KiB on Debian's own kernel.
 
-The drives do nothing (null_blk). Counted are all instructions that the one processor executes
-(eval/debian_kernel.py says how): the counts do not depend on how busy the machine is.
+The drives do nothing (null_blk). All instructions of the only processor are counted (see
+eval/debian_kernel.py), so the counts do not depend on the load of the machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from linnapp.lab.qemu import run
 
 #: Batches, of which the median counts, by the reads or writes of each.
 BATCHES = {1: 2001, 32: 201}
-#: What null_reads is told for each.
+#: The option of null_reads for each.
 OPTIONS = {"read": "", "write": " --write"}
 #: Instructions by case, by read or write, by how many at a time.
 Counts = dict[str, dict[str, dict[int, float]]]
@@ -33,14 +33,14 @@ Counts = dict[str, dict[str, dict[int, float]]]
 
 @dataclass(frozen=True)
 class Case:
-    """What is counted."""
+    """A configuration to count in."""
 
     #: As printed.
     name: str
     #: `begin`, `end`: commands before and after.
     begin: str = ":"
     end: str = ":"
-    #: What is read and written.
+    #: The device to read and write.
     device: str = "/dev/nullb0"
 
 
@@ -90,17 +90,17 @@ def count(
 
 
 def report(
-    name: str, counts: Counts, rival: str, beside: str, compared: Callable[[float, float], str]
+    name: str, counts: Counts, reference: str, title: str, compared: Callable[[float, float], str]
 ) -> None:
-    """Print counts beside those of the case `rival`, and write them."""
+    """Print the counts compared with those of the case `reference`, and write them."""
     release = debian_kernel.release(debian_kernel.image())
     for what in OPTIONS:
-        print(f"instructions of a {what} of 4 KiB, Linux {release}; beside {beside}")
+        print(f"instructions of a {what} of 4 KiB, Linux {release}; compared with {title}")
         for case, by_what in counts.items():
             print(f"  {case:24}", end="")
             for size, n in by_what[what].items():
                 print(
-                    f"  {size:2} at a time {n:8.0f} {compared(n, counts[rival][what][size])}",
+                    f"  {size:2} at a time {n:8.0f} {compared(n, counts[reference][what][size])}",
                     end="",
                 )
             print()

@@ -24,7 +24,7 @@ def run(program: str, *arguments: str, quiet: bool = False) -> None:
     Parameters
     ----------
     quiet : bool
-        Keep the table that it prints to ourselves.
+        Discard the table that it prints.
     """
     path = str(FOLDER / program)
     build(path)
@@ -42,7 +42,7 @@ def latency_model(name: str = "latency.linnos", refuse_us: int = 100) -> Path:
     from linnapp.learn.trees.training import N_TREES
     from linnapp.model.latency_model import N_FEATURES, N_LEAVES, N_SPLITS, LatencyModel
 
-    # What it costs does not depend on where its splits lead.
+    # The cost does not depend on the values of the splits.
     random = np.random.default_rng(1)
     splits = random.integers(0, N_FEATURES, (N_TREES, N_SPLITS)) << 24
     splits |= random.integers(0, 1000, splits.shape)
@@ -60,6 +60,6 @@ def latency_model(name: str = "latency.linnos", refuse_us: int = 100) -> Path:
 
 
 def shared_lines() -> None:
-    """Lines of memory that go from CPU to CPU for an I/O, with up to 64; on paper, so exact."""
+    """Cache lines that CPUs transfer per I/O, with up to 64 simulated CPUs; exact counts."""
     results = str(OUT / "shared_lines.json")
     run("shared_lines", "-j", results, str(MODEL), str(latency_model()))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a read of 4 KiB of the page cache costs its thread, by pread(2) or by linnos_pread():
+ * Measure the cost of a read of 4 KiB from the page cache, by pread(2) or linnos_pread():
  *
  *	library THREADS READS HOW FILE FILE FILE [MODEL MODEL MODEL]
  *

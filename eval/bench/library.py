@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The part of `make bench` that shows what liblinnos costs a read, beside pread(2).
+"""The cost of a read with liblinnos, compared with pread(2).
 
-Files of 16 MiB in the page cache, so that a read is what the program and the kernel do for it.
-Counted is processor time, which other programs of a busy machine hardly change; how two threads
-scale is told by it and by the clock.
+The files of 16 MiB are in the page cache, so only the program and the kernel take time. Processor
+time is measured, which other programs barely change; the scaling of two threads is measured by
+processor time and by the clock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _READS = 200_000
 _ROUNDS = 7
 _BYTES = 16 << 20
 
-#: What is measured: how, with models, and by how many threads.
+#: The cases: function, with models, number of threads.
 CASES = {
     "pread": ("pread", False, 1),
     "pread, 2 threads": ("pread", False, 2),
@@ -52,7 +52,7 @@ def _measure(program: Path, files: list[Path], case: str) -> tuple[float, float]
 
 
 def library() -> None:
-    """Processor time of a read by linnos_pread() beside pread(2), and of two threads."""
+    """Processor time of a read by linnos_pread() compared with pread(2), and with two threads."""
     if not LIBRARY.exists():
         raise BenchError(f"{LIBRARY}: not there; `make liblinnos` builds it")
     OUT.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def library() -> None:
              _SOURCE, LIBRARY, "-luring", "-lm", "-pthread"],
             check=True,
         )  # fmt: skip
-        # In turn, so that what else the machine does meets all alike.
+        # In turn, so that other load of the machine affects all cases alike.
         rounds = [{case: _measure(program, files, case) for case in CASES} for _ in range(_ROUNDS)]
     cpu_ns = {case: statistics.median(one[case][0] for one in rounds) for case in CASES}
     rate = {case: max(one[case][1] for one in rounds) for case in CASES}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What modules cost an I/O on an unpatched kernel: linnos.ko, and a raid1.ko that asks it."""
+"""The cost of linnos.ko, and of a raid1.ko that queries it, for an I/O on an unpatched kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OURS = ("linnos.ko", "raid/raid1.ko")
 
 
 def _cases(module: Path, trees: Path) -> tuple[Case, ...]:
-    """What the module does with the drive that is read; each goes on from the one above."""
+    """Return the states of the module; each continues from the previous one."""
     return (
         Case("not loaded"),
         Case("loaded, no drive named", f"insmod {shlex.quote(str(module))}"),
@@ -32,7 +32,7 @@ def _cases(module: Path, trees: Path) -> tuple[Case, ...]:
 
 
 def _raid_cases(built: Path) -> tuple[Case, ...]:
-    """md raid1 of three drives, from the kernel's own module and from ours; likewise."""
+    """Return the states of md raid1 of three drives, by the kernel's own module and by ours."""
     drives = [f"nullb{k}" for k in range(3)]
     never = latency_model("never.linnos", refuse_us=2**31)
     make = "mdadm -q --build /dev/md0 --level=1 --raid-devices=3 --assume-clean " + " ".join(
@@ -49,7 +49,7 @@ def _raid_cases(built: Path) -> tuple[Case, ...]:
         Case("stock raid1", make, "mdadm -q --stop /dev/md0; rmmod raid1", "/dev/md0"),
         Case("ours, no drive named", f"{load}; {make}", device="/dev/md0"),
         Case("observed, trees", f"{named}; {upload}; {observed}", device="/dev/md0"),
-        # In its first slice, of 17 ms, an array never asks.
+        # In its first slice, of 17 ms, an array never queries.
         Case("on", f"echo on >{array}; {until_it_asks}", device="/dev/md0"),
         Case("unguarded", f"echo unguarded >{array}", device="/dev/md0"),
         Case("off again", f"echo off >{array}", device="/dev/md0"),
@@ -65,7 +65,7 @@ def _upload(model: Path, disk: str = "nullb0") -> str:
 
 
 def module_cost() -> None:
-    """Instructions of a read and a write with our modules, beside without, on Debian's kernel."""
+    """Instructions of a read and a write with and without our modules on Debian's kernel."""
     kernel = debian_kernel.image()
     release = debian_kernel.release(kernel)
     built = ROOT / "build" / "module" / release
@@ -75,11 +75,13 @@ def module_cost() -> None:
     if subprocess.run(command, check=False).returncode:
         raise BenchError(f"the modules could not be built for {release}")
 
-    def beside(n: float, without: float) -> str:
+    def difference(n: float, without: float) -> str:
         return f"{n - without:+6.0f}"
 
     cases = _cases(built / "linnos.ko", latency_model())
-    report("module_cost", count(cases, 2), cases[0].name, "without the module", beside)
+    report(
+        "module_cost", count(cases, 2), cases[0].name, "the kernel without the module", difference
+    )
     cases = _raid_cases(built)
     counts = count(cases, 3, modules=("raid1",))
-    report("raid_module_cost", counts, cases[1].name, "the kernel's own raid1", beside)
+    report("raid_module_cost", counts, cases[1].name, "the kernel's own raid1", difference)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The part of `make bench` that shows what LinnOS costs those who do not use it.
+"""The cost of LinnOS for those who do not use it.
 
 Two lab kernels, without and with LinnOS and otherwise configured alike, read 4 KiB at a time from
-a drive that does nothing (null_blk). Instructions of a read, from the system call to its return,
-are counted one by one: their number does not depend on how busy the machine is. Times are medians
-of batches by the processor's time stamp counter, since the guest's clock is virtual. Every round
-boots every kernel anew, the unpatched one twice: what differs between these two is noise, and what
-differs less from them is not to be told from it.
+a drive that does nothing (null_blk). The instructions of a read, from the system call to its
+return, are counted one by one, so they do not depend on the load of the machine. Times are medians
+of batches by the processor's time stamp counter, because the guest's clock is virtual. Each round
+boots each kernel again, the unpatched one twice: the difference between these two is noise, and
+smaller differences cannot be distinguished from it.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ ROUNDS = 9
 #: allocator: SLUB_TINY gives a slab back as soon as it is empty, and made bios larger by 8 bytes
 #: cost a tenth of the time of 64 reads at a time.
 BATCHES = {8: 6000, 64: 2000}
-#: What is counted: the system call, how often it is let pass, then counted, by null_reads with
-#: these arguments, and the reads of one call. The first calls are those of the dynamic linker,
+#: By the number of reads in a call: the counted system call, the number of calls to skip, the
+#: number to count, and the arguments of null_reads. The dynamic linker makes the first calls,
 #: and the first reads fill caches.
 COUNTED = {
     1: ("sys_pread64", 60, 101, ["--plain", "161"]),
@@ -63,11 +63,11 @@ class Case:
     name: str
     #: A key of `KERNELS`.
     kernel: str
-    #: What is written to the drive's `mode`, one after the other; None where there is none.
+    #: The modes to set, one after the other; None for a kernel without LinnOS.
     mode: str | None
     #: Nanoseconds a read, one a round, by the number of reads in a batch.
     ns: dict[int, list[float]] = field(default_factory=lambda: {n: [] for n in BATCHES})
-    #: Of a read in each counted call, by the number of reads of the call.
+    #: Instructions of a read in each counted call, by the number of reads of the call.
     instructions: dict[int, list[float]] = field(default_factory=dict)
 
 
@@ -97,6 +97,12 @@ def _boot(case: Case, kernel: Path, commands: Sequence[Sequence[str]], timeout_s
     return output.getvalue().decode()
 
 
+def ticks_per_ns() -> float:
+    """Return the rate of the processor's time stamp counter."""
+    command = [str(TOOLS / "null_reads"), "--ticks"]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
 def _address(kernel: Path, symbol: str) -> str:
     table = subprocess.run(["nm", str(kernel)], check=True, capture_output=True, text=True)
     for line in table.stdout.splitlines():
@@ -115,7 +121,8 @@ def count_instructions(
     skipped, counted : int
         How many calls are let pass, and then counted.
     boot : callable
-        Given what to run in the kernel's place, boots a guest in which there are so many calls.
+        A function that gets a program to run in the kernel's place, and boots a guest with enough
+        calls.
     """
     for _ in range(COUNT_TRIES - 1):
         with contextlib.suppress(LabError):
@@ -178,7 +185,7 @@ def _count(case: Case, reads: int) -> list[float]:
 
 
 def off_cost() -> None:
-    """What LinnOS costs when it is off, or observes and no read has the hint."""
+    """Cost of LinnOS in modes off and observe for reads without the hint."""
     build("guest-tools")
     for flavour in ("um-unpatched", "um"):
         subprocess.run([str(ROOT / "kernel" / "build.sh"), flavour], check=True)
@@ -189,19 +196,16 @@ def off_cost() -> None:
         Case("off again", "patched", "observe off"),
         Case("observe, no hints", "patched", "observe"),
     ]
-    ticks = subprocess.run(
-        [str(TOOLS / "null_reads"), "--ticks"], check=True, capture_output=True, text=True
-    )
-    ticks_per_ns = float(ticks.stdout)
+    rate = ticks_per_ns()
     for case in cases:
         for reads in COUNTED:
             print(f"counting: {case.name}, {reads} reads a call", flush=True)
             case.instructions[reads] = _count(case, reads)
-    measure(cases, ticks_per_ns)
+    measure(cases, rate)
     report(cases)
 
 
-def measure(cases: Sequence[Case], ticks_per_ns: float, rounds: int = ROUNDS) -> None:
+def measure(cases: Sequence[Case], rate: float) -> None:
     """Time reads in each of the cases, round after round.
 
     Parameters
@@ -215,12 +219,12 @@ def measure(cases: Sequence[Case], ticks_per_ns: float, rounds: int = ROUNDS) ->
     # as long from CPU to CPU.
     os.sched_setaffinity(0, {min(cpus)})
     try:
-        for k in range(rounds):
-            # the other way round every second time, so that a drift favours nobody
+        for k in range(ROUNDS):
+            # in reverse order every second time, so that a drift affects all cases alike
             for case in cases[:: -1 if k % 2 else 1]:
                 lines = _boot(case, KERNELS[case.kernel], commands, 600).splitlines()
                 for size, line in zip(BATCHES, lines, strict=True):
-                    case.ns[size].append(float(line.split()[0]) / ticks_per_ns)
+                    case.ns[size].append(float(line.split()[0]) / rate)
     finally:
         os.sched_setaffinity(0, cpus)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `linnapp top` takes of a core, at 100,000 I/Os a second.
+"""The processor time of `linnapp top` at 100,000 I/Os per second.
 
 `linnapp top` runs as a user has it, in a terminal of 120 columns and 30 lines, a look each second.
 The drives are files in the place of sysfs, whose counters move on between looks as those of drives
@@ -37,7 +37,7 @@ from linnapp.stats import quantile_interval
 N_DRIVES = (3, 8)
 IOS_PER_S = 100_000
 COLUMNS, LINES = 120, 30
-#: Until every bar is drawn and all that is read once has been read; then so many times so long.
+#: Time until all bars are drawn; number and length of the measured periods.
 WARM_UP_S, PERIODS, PERIOD_S = 5.0, 10, 3.0
 #: How often counters move.
 _STEP_S = 0.1
@@ -68,7 +68,7 @@ class Drives:
         self.move(0.0)
 
     def move(self, seconds: float) -> None:
-        """Have so many seconds pass."""
+        """Advance the counters by this time."""
         reads = IOS_PER_S * seconds / len(self._folders) * self._rng.uniform(0.8, 1.2)
         for k, folder in enumerate(self._folders):
             mean_us = 900.0 if k % 3 == 2 else 95.0
@@ -101,9 +101,9 @@ class Drives:
 
 def _replace(path: Path, text: str) -> None:
     # Elsewhere: in stats/ every file is a counter.
-    beside = path.parents[1] / f".{path.name}"
-    beside.write_text(text)
-    beside.replace(path)
+    new = path.parents[1] / f".{path.name}"
+    new.write_text(text)
+    new.replace(path)
 
 
 @contextlib.contextmanager
@@ -134,7 +134,7 @@ def _terminal() -> Iterator[int]:
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", LINES, COLUMNS, 0, 0))
 
     def drain() -> None:
-        with contextlib.suppress(OSError):  # nobody has it open any more
+        with contextlib.suppress(OSError):  # the terminal has been closed
             while os.read(master, 1 << 16):
                 pass
 
@@ -149,7 +149,7 @@ def _terminal() -> Iterator[int]:
 
 
 def _shares(n_drives: int) -> list[float]:
-    """Of a core, in each of the periods."""
+    """Return the used fraction of a core in each period."""
     in_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=in_memory) as name:
         drives = Drives(Path(name), n_drives)
@@ -190,7 +190,7 @@ def _shares(n_drives: int) -> list[float]:
 
 
 def top() -> None:
-    """What `linnapp top` takes of a core while 3 and 8 drives serve 100,000 I/Os a second."""
+    """Fraction of a core that `linnapp top` uses for 3 and 8 drives, 100,000 I/Os per second."""
     result: dict[str, Any] = {"ios_per_s": IOS_PER_S, "drives": {}}
     for n_drives in N_DRIVES:
         shares = _shares(n_drives)

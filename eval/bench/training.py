@@ -64,7 +64,7 @@ def write_recording(path: Path, n_ios: int, seed: int) -> None:
 
 
 def train() -> None:
-    """From a recording of 2 million I/Os to an uploadable model (the paper: 15 to 20 minutes)."""
+    """Training on a recording of 2 million I/Os (the paper: 15 to 20 minutes)."""
     with tempfile.TemporaryDirectory(prefix=".linnapp.", dir=OUT) as name:
         trace, models = Path(name) / "az.blk", Path(name) / "models"
         write_recording(trace, N_IOS, 1)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The part of `make bench` that shows what linnos-ublk costs beside md's raid1.
+"""The cost of linnos-ublk compared with md raid1, each a mirror of three drives.
 
-Each is a mirror of three. Counted are the instructions of the program, the kernel and the server
-together. Instructions are not time: what a change from one process to another costs in caches is
-not in them.
+The instructions of the program, the kernel and the server are counted together. They do not
+include the cache misses of switches between processes.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ SERVED = (
 
 
 def ublk_cost() -> None:
-    """Instructions of a read and a write through linnos-ublk, beside md's, on Debian's kernel."""
+    """Instructions of a read and a write through linnos-ublk and md raid1 on Debian's kernel."""
     first = replace(DRIVE, begin=f"model={shlex.quote(str(latency_model()))}")
     counts = count((first, MD, *SERVED), 3, modules=("ublk_drv", "raid1"), path=(SERVER,))
     report("ublk_cost", counts, MD.name, "md's raid1", lambda n, md: f"{n / md:5.2f} x")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `linnapp watch` costs what it watches, and how many calls a second it keeps up with.
+"""The cost of `linnapp watch` for watched programs, and the number of calls that it can record.
 
 `watch-redis` repeats the measurement of DIO's paper (Esteves et al., 2023, section IV-D):
 redis-benchmark, with its 50 clients over loopback, against a redis-server that is watched or not.
@@ -64,9 +64,9 @@ print(made, time.perf_counter() - start, flush=True)
 sys.stdin.readline()
 """
 
-#: Until what was started must be ready, and between looks at it.
+#: Timeout for the start of a program, and the interval of checks.
 _READY_S, _LOOK_S = 60.0, 0.05
-#: Of what the summary counts, that which was to be in the tables and is not.
+#: Counts of the summary for records that are missing in the tables.
 _DROPPED = (
     *("lost_calls", "lost_names", "lost_ios", "untracked_calls", "untracked_ios"),
     *("untracked_processes", "missed_events"),
@@ -77,18 +77,18 @@ _DROPPED = (
 class Run:
     """One run of redis-benchmark."""
 
-    #: That it took.
+    #: Elapsed time.
     seconds: float
-    #: `server_cpu_s`, `client_cpu_s`: processor's time of the server, and of redis-benchmark.
+    #: Processor time of the server and of redis-benchmark.
     server_cpu_s: float
     client_cpu_s: float
-    #: That are in the tables.
+    #: Calls in the tables.
     calls: int = 0
-    #: Calls, names, I/Os that should be there and are not.
+    #: Missing calls, names and I/Os.
     dropped: int = 0
 
 
-#: What is compared.
+#: The compared values.
 RATIOS: dict[str, Callable[[Run], float]] = {
     "time": lambda run: run.seconds,
     "server's CPU": lambda run: run.server_cpu_s,
@@ -149,7 +149,7 @@ def _wait_until(
 
 @contextlib.contextmanager
 def _started(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
-    """A program that is ended with what is within."""
+    """Run a program that is terminated when the context ends."""
     with subprocess.Popen(command, **options) as process:
         try:
             yield process
@@ -178,7 +178,7 @@ def _redis(folder: Path, options: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _is_watching(reader: int) -> bool:
-    """Whether ``linnapp watch`` follows what it was told to: after that it waits for its end."""
+    """Return true if ``linnapp watch`` follows its process: then it waits for the end of it."""
     for fd in Path(f"/proc/{reader}/fd").glob("*"):
         with contextlib.suppress(OSError):
             if "pidfd" in str(fd.readlink()):
@@ -199,12 +199,12 @@ def _watched(pid: int, options: Sequence[str], folder: Path) -> Iterator[tuple[i
     ):
         _wait_until(lambda: _is_watching(tracer.pid), "linnapp watch", tracer, log)
         yield tracer.pid, summary
-        # It ends with what it watches.
+        # It ends when the watched process ends.
         tracer.wait(_READY_S)
 
 
 def redis(path: Path = OUT / "watch-redis.json") -> None:
-    """What `linnapp watch --path` costs a Redis server that is watched."""
+    """Cost of `linnapp watch --path` for a watched Redis server."""
     _check("redis-server", "redis-cli", "redis-benchmark")
     found = Pairs()
     with tempfile.TemporaryDirectory(prefix="linnapp-bench-") as name:
@@ -235,7 +235,7 @@ def _turn(pid: int, command: Sequence[str], folder: Path, *, watch: bool) -> Run
             reader.attach(16 << 20)
             reader.follow(pid)
         before, start = cpu_s(pid), time.monotonic()
-        # What it writes is in no path that is asked for: the buffer has room for the few calls.
+        # The client writes to no watched path, and the buffer has room for the few calls.
         client = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         _, status, used = os.wait4(client.pid, 0)
         client.returncode = os.waitstatus_to_exitcode(status)
@@ -257,7 +257,7 @@ def _turn(pid: int, command: Sequence[str], folder: Path, *, watch: bool) -> Run
 
 
 def run_rate(rate: int, seconds: float, arguments: str | None) -> dict[str, Any]:
-    """Have a program make so many calls a second, and watch it."""
+    """Watch a program that makes this number of calls per second."""
     options = [] if arguments is None else ["--arguments", arguments]
     # On a file system in memory: what is measured is the recording.
     with tempfile.TemporaryDirectory(prefix="linnapp-bench-", dir="/dev/shm") as name:
@@ -297,7 +297,7 @@ def rate(
     seconds: float = RATE_S,
     repeats: int = 3,
 ) -> None:
-    """How many calls a second `linnapp watch` keeps up with, and what its reader takes."""
+    """Calls per second that `linnapp watch` can record, and the processor time of its reader."""
     _check()
     results = []
     for each, arguments in itertools.product(rates, ARGUMENTS):

@@ -28,7 +28,8 @@ from eval.experiments.cluster.text import EXTRA, RIVALS, bars, share, table_of
 
 ONE_WAY_US = 20
 
-#: Of a processor, for a read: `python -m eval.bench osd` has 99 to 195, least of eight at a time.
+#: Processor time of a read in an OSD. On one machine it was 99 to 195 us, least with eight reads
+#: at a time.
 OSD_US = 105
 
 N_SEEDS = {"1-client": 3, "8-clients": 3}

@@ -210,11 +210,11 @@ int main(int argc, char **argv)
 	for (i = 0; i < n_told[0] || i < n_told[1]; i++) {
 		if (told[0][i].sum == told[1][i].sum)
 			continue;
-		fprintf(stderr, "all_written: %s (%d) tells what was on the stack\n",
+		fprintf(stderr, "all_written: %s (%d) depends on previous stack contents\n",
 			told[0][i].what, i);
 		return 1;
 	}
-	printf("%d times something was told, %d with features\n", n_told[0],
+	printf("%d outputs, %d with features\n", n_told[0],
 	       with_features[0]);
 	return 0;
 }

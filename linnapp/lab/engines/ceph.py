@@ -21,7 +21,7 @@ POOL, N_GROUPS = "data", 32
 #: Twice the size that BlueStore's own files need.
 _LEAST_MB = 1024
 
-#: Settings for reads in an OSD, here and where eval/bench/osd.py measures their cost.
+#: Settings for reads in an OSD.
 OSD_SETTINGS = (
     # processors cost nothing here, and with several threads the first one differs from run to run
     "ms async op threads = 1",
