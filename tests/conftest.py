@@ -13,14 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
+from networks_by_hand import network
 
 from linnapp.lab.array import Array
 from linnapp.lab.command import guest_environment
 from linnapp.lab.guest import Guest
 from linnapp.lab.uml import DEFAULT_KERNEL, run
-from linnapp.model import Model
 
 
 @dataclass(frozen=True)
@@ -111,22 +110,10 @@ def boot(tmp_path: Path, quick_fio: Path, monkeypatch: pytest.MonkeyPatch) -> Bo
 
 @pytest.fixture(scope="session")
 def queue_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that says slow when more than 12 pages are pending, and otherwise fast.
+    """Save a model that predicts slow if more than 12 pages are pending.
 
-    What it decides can be told without running a network, and under load it
-    gives both answers often.
+    Its predictions can be verified without running a network, and under load both occur often.
     """
-    hidden_weights = np.zeros((31, 256), np.int32)
-    hidden_weights[12:15, 0] = [100, 10, 1]
-    output_weights = np.zeros((256, 2), np.int32)
-    output_weights[0, 1] = 1000
-    model = Model(
-        hidden_weights=hidden_weights,
-        hidden_bias=np.zeros(256, np.int32),
-        output_weights=output_weights,
-        output_bias=np.array([12_000, 0], np.int64),
-        threshold_us=200,
-    )
     path = tmp_path_factory.mktemp("models") / "queue.linnos"
-    model.save(path)
+    network({12: 100, 13: 10, 14: 1}, (12_000, 0), threshold_us=200).save(path)
     return path

@@ -100,7 +100,7 @@ static void *beside(void *seed)
 	return NULL;
 }
 
-/* Would somebody with the same data elsewhere send it there? */
+/* Return true if a client with another replica would read from that one. */
 static int is_worth_sending(int fd, struct blk_expect *ask)
 {
 	ask->n_drives = 1;

@@ -5,7 +5,7 @@ Runs in a guest: ``crash_mirror.py MOMENTS SEED``. Each replica is a loop device
 file system. Data that was not flushed is only in the page cache, and is lost when the file system
 is shut down without its journal's last transactions. The same holds for data that was not synced
 in /var/lib, which has a file system of its own. A crash does that to both and kills the server
-with SIGKILL, in a varying order. Prints a JSON object with what was done.
+with SIGKILL, in a varying order. Prints a JSON object with counts of the actions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def until(condition: Callable[[], object], what: str, seconds: float = 120) -> N
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
-            raise SystemExit(f"waited in vain for {what}")
+            raise SystemExit(f"timeout while waiting for {what}")
         time.sleep(0.002)
 
 

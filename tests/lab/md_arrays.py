@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from networks_by_hand import network
 from trees_by_hand import last_four
 
 from linnapp.model import Model
@@ -29,7 +29,7 @@ BURST_US = 2000
 FUNCTIONS = f"""
 md=/sys/block/md0/md
 drives=$(ls -d /sys/block/flash? | wc -l)
-bursts() # on or off; over so many drives, if not over all
+bursts() # 1|0 [DRIVES]: switch bursts on or off, on all drives or the first ones
 {{
 	turns=${{2:-$drives}}
 	for k in $(seq 0 $((turns - 1))); do
@@ -46,20 +46,20 @@ bursts() # on or off; over so many drives, if not over all
 	done
 	cd /
 }}
-models() # NAME: of all drives, and let them observe
+models() # NAME: upload the model to all drives, in mode observe
 {{
 	for k in $(seq 0 $((drives - 1))); do
 		cat $OUT/$1.linnos >/sys/block/flash$k/linnos/model
 		echo observe >/sys/block/flash$k/linnos/mode
 	done
 }}
-stats() # FILE...: the sum over the drives
+stats() # FILE...: print the sum over the drives
 {{
 	for file; do
 		cat /sys/block/flash?/linnos/stats/$file | paste -sd+ | sed "s/.*/echo $file \\$((&))/" | sh
 	done
 }}
-spoil() # a spot of the first drive: reads of it fail
+spoil() # let reads of some sectors of the first drive fail
 {{
 	rule=/sys/kernel/config/flashsim/flash0/rules/errs
 	mkdir $rule
@@ -69,7 +69,7 @@ spoil() # a spot of the first drive: reads of it fail
 	echo 1 >$rule/enabled
 }}
 mend() {{ rmdir /sys/kernel/config/flashsim/flash0/rules/errs; }}
-wipe() # the first drive: it fails, and comes back with nothing on it
+wipe() # let the first drive fail, and return it empty
 {{
 	mdadm --fail /dev/md0 /dev/flash0
 	sleep 0.1
@@ -113,17 +113,7 @@ def save_models(directory: Path) -> None:
 
 def recent_model() -> Model:
     """Return a model that predicts slow if one of the last four reads took 1 ms or more."""
-    hidden_weights = np.zeros((31, 256), np.int32)
-    hidden_weights[[15, 19, 23, 27], 0] = 500
-    output_weights = np.zeros((256, 2), np.int32)
-    output_weights[0, 1] = 1000
-    return Model(
-        hidden_weights=hidden_weights,
-        hidden_bias=np.zeros(256, np.int32),
-        output_weights=output_weights,
-        output_bias=np.array((250_000, 0), np.int64),
-        threshold_us=1000,
-    )
+    return network(dict.fromkeys((15, 19, 23, 27), 500), (250_000, 0), threshold_us=1000)
 
 
 def result(path: Path) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs in the guest: reads of a device, each compared with what was written.
+"""Runs in the guest: reads of a device, each compared with the data written.
 
     paced_reads.py DEVICE --fill
     paced_reads.py DEVICE N EVERY_US [--buffered] [--writes]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from networks_by_hand import network
 
 from eval import guests
 from eval.experiments.apps import lab
@@ -16,7 +17,6 @@ from eval.experiments.apps.comparison import MODULE
 from eval.experiments.apps.lab import MODULE_KERNEL, Case, PartedArray, make_data, run_once
 from eval.experiments.apps.programs import APPLICATIONS
 from eval.programs import REPLAYER
-from linnapp.model import Model
 from linnapp.trace.formats import iolog
 
 pytestmark = pytest.mark.lab
@@ -28,15 +28,8 @@ ARRAY = PartedArray(size_mb=128, mirror_mb=64, precondition=False)
 
 def _always(slow: bool, path: Path) -> Path:
     """Save a model with a constant answer."""
-    model = Model(
-        hidden_weights=np.zeros((31, 256), np.int32),
-        hidden_bias=np.zeros(256, np.int32),
-        output_weights=np.zeros((256, 2), np.int32),
-        output_bias=np.array((0, 1) if slow else (1, 0), np.int64),
-        # Thus a probe of a drive that is predicted slow never finds it fast.
-        threshold_us=1,
-    )
-    model.save(path)
+    # Thus a probe of a drive that is predicted slow never finds it fast.
+    network(bias=(0, 1) if slow else (1, 0), threshold_us=1).save(path)
     return path
 
 

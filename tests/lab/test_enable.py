@@ -26,7 +26,7 @@ export LINNAPP_STATE=$OUT/state LINNAPP_CONF=$OUT/etc/drives.conf
 md=/sys/block/md0/md
 mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 --raid-devices=3 \\
     /dev/flash0 /dev/flash1 /dev/flash2 2>&1
-found() # NAME: what drives and array are like
+found() # NAME: save the state of drives and array
 {
     cat /sys/block/flash?/linnos/mode /sys/block/flash?/linnos/model_id $md/linnos >$OUT/found_$1
 }
@@ -40,7 +40,7 @@ mkdir $OUT/small
 mount -t tmpfs -o size=1m none $OUT/small
 LINNAPP_STATE=$OUT/small/state refused enable /dev/md0
 ls $OUT/small >$OUT/left_in_small
-# Nobody reads: there is nothing to learn from.
+# Without reads there are no training data.
 refused enable /dev/md0 --for 0.05
 found refused
 linnapp enable /dev/md0 --recordings $OUT/recordings 2>$OUT/enabled
@@ -72,7 +72,7 @@ found restored_in_part
 linnapp restore >/dev/null
 """
 
-#: Again, it is as it was; and what is in the way.
+#: Enable again with the same result, disable, and check the refusals.
 DISABLED = """
 linnapp enable /dev/md0 --recordings $OUT/recordings 2>$OUT/again
 found again

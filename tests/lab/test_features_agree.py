@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the kernel saw of every read equals what linnapp derives from the blktrace file."""
+"""The kernel decides on the same inputs that linnapp derives from the blktrace file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ echo 1 >events/linnos/linnos_decision/enable
 linnapp trace $(echo $LINNOS_DRIVES | tr , ' ') -o $OUT -- replayer --devices $LINNOS_DRIVES \
     --trace /run/tmp/w/flash0.iolog,/run/tmp/w/flash1.iolog,/run/tmp/w/flash2.iolog \
     --policy linnos --prefill none --fit --json $OUT/run.json \
-    --force $LINNOS_DRIVES  # no look at what they carry, which would be recorded
+    --force $LINNOS_DRIVES  # do not inspect their contents, which would be recorded
 cat trace >$OUT/events.txt
 cat per_cpu/cpu0/stats >$OUT/events.stats
 for d in flash0 flash1 flash2; do cat /sys/block/$d/dev; done >$OUT/devs

@@ -222,20 +222,6 @@ def test_two_boots_give_the_same_times(boot, tmp_path: Path) -> None:
     assert (tmp_path / "counters").read_text() == counters
 
 
-@pytest.mark.parametrize("profile", ["consumer", "enterprise-b"])
-def test_oracle_predicts_the_measured_latencies(boot, tmp_path: Path, profile: str) -> None:
-    boot(
-        f"echo random >{INJECT}/pattern; echo 100000 >{INJECT}/ratio_ppm; echo 1 >{INJECT}/arm\n"
-        f"{READS} /dev/flash0 3000 $OUT/reads.npy --write-share 0.3 --max-kb 1024 --oracle",
-        _drive(profile),
-    )
-    _, took, said = np.load(tmp_path / "reads.npy").T
-    assert (said > 1_000_000).mean() > 0.08  # slow ones are among them
-    off = np.abs(took - said)
-    # The query takes about 1 us, in which a chip can start other work.
-    assert (off < CALL_NS).mean() > 0.995
-
-
 @pytest.mark.parametrize("profile", ["consumer", "enterprise-a"])
 def test_oracle_includes_the_last_part_of_a_split_read(boot, tmp_path: Path, profile: str) -> None:
     # Four requests; every third is late, including the last ones of a read.
@@ -291,31 +277,16 @@ def test_injection_patterns_delay_the_stated_reads(boot, tmp_path: Path) -> None
     assert _counters(tmp_path / "counters")["injected_reads"] == hits
 
 
-def _reads_in_windows(
-    boot, tmp_path: Path, *, start_us: int, open_us: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Read while windows open every 50 ms; return the times (ns) and which reads were slow."""
-    boot(
-        f"""
-echo continuous >{INJECT}/pattern
-echo 1000000 >{INJECT}/ratio_ppm
-echo 1000 >{INJECT}/latency_us
-echo {start_us} >{INJECT}/window_start_us
-echo {open_us} >{INJECT}/window_us
-echo 50000 >{INJECT}/window_every_us
-echo 1 >{INJECT}/arm
-{READS} /dev/flash0 3000 $OUT/reads.npy
-""",
-        _drive(precondition=False),
-    )
+def test_a_window_opens_and_closes_by_the_clock(boot, tmp_path: Path) -> None:
+    """Windows of 10 ms open every 50 ms, from 20 ms after arming on."""
+    settings = {
+        "pattern": "continuous", "ratio_ppm": 1000000, "latency_us": 1000,
+        "window_start_us": 20_000, "window_us": 10_000, "window_every_us": 50_000, "arm": 1,
+    }  # fmt: skip
+    script = "".join(f"echo {value} >{INJECT}/{name}\n" for name, value in settings.items())
+    boot(f"{script}{READS} /dev/flash0 3000 $OUT/reads.npy", _drive(precondition=False))
     start, took, _ = np.load(tmp_path / "reads.npy").T
     slow = took > 1_000_000
-    return start, slow
-
-
-def test_a_window_opens_and_closes_by_the_clock(boot, tmp_path: Path) -> None:
-    # 10 ms of every 50 ms, from 20 ms after arming on.
-    start, slow = _reads_in_windows(boot, tmp_path, start_us=20_000, open_us=10_000)
     assert slow.sum() > 30
     # The time of arming is known only to within a read, from the first slow one.
     read_ns = 200_000
@@ -324,19 +295,8 @@ def test_a_window_opens_and_closes_by_the_clock(boot, tmp_path: Path) -> None:
     assert ((phase[~slow] > 10_000_000 - read_ns) | (phase[~slow] < read_ns)).all()
 
 
-def test_slots_begin_at_the_start_and_keep_their_length(boot, tmp_path: Path) -> None:
-    """Windows of 20 ms every 50 ms from 190 ms on: after a period, and across its end."""
-    start, slow = _reads_in_windows(boot, tmp_path, start_us=190_000, open_us=20_000)
-    # The time of arming is known to within 2 ms: shortly before the first read.
-    t_ms = (start - start[0]) / 1e6 - 190
-    phase_ms = t_ms % 50
-    sure = (phase_ms > 2) & (phase_ms < 48) & (np.abs(phase_ms - 20) > 2)
-    assert (slow == ((t_ms >= 0) & (phase_ms < 20)))[sure].all()
-    assert slow[sure].sum() > 30
-
-
 def test_wrong_settings_are_refused(boot, tmp_path: Path) -> None:
-    boot(
+    ran = boot(
         r"""
 cd /sys/kernel/config/flashsim
 refused() { if (echo "$2" >$1) 2>/dev/null; then echo "$1=$2 accepted"; fi; }
@@ -357,6 +317,9 @@ rmdir flash9
         _drive(precondition=False),
     )
     assert (tmp_path / "accepted").read_text() == ""
+    assert "flashsim: inject/pattern: no such value" in ran.dmesg
+    assert "flashsim: inject/ratio_ppm: must be 0 to 1000000" in ran.dmesg
+    assert "flashsim: drive/channels: must be 1 to 32" in ran.dmesg
 
 
 def test_drive_is_removed_and_added_under_load(boot) -> None:

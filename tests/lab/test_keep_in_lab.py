@@ -22,19 +22,19 @@ BEGIN = f"""
 export LINNAPP_STATE=$OUT/state LINNAPP_CONF=$OUT/drives.conf
 mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 --raid-devices=2 \\
     /dev/flash0 /dev/flash1 2>&1
-load() # of the array, and of each drive, so that there are reads of it that is slow
+load() # reads of the array and of each drive, so that the slow drive is read, too
 {{
     {READS} 1000000 1000 >/dev/null & load=$!
     for drive in flash0 flash1; do
         {READS.replace("md0", "$drive")} 1000000 2000 >/dev/null & load="$load $!"
     done
 }}
-keeping() # as the unit may
+keeping() # with the capabilities of the unit
 {{
     setpriv --bounding-set=-all,{bounding_set(UNIT.with_name("linnapp-keep.service"))} \
         linnapp keep --window 10 --every 1 --verbose 2>>$OUT/log & keep=$!
 }}
-torn() # of both drives half of the reads take 20 ms, by chance: nobody can foresee it
+torn() # half of the reads of both drives take 20 ms, at random, so this cannot be predicted
 {{
     for drive in flash0 flash1; do
         cd /sys/kernel/config/flashsim/$drive/inject
@@ -45,7 +45,7 @@ torn() # of both drives half of the reads take 20 ms, by chance: nobody can fore
         cd /
     done
 }}
-slow() # the first drive, by so many us, all the time
+slow() # MICROSECONDS: delay all reads of the first drive
 {{
     cd /sys/kernel/config/flashsim/flash0/inject
     echo 0 >arm
@@ -54,7 +54,7 @@ slow() # the first drive, by so many us, all the time
     [ $1 = 0 ] || echo 1 >arm
     cd /
 }}
-until_is() # $2 is in the file $1, within a minute
+until_is() # FILE VALUE: wait at most a minute
 {{
     for _ in $(seq 120); do
         [ "$(cat $1)" = $2 ] && return

@@ -9,7 +9,6 @@ import os
 import pty
 import re
 import select
-import shlex
 import signal
 import struct
 import subprocess
@@ -99,16 +98,6 @@ def _path(output: str) -> str:
     (path,) = (line for line in output.splitlines() if line.startswith("PATH="))
     assert os.environ["PATH"] in path
     return path.removeprefix("PATH=")
-
-
-def test_terminal_for_output_is_a_terminal_in_the_guest() -> None:
-    command = shlex.join(
-        [sys.executable, "-m", "linnapp", "lab", "run", "--drives", "0", "--", "test", "-t", "1"]
-    )
-    ran = subprocess.run(
-        ["script", "-qec", command, "/dev/null"], capture_output=True, text=True, timeout=3600
-    )
-    assert ran.returncode == 0, ran.stdout
 
 
 SMALL = ("--size-mb", "64", "--")

@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 #: the old model's point is more than eighty away.
 SHIFT_PERCENTILES = 40
 
-#: A network of so few reads without bursts is hardly ever significant.
+#: A network trained on so few reads without bursts is rarely significant.
 OPTIONS = f"--duration 2 --shift {SHIFT_PERCENTILES} --epochs 2 --bias 2 --even-if-worse"
 
 RUN = """

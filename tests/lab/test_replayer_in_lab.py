@@ -45,32 +45,6 @@ def summary(path: Path) -> dict[str, Any]:
     return parsed
 
 
-def test_a_rotating_burst_hits_each_drive_in_its_slot_and_ends_with_the_run(
-    boot, tmp_path: Path
-) -> None:
-    traces = write_traces(tmp_path, 4000, 300, 1.0, blocks_max=1)
-    boot(
-        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy baseline"
-        f" --inject {ROTATING} --json $OUT/o.json --log $OUT/o.log\n"
-        "for d in flash0 flash1 flash2; do"
-        " awk '$1 == \"injected_reads\" { print $2 }' /sys/kernel/debug/flashsim/$d/counters;"
-        " cat /sys/kernel/config/flashsim/$d/inject/pattern; done >$OUT/after"
-    )
-    log = replay_log.read(tmp_path / "o.log")
-    submit_us = (log["due_ns"] + log["lag_ns"]) / 1000
-    slow = log["latency_ns"] >= 3_000_000
-    place = submit_us % 600_000 - 200_000 * log["served_by"].astype(int)
-    # A read takes a moment from the program to the drive, where the slot is judged.
-    inside = (place >= 5) & (place < 49_995)
-    outside = (place < -5) | (place >= 50_005)
-    assert slow[inside].all() and inside.sum() > 500
-    assert not slow[outside].any()
-    after = (tmp_path / "after").read_text().split()
-    for drive in range(3):
-        assert int(after[2 * drive]) == np.count_nonzero(slow & (log["served_by"] == drive))
-        assert after[2 * drive + 1] == "none"
-
-
 def test_the_oracle_never_waits_for_a_burst_on_one_drive(boot, tmp_path: Path) -> None:
     traces = write_traces(tmp_path, 3000, 500, 1.0, blocks_max=1)
     boot(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from test_replayer_in_lab import DRIVES, ROTATING, write_traces
-from trees_by_hand import last_four, last_read
+from trees_by_hand import last_four
 
 from linnapp.cli import cli
 from linnapp.model.latency_model import LatencyModel
@@ -110,50 +110,3 @@ def test_read_is_hedged_after_the_time_in_the_table(boot, tmp_path: Path) -> Non
         assert np.all((waited_ns >= after_us * 1000) & (waited_ns < after_us * 1000 + 3000)), (
             waited_ns
         )
-
-
-def test_one_user_keeps_its_rate_with_a_stuck_drive(boot, tmp_path: Path) -> None:
-    """A user reads from the drives in turn, one read at a time; no prediction redirects a read."""
-    # Latency in ms of the drive's reads, and if they fail.
-    cases = {"slow": (500, False), "hangs": (30_000, False), "fails": (500, True)}
-    n = 25000
-    for k in range(3):
-        (tmp_path / f"t{k}.iolog").write_text(
-            "fio version 3 iolog\n"
-            + "".join(f"{3 * i + k} /dev/x read {i % 4096 * 4096} 4096\n" for i in range(n))
-        )
-    last_read(threshold_us=900, refuse_us=900, overdue_us=1000).save(tmp_path / "m.linnos")
-    traces = ",".join(f"$OUT/t{k}.iolog" for k in range(3))
-    replayer = (
-        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy lowest --quiet"
-        " --latency-model $OUT/m.linnos,$OUT/m.linnos,$OUT/m.linnos --saturate --depth 1"
-        " --home-margin 100 --prefill none --settle-ms 0"
-    )
-    rule = "/sys/kernel/config/flashsim/flash1/rules/stuck"
-    error = (
-        f"mkdir {rule}; cd {rule}; echo read >op; echo medium_error >fault\n"
-        "echo all >frequency; echo 1 >enabled; cd /\n"
-    )
-    script = f"{replayer} --json $OUT/healthy.json\n"
-    for name, (ms, fails) in cases.items():
-        script += (
-            f"{error if fails else ''}"
-            # The replayer inspects a drive before writing to it, which would fail on this one.
-            f"{replayer} --inject continuous:latency_us={ms}000,op=read,ratio=100%,drive=1"
-            f" --force /dev/flash1 --json $OUT/{name}.json --log $OUT/{name}.log\n"
-        )
-    boot(script)
-    healthy = summary(tmp_path / "healthy.json")
-    for name, (ms, fails) in cases.items():
-        stuck, log = summary(tmp_path / f"{name}.json"), replay_log.read(tmp_path / f"{name}.log")
-        print(name, healthy["mean_us"], stuck["mean_us"], stuck["reads_served_by"])
-        assert healthy["reads"] == stuck["reads"] == 3 * n and stuck["reads_failed"] == 0
-        # The first read goes there before anything is known.
-        assert np.count_nonzero(log["latency_ns"] > 1_000_000) == 1
-        # Half of about six seconds; no hedge helps a read that waits for a hanging drive.
-        assert ms > 500 or stuck["mean_us"] < healthy["mean_us"] / 0.9
-        without_first = np.sort(log["latency_ns"])[:-1].mean() / 1000
-        assert without_first < 1.02 * healthy["mean_us"]
-        # After a failure of 0.5 s there is no probe for 50 s.
-        assert stuck["explored"] <= 0.01 * stuck["reads"] and (stuck["explored"] > 0) != fails
-        assert stuck["extra_ios"] == stuck["explored"] + fails

@@ -29,7 +29,7 @@ count $OUT/before
 replayer --devices $LINNOS_DRIVES \
     --trace /run/tmp/w/flash0.iolog,/run/tmp/w/flash1.iolog,/run/tmp/w/flash2.iolog \
     --policy linnos --prefill none --fit --json $OUT/run.json --log $OUT/run.log {options} \
-    --force $LINNOS_DRIVES  # no look at what they carry, which would be counted
+    --force $LINNOS_DRIVES  # do not inspect their contents, which would be counted
 count $OUT/after
 """
 

@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: MIT
 """The ioctl BLKEXPECT for tests in the guest, implemented again on purpose.
 
-As a program, ``ask.py FILE...`` prints the best drives and the state of each, or the error. A
-number is a descriptor.
+As a program:
+
+ask.py FILE...              print the best drives and the state of each, or the error; a number is a
+                            descriptor
+ask.py probes COUNT FILE    query about reads of 128 KiB, send none, and print how often the answer
+                            is to probe the drive
+ask.py regions FILE         print in how many of the drive's 64 regions a read is predicted slow
+ask.py removed STAYS GOES   query both drives until the second, which stays open, is removed
 """
 
 from __future__ import annotations
@@ -12,12 +18,14 @@ import errno
 import os
 import struct
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 #: _IOWR(0x12, 160, 16 bytes)
 BLKEXPECT = 3 << 30 | 16 << 16 | 0x12 << 8 | 160
-LOOK = 1
+LOOK, AT = 1, 2
 SLOW, STALE, PROBE = 1, 4, 8
 #: In the order of their numbers.
 KNOWN = ("no policy", "off", "no model", "gone", "verdict", "latency")
@@ -51,10 +59,12 @@ def call(fd: int, address: int | None) -> None:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def packed(fds: Sequence[int], size: int = 4096, flags: int = 0, n: int | None = None) -> bytes:
+def packed(
+    fds: Sequence[int], size: int = 4096, flags: int = 0, n: int | None = None, page: int = 7
+) -> bytes:
     """Return a packed query; fields of the answer are filled with garbage."""
     head = struct.pack("<4I", flags, len(fds) if n is None else n, size, 0xAAAAAAAA)
-    return head + b"".join(struct.pack("<i3I", fd, 7, 7, 7) for fd in fds)
+    return head + b"".join(struct.pack("<i3I", fd, 7, 7, page) for fd in fds)
 
 
 def ask(
@@ -63,9 +73,10 @@ def ask(
     flags: int = 0,
     n: int | None = None,
     at: int | None = None,
+    page: int = 7,
 ) -> Answer:
     """Query on the first of the descriptors or on `at`."""
-    buffer = ctypes.create_string_buffer(packed(fds, size, flags, n), 16 + 16 * len(fds))
+    buffer = ctypes.create_string_buffer(packed(fds, size, flags, n, page), 16 + 16 * len(fds))
     call(fds[0] if at is None else at, ctypes.addressof(buffer))
     best = struct.unpack_from("<I", buffer.raw, 12)[0]
     drives = []
@@ -100,8 +111,8 @@ def error_of(*arguments: object, **keywords: object) -> str:
     return "none"
 
 
-def main() -> None:
-    fds = [int(path) if path.isdigit() else os.open(path, os.O_RDONLY) for path in sys.argv[1:]]
+def show(*paths: str) -> None:
+    fds = [int(path) if path.isdigit() else os.open(path, os.O_RDONLY) for path in paths]
     try:
         answer = ask(fds)
     except OSError as error:
@@ -112,5 +123,36 @@ def main() -> None:
         print(drive.known, drive.flags, drive.latency_us)
 
 
+def probes(count: str, path: str) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    print(sum(bool(ask([fd], 131072).drives[0].flags & PROBE) for _ in range(int(count))))
+
+
+def regions(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    slow = 0
+    for region in range(64):
+        # Not a multiple of a read's latency, so that the other program has one in flight.
+        time.sleep(130e-6)
+        slow += bool(ask([fd], flags=LOOK | AT, page=2 * region).drives[0].flags & SLOW)
+    print(slow, "of 64 regions")
+
+
+def removed(stays_name: str, goes_name: str) -> None:
+    stays, goes = (os.open(f"/dev/{name}", os.O_RDONLY) for name in (stays_name, goes_name))
+    while Path("/sys/block", goes_name).exists():
+        ask([stays, goes])
+        ask([goes, stays])
+        time.sleep(0.0003)
+    for fds in ([stays, goes], [goes, stays]):
+        answer = ask(fds)
+        assert answer.drives[fds.index(goes)] == Drive("gone"), answer
+        assert answer.best == {fds.index(stays)}, answer
+
+
 if __name__ == "__main__":
-    main()
+    ways = {"probes": probes, "regions": regions, "removed": removed}
+    if sys.argv[1] in ways:
+        ways[sys.argv[1]](*sys.argv[2:])
+    else:
+        show(*sys.argv[1:])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Bios that fail on their way in, parts of a split read among them, and requests that
-# time out.
+# Bios fail on submission, among them parts of a split read, and requests time out: nothing
+# stays counted as in flight.
 . "$TESTS/lib.sh"
 
 null_disk nullb_e max_sectors=32

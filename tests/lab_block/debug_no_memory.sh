@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Every allocation on the way fails once, of hinted reads by every interface, on the
-# disk, on files and on dm-crypt; of a model on its way in; of a policy switched on.
-# Where null_blk could lose or hand back a request, it does so once, too.
+# Each allocation fails once: in hinted reads by every interface, on the disk, on files and
+# on dm-crypt, in the upload of a model, and when a policy is switched on. The
+# faults with which null_blk loses or returns a request occur once, too.
 . "$TESTS/lib.sh"
 
 for kind in failslab fail_page_alloc; do

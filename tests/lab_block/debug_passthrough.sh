@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Commands that user space sends past the block layer's reads, SG_IO to scsi_debug, the
-# NVMe ioctl and io_uring's NVMe command to nvme-loop: neither decided nor counted,
-# whatever the policy. Zeroes that an NVMe drive writes: not counted either.
+# Passthrough commands (SG_IO to scsi_debug, the NVMe ioctl and io_uring's NVMe command to
+# nvme-loop) are neither decided nor counted, whatever the policy. Zeroes that an NVMe drive
+# writes are not counted either.
 . "$TESTS/lib.sh"
 
 # passes KIND DISK DEVICE: 1 command, then 32

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# A drive that hands requests back, by BLK_STS_RESOURCE and by blk_mq_requeue_request()
-# in turn: decided once, counted once.
+# A drive returns requests by BLK_STS_RESOURCE and by blk_mq_requeue_request() in turn: each
+# read is decided once and counted once.
 . "$TESTS/lib.sh"
 
 null_disk nullb_q

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# A zoned drive: writes that the block layer holds back until the one before is done,
-# zones reset under them, writes that miss the write pointer.
+# A zoned drive: the block layer delays writes until the previous one completes, zones are
+# reset under writes, and writes miss the write pointer.
 . "$TESTS/lib.sh"
 
 null_disk nullb_z zoned=1 zone_size=4 zone_nr_conv=0

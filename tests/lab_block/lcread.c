@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: MIT
 /*
- * lcread: reads, or writes, with and without the latency-critical hint, one after
- * another, and says how each ended.
+ * lcread: read or write with or without the latency-critical hint, one I/O after
+ * another, and print the result of each.
  *
  *	lcread [-b | -t] [-e INTERFACE] [-f FLAGS] [-k BYTES] [-n COUNT] [-N]
  *		[-o OFFSET] [-p] [-r] [-s BYTES] [-u] [-w] FILE
  *
  * -b	buffered, not direct
  * -t	opened buffered, made direct by fcntl()
- * -e	by which interface: preadv2 (the default), uring, fixed (io_uring, a
+ * -e	interface: preadv2 (the default), uring, fixed (io_uring, a
  *	registered file), poll (io_uring, the reader polls for completions), aio
  * -f	flags instead of RWF_LATCRIT, as a number
- * -k	the buffer is pieces of 4096 bytes, each so many bytes off its page: a device
- *	with a virt_boundary gets a request for each piece. With preadv2 only
- * -n	how many reads, each at the next offset (1)
- * -N	in the first read the first allocation of the kernel fails, in the second
- *	the second, and so on: needs fault injection. A last line says how many
- *	did: failed=N
+ * -k	use buffers of 4096 bytes with this offset in their pages: a device with a
+ *	virt_boundary gets a request for each. Only with preadv2
+ * -n	number of reads, each at the next offset (1)
+ * -N	in the nth read the nth allocation of the kernel fails: needs fault
+ *	injection. The last line has the number of failures: failed=N
  * -p	print nothing but a summary: ok=N busy=N other=N
  * -r	all at the same offset
  * -s	bytes a read (4096)

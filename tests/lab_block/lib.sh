@@ -52,8 +52,8 @@ remove_null_disk()
 	rmdir "/sys/kernel/config/nullb/$1"
 }
 
-# nvme_over DISK: an NVMe drive $nvme over a loop target on the disk; no_nvme ends it.
-# Its name is free again only some time after it is gone.
+# nvme_over DISK: create an NVMe drive $nvme over a loop target on the disk; no_nvme removes it.
+# Its name becomes free some time after its removal.
 nvme_over()
 {
 	nvmet=/sys/kernel/config/nvmet
@@ -85,7 +85,7 @@ no_nvme()
 	rmdir $nvmet/ports/1 $subsystem/namespaces/1 $subsystem
 }
 
-# scsi_disk NSEC: a disk of scsi_debug's, $disk, that takes so long for a command
+# scsi_disk NSEC: create a disk of scsi_debug, $disk, with this latency of a command
 scsi_disk()
 {
 	host=/sys/bus/pseudo/drivers/scsi_debug
@@ -108,8 +108,8 @@ no_scsi_disk()
 	[ ! -e /sys/block/$disk ] || fail "the SCSI disk is still there"
 }
 
-# use_model DISK MODEL MODE: no probes, which would admit reads that are to be
-# revoked whenever the guest takes its time
+# use_model DISK MODEL MODE: without probes, which would admit some reads that the test
+# expects to be revoked
 use_model()
 {
 	echo 0 >"/sys/block/$1/linnos/probe_after_us"
@@ -119,7 +119,7 @@ use_model()
 	echo "$3" >"/sys/block/$1/linnos/mode" || fail "$1: mode $3 refused"
 }
 
-# fault_every DIRECTORY PERCENT: faults DIRECTORY says how often it has struck since
+# fault_every DIRECTORY PERCENT: inject faults; faults DIRECTORY prints their number since
 fault_every()
 {
 	echo "$2" >"$1/probability" && echo 1000000 >"$1/times" && echo 0 >"$1/verbose" ||
@@ -136,7 +136,7 @@ in_flight()
 	cat "/sys/kernel/debug/block/$1/rqos/linnos/in_flight"
 }
 
-# Nothing may be left in the account when nothing is in flight.
+# The counts must be zero when nothing is in flight.
 expect_idle()
 {
 	sync
@@ -149,7 +149,7 @@ lcread()
 	"$LCREAD" -p "$@" || fail "lcread $*"
 }
 
-# refuses WHAT FILE [OPTION...]: no answer but EOPNOTSUPP, by any interface
+# refuses WHAT FILE [OPTION...]: hinted reads return EOPNOTSUPP by every interface
 refuses()
 {
 	what=$1 file=$2
@@ -162,10 +162,10 @@ refuses()
 	done
 }
 
-# What the kernel says of mistakes. One kind is no concern of ours: under
+# Fail if the kernel log has error reports. One kind is ignored: under
 # CONFIG_DEBUG_KOBJECT_RELEASE a disk may go before the kobject of its queue/ directory,
-# which is a part of it, and an NVMe namespace before that of its character device. KCSAN tells of
-# races of the kernel at large: those with one of our functions on a stack are ours.
+# which is a part of it, and an NVMe namespace before that of its character device. KCSAN
+# reports all races of the kernel; those with one of our functions on a stack are ours.
 clean_log()
 {
 	dmesg | awk '
@@ -193,8 +193,8 @@ clean_log()
 	return 0
 }
 
-# no_leaks [BYTES]: nothing leaks, but for what the kernel itself is known to, objects of
-# so many bytes. Twice: an object that somebody still held at the first look may be gone.
+# no_leaks [BYTES]: fail if memory leaks, except objects of this size, which the kernel itself
+# leaks. Two scans, because an object that was in use during the first one may be freed.
 no_leaks()
 {
 	leaks=/sys/kernel/debug/kmemleak

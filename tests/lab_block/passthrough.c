@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * passthrough: read blocks by a command of the drive's own, past the block
- * layer's reads; or append them to a zone.
+ * layer's reads.
  *
- *	passthrough scsi|nvme|uring|poll|append DEVICE [COUNT]
+ *	passthrough scsi|nvme|uring|poll DEVICE [COUNT]
  *
  * Eight blocks a command, the first block of the disk first. Prints how many
  * succeeded.
@@ -11,9 +11,7 @@
  * scsi		SG_IO of a disk, one command after another
  * nvme		the NVMe ioctl of a disk, one after another
  * uring	IORING_OP_URING_CMD of an NVMe character device, 16 at once
- * poll		the same, and the completions polled for
- * append	as uring, but Zone Append to the first zone; one that succeeded
- *		is read back from where the drive says it is, and is compared
+ * poll		the same, and the program polls for the completions
  */
 #include <fcntl.h>
 #include <liburing.h>
@@ -30,7 +28,6 @@
 #define BLOCK_BYTES 512
 #define DEPTH 16
 #define NVME_READ 0x02
-#define NVME_ZONE_APPEND 0x7d
 #define SCSI_READ_10 0x28
 
 static char buffer[DEPTH][BLOCKS * BLOCK_BYTES] __attribute__((aligned(4096)));
@@ -84,12 +81,8 @@ static void open_ring(unsigned int flags)
 	}
 }
 
-/*
- * n commands at once, buffer[i] of the ith, from block[i] on. Says of each
- * whether it succeeded, and in block[] what the drive answered. Returns how
- * many succeeded.
- */
-static int by_uring(int fd, int opcode, uint64_t *block, int n, int *succeeded)
+/* Read n times eight blocks at once; return how many reads succeeded. */
+static int by_uring(int fd, uint64_t first, int n)
 {
 	static int nsid;
 	int i, ok = 0, ret;
@@ -99,18 +92,16 @@ static int by_uring(int fd, int opcode, uint64_t *block, int n, int *succeeded)
 	for (i = 0; i < n; i++) {
 		struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
 		struct nvme_uring_cmd command = {
-			.opcode = opcode,
+			.opcode = NVME_READ,
 			.nsid = nsid,
 			.addr = (uintptr_t)buffer[i],
 			.data_len = sizeof(buffer[i]),
-			.cdw10 = block[i],
-			.cdw11 = block[i] >> 32,
+			.cdw10 = first + i * BLOCKS,
 			.cdw12 = BLOCKS - 1,
 		};
 
 		io_uring_prep_rw(IORING_OP_URING_CMD, sqe, fd, NULL, 0, 0);
 		sqe->cmd_op = NVME_URING_CMD_IO;
-		sqe->user_data = i;
 		/* the second half of a double entry */
 		memcpy((char *)sqe + offsetof(struct io_uring_sqe, cmd),
 		       &command, sizeof(command));
@@ -122,58 +113,18 @@ static int by_uring(int fd, int opcode, uint64_t *block, int n, int *succeeded)
 	}
 	for (i = 0; i < n; i++) {
 		struct io_uring_cqe *cqe;
-		int which;
 
 		ret = io_uring_wait_cqe(&ring, &cqe);
 		if (ret) {
 			fprintf(stderr, "passthrough: %s\n", strerror(-ret));
 			exit(1);
 		}
-		which = cqe->user_data;
-		succeeded[which] = !cqe->res;
 		ok += !cqe->res;
 		if (cqe->res)
-			fprintf(stderr, "passthrough: command %d: %d\n", which,
-				cqe->res);
-		block[which] = cqe->big_cqe[0];
+			fprintf(stderr, "passthrough: %d\n", cqe->res);
 		io_uring_cqe_seen(&ring, cqe);
 	}
 	return ok;
-}
-
-static int read_many(int fd, uint64_t first, int n)
-{
-	uint64_t block[DEPTH];
-	int succeeded[DEPTH], i;
-
-	for (i = 0; i < n; i++)
-		block[i] = first + i * BLOCKS;
-	return by_uring(fd, NVME_READ, block, n, succeeded);
-}
-
-/* To each its own content: a command's number, which is never 0. */
-static int append_many(int fd, int number, int n)
-{
-	uint64_t block[DEPTH] = {};
-	int succeeded[DEPTH], read_back[DEPTH], i, same = 0;
-
-	for (i = 0; i < n; i++)
-		memset(buffer[i], 1 + (number + i) % 251, sizeof(buffer[i]));
-	by_uring(fd, NVME_ZONE_APPEND, block, n, succeeded);
-	for (i = 0; i < n; i++) {
-		int content = 1 + (number + i) % 251;
-		size_t k = 0;
-
-		if (!succeeded[i])
-			continue;
-		memset(buffer[0], 0, sizeof(buffer[0]));
-		if (!by_uring(fd, NVME_READ, &block[i], 1, read_back))
-			continue;
-		while (k < sizeof(buffer[0]) && buffer[0][k] == (char)content)
-			k++;
-		same += k == sizeof(buffer[0]);
-	}
-	return same;
 }
 
 int main(int argc, char **argv)
@@ -185,7 +136,7 @@ int main(int argc, char **argv)
 		return 2;
 	how = argv[1];
 	count = argc > 3 ? atoi(argv[3]) : 1;
-	fd = open(argv[2], strcmp(how, "append") ? O_RDONLY : O_RDWR);
+	fd = open(argv[2], O_RDONLY);
 	if (fd < 0) {
 		perror("passthrough");
 		return 1;
@@ -199,9 +150,7 @@ int main(int argc, char **argv)
 		for (done = 0; done < count; done += DEPTH) {
 			int n = count - done < DEPTH ? count - done : DEPTH;
 
-			ok += strcmp(how, "append") ?
-				      read_many(fd, done * BLOCKS, n) :
-				      append_many(fd, done, n);
+			ok += by_uring(fd, done * BLOCKS, n);
 		}
 	}
 	printf("ok=%d\n", ok);

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Whatever passes through a disk, nothing is left in flight afterwards, and only
-# reads with the hint are ever revoked.
+# No operation leaves anything counted as in flight, and only hinted reads are revoked.
 . "$TESTS/lib.sh"
 
 null_disk nullb_a discard=1 cache_size=0

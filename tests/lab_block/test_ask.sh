@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-# A program asks which of its drives should serve a read, BLKEXPECT: the answers are the
-# kernel's own, who may ask, what cannot be asked, drives that come and go.
+# Programs query which of their drives should serve a read (BLKEXPECT): the answers are the
+# kernel's own predictions, permissions are checked, invalid queries fail, and drives can be
+# removed.
 . "$TESTS/lib.sh"
 
 null_disk nullb_a completion_nsec=40000
@@ -24,7 +25,7 @@ export STACK=/dev/$(dmsetup info -c --noheadings -o blkdevname stack)
 python3 -B $TESTS/ask_many.py || fail "see above"
 dmsetup remove --noudevsync stack
 
-# while a drive goes, for whom it is and for whom it is not the first
+# a drive is removed while it is queried as the first and as a later one
 for disk in nullb_a nullb_b nullb_c; do
 	rmdir /sys/kernel/config/nullb/$disk
 done
@@ -35,7 +36,7 @@ for round in $(seq 5); do
 	use_model nullb_r last observe
 	# so that it is the later one whether or not a read is in flight there
 	lcread -u /dev/nullb_r >/dev/null
-	python3 -B $TESTS/ask_removed.py nullb_p nullb_r &
+	python3 -B $TESTS/ask.py removed nullb_p nullb_r &
 	asking=$!
 	sleep 0.005
 	lcread -u -n 500 /dev/nullb_r >/dev/null 2>&1 &

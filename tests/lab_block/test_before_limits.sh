@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-# A read is decided before its cgroup is throttled or charged for it: one that is
-# refused has neither waited nor cost anything, one that is admitted is not refused
-# after it has waited.
+# A read is decided before its cgroup is throttled or charged for it: a refused read has
+# neither waited nor been charged, and an admitted one is not refused after it has waited.
 . "$TESTS/lib.sh"
 
 null_disk nullb_c

@@ -14,12 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
+from networks_by_hand import network
 from trees_by_hand import last_read, one_tree
 
 from linnapp.lab.array import Array
-from linnapp.model import Model
 from linnapp.model.latency_model import N_SPLITS
 
 if TYPE_CHECKING:
@@ -46,18 +45,6 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def constant_model(output_bias: tuple[int, int], **weights: np.ndarray) -> Model:
-    hidden_weights = weights.get("hidden_weights", np.zeros((31, 256), np.int32))
-    output_weights = weights.get("output_weights", np.zeros((256, 2), np.int32))
-    return Model(
-        hidden_weights=hidden_weights,
-        hidden_bias=np.zeros(256, np.int32),
-        output_weights=output_weights,
-        output_bias=np.array(output_bias, np.int64),
-        threshold_us=150,
-    )
-
-
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Save models: constant ``slow`` and ``fast``; ``queue`` and ``deep``, slow from 10 and 300
@@ -65,20 +52,13 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     slow if another read is in flight in its region.
     """
     directory = tmp_path_factory.mktemp("models")
-    constant_model((0, 1)).save(directory / "slow.linnos")
-    constant_model((1, 0)).save(directory / "fast.linnos")
-    hidden_weights = np.zeros((31, 256), np.int32)
-    hidden_weights[13, 0] = hidden_weights[12, 1] = 1000
-    output_weights = np.zeros((256, 2), np.int32)
-    output_weights[:2, 1] = 1000
-    constant_model((500_000, 0), hidden_weights=hidden_weights, output_weights=output_weights).save(
-        directory / "queue.linnos"
-    )
-    hidden_weights = np.zeros((31, 256), np.int32)
-    hidden_weights[12, 0] = 1000
-    constant_model(
-        (2_500_000, 0), hidden_weights=hidden_weights, output_weights=output_weights
-    ).save(directory / "deep.linnos")
+    for name, model in {
+        "slow": network(bias=(0, 1)),
+        "fast": network(bias=(1, 0)),
+        "queue": network({12: 1000, 13: 1000}, (500_000, 0)),
+        "deep": network({12: 1000}, (2_500_000, 0)),
+    }.items():
+        model.save(directory / f"{name}.linnos")
     limits = {"threshold_us": 150, "refuse_us": 50, "overdue_us": 1_000_000}
     last_read(**limits).save(directory / "last.linnos")
     one_tree([("in_region", 0)] * N_SPLITS, [10] * 8 + [1000] * 8, **limits).save(

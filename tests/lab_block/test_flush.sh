@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Flushes carry no data and are no part of the load; a write that asks for a flush
-# counts until its data are written, however many requests the block layer makes of it.
+# Flushes carry no data and are not counted as load. A write that requests a flush counts
+# until its data are written, however many requests the block layer makes of it.
 . "$TESTS/lib.sh"
 
 # 10 ms an I/O, and a cache that wants flushing; without FUA a write that must be

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Reads of known latency are counted where they belong, each once; only while the policy
-# is on, and by nobody but the drive.
+# Each read of known latency is counted once in its bucket, only while the policy is on, and
+# only on completion by the drive.
 . "$TESTS/lib.sh"
 
 # histogram DISK: "BUCKET:READS" of those that are not empty, from 0
@@ -19,7 +19,7 @@ null_disk nullb_c completion_nsec=20000000
 expect "never on" "" "$(histogram nullb_a)"
 expect "mode" "-r--r--r--" \
 	"$(stat -c %A /sys/block/nullb_a/linnos/latency_us_histogram)"
-# in stats/ are single numbers, as everybody reads them who takes all that is there
+# files in stats/ are single numbers, as programs that read all of them expect
 for file in /sys/block/nullb_a/linnos/stats/*; do
 	expect "$file" 1 "$(wc -w <"$file")"
 done

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# What the host adds to a read is not the drive's: the limits of a cgroup (io.max,
-# iocost), the wait for a tag, a scheduler. Neither does what it holds back count
-# as pending. So one cgroup's limit gives the drive no bad name with another.
+# Delays in the host do not count as latency of the drive: the limits of a cgroup (io.max,
+# iocost), the wait for a tag, a scheduler. Delayed I/O does not count as pending either. So
+# the limit of one cgroup does not make the drive look slow to another.
 . "$TESTS/lib.sh"
 
 cgroups=/run/cgroup

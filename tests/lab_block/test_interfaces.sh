@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The hint through every interface, on the disk and on direct I/O of files.
+# The hint works through every interface, on the disk and on direct I/O of files.
 . "$TESTS/lib.sh"
 
 null_disk nullb_i size=512
@@ -12,7 +12,7 @@ check()
 			"$(lcread -e $interface -n 3 "$1")"
 		expect "$2, $interface, unhinted" "ok=3 busy=0 other=0" \
 			"$(lcread -u -e $interface -n 3 "$1")"
-		# nothing would heed it there, and so nobody is told that it was heeded
+		# the hint has no effect there, so it is not accepted
 		expect "$2, $interface, buffered" "EOPNOTSUPP EOPNOTSUPP " \
 			"$("$LCREAD" -b -e $interface -n 2 "$1" | tr '\n' ' ')"
 		expect "$2, $interface, buffered, unhinted" "ok=3 busy=0 other=0" \

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Everything at once on two disks: reads with and without the hint, writes,
-# fsync, discards, and the policy being switched under them.
+# Two disks with all kinds of I/O at once: reads with and without the hint, writes, fsync,
+# discards, while model and mode of the policy change.
 . "$TESTS/lib.sh"
 
 null_disk nullb_m discard=1

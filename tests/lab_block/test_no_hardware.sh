@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# A disk that cannot be an SSD has no policy until one is asked for, and takes reads as
-# they come; one behind a controller has.
+# A disk that cannot be an SSD has no policy by default, and admits hinted reads. A disk
+# behind a controller has one.
 . "$TESTS/lib.sh"
 
 virtual=/sys/module/blk_linnos/parameters/virtual

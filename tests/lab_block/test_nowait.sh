@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# RWF_NOWAIT: an admitted bio for which there is no request is counted out again.
+# RWF_NOWAIT: an admitted bio that gets no request is no longer counted.
 . "$TESTS/lib.sh"
 
 # one request at a time, 20 ms each

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Switching off takes effect at once, whatever the drive has in flight, and so does
-# switching on again; what was counted in is counted out, and nothing else is. A disk
-# that goes meanwhile waits for its I/O, as ever.
+# Switching the policy off and on takes effect at once, whatever is in flight. Each I/O that
+# was counted when it was sent is subtracted when it completes, and no other is. A disk that
+# is removed meanwhile waits for its I/O.
 . "$TESTS/lib.sh"
 
 # half a minute for each I/O

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Who takes the hint: block devices and files of ext4, xfs and f2fs, through every
-# interface. Everybody else says so, and nothing is repaired or blamed on a drive.
+# Only block devices and files of ext4, xfs and f2fs accept the hint, through every
+# interface. All others return EOPNOTSUPP, and no drive is repaired or blamed for errors.
 . "$TESTS/lib.sh"
 
 a=flash0
@@ -79,7 +79,7 @@ for fs in ext4 xfs f2fs; do
 done
 
 # btrfs takes an error of a read for a bad block: with one copy the read fails, with
-# two it writes the block anew
+# two it writes the block again
 btrfs_log='read error corrected|failed to repair|unable to fixup|bdev .* errs:'
 for data in single raid1; do
 	second=

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Reads whose submitter polls for the completion: decided and counted like any other.
+# Reads whose submitter polls for the completion are decided and counted like others.
 . "$TESTS/lib.sh"
 
 # 50 ms by interrupt; whoever polls is served at once. Without memory: null_blk would

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # A read that the device's limits split into requests of a smaller size class is probed as
-# seldom as one that arrives whole: a slow drive gets one hinted read in fifty at most, and
-# one that is called slow and is fast serves them.
+# rarely as an unsplit one: at most one hinted read in fifty goes to a slow drive, and a
+# fast drive whose model predicts slow serves them.
 . "$TESTS/lib.sh"
 
 probing_disk()
@@ -47,11 +47,10 @@ for skew in 0 512; do
 done
 expect_idle $disk
 
-# of programs that ask and read nothing only some are told to, and hinted reads are
-# probes all the same
+# a program that queries without reading is rarely asked to probe, and hinted reads still probe
 probing_disk nullb_x completion_nsec=2000000
-told=$(python3 -B $TESTS/ask_only.py 2000 /dev/$disk)
-[ $told -ge 2 ] && [ $told -le 20 ] || fail "$told of 2000 were told to probe"
+told=$(python3 -B $TESTS/ask.py probes 2000 /dev/$disk)
+[ $told -ge 2 ] && [ $told -le 20 ] || fail "$told of 2000 were asked to probe"
 n=$(admitted 0)
 [ $n -ge 1 ] && [ $n -le 20 ] || fail "after that $n of 1000 reads were admitted"
 expect_idle $disk

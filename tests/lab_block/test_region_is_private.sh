@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Refusals of hinted reads do not tell a user which blocks another reads, whatever the model
-# goes by. To md and to programs that may open the drive it does.
+# Refusals of hinted reads do not reveal which blocks another user reads, whatever the
+# model. md, and programs that may open the drive, can see that.
 . "$TESTS/lib.sh"
 
 null_disk nullb_s
@@ -23,7 +23,7 @@ for block in 3 20 60; do
 		"$(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all \
 			python3 -B $TESTS/region_spy.py /run/mnt/fs/own)"
 	expect "block $block, what a program that may read the drive is told" "1 of 64 regions" \
-		"$(python3 -B $TESTS/region_ask.py /dev/$disk)"
+		"$(python3 -B $TESTS/ask.py regions /dev/$disk)"
 	kill $victim
 	wait $victim 2>/dev/null
 done

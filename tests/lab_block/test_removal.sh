@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Disks come and go under load.
+# Disks are added and removed under load.
 . "$TESTS/lib.sh"
 
 for round in $(seq 5); do

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Root alone writes, and reads models; everybody may read all else.
+# Only root can write the files and read models; all users can read the other files.
 . "$TESTS/lib.sh"
 
 null_disk nullb_u
@@ -8,14 +8,14 @@ dir=$(linnos_dir nullb_u)
 as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$@"; }
 
 for file in mode probe_after_us probe_after_revokes failover_us; do
-	as_nobody sh -c "echo 1 > $dir/$file" 2>/dev/null && fail "nobody wrote $file"
+	as_nobody sh -c "echo 1 > $dir/$file" 2>/dev/null && fail "another user wrote $file"
 done
 as_nobody sh -c "cat $MODELS/fast.linnos > $dir/model" 2>/dev/null &&
-	fail "nobody wrote a model"
-as_nobody cat "$dir/model" >/dev/null 2>&1 && fail "nobody read the model"
+	fail "another user wrote a model"
+as_nobody cat "$dir/model" >/dev/null 2>&1 && fail "another user read the model"
 for file in mode model_id threshold_us probe_after_us probe_after_revokes \
 	failover_us stats/reads stats/inference_ns; do
-	as_nobody cat "$dir/$file" >/dev/null || fail "nobody cannot read $file"
+	as_nobody cat "$dir/$file" >/dev/null || fail "another user cannot read $file"
 done
 for file in model_id threshold_us stats/reads; do
 	(echo 1 >"$dir/$file") 2>/dev/null && fail "root wrote $file"

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-# A SCSI drive (scsi_debug) whose reads fail: the driver first ends what is good of them,
-# no byte, without an error. That is no completion: it adds no latency.
-# In real time too (tests/qemu): nothing here depends on how long it takes.
+# Reads of a SCSI drive (scsi_debug) fail: the driver first completes the good part of them,
+# no bytes, without an error. This must not count as a completion with a latency.
 . "$TESTS/lib.sh"
 
 scsi_disk 100000

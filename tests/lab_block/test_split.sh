@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# A read that the block layer splits is decided once, as a whole; what is counted are
-# its parts, each a request.
+# A read that the block layer splits is decided once, as a whole; its parts are counted,
+# each as a request.
 . "$TESTS/lib.sh"
 
 null_disk nullb_s max_sectors=8

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Stacked drivers: the hint passes where errors are handed up unchanged, and is
-# dropped everywhere else. Below, every hinted read would be revoked.
+# Stacked drivers: the hint passes where errors are returned unchanged, and is dropped
+# everywhere else. The drives below would revoke every hinted read.
 . "$TESTS/lib.sh"
 
 null_disk nullb_x size=64

@@ -14,7 +14,7 @@ bootstrap() {
 	debootstrap --cache-dir="$folder/packages" "${@:3}" bookworm "$root" "$mirror" \
 		>"$folder/debootstrap.log" || { tail "$folder/debootstrap.log" >&2; exit 1; }
 	echo "$sources" >"$root/etc/apt/sources.list"
-	# Nobody is there to answer; what else the apt of this machine is told of fetching.
+	# No questions; the settings of this machine's apt for downloads.
 	{
 		echo 'APT::Get::Assume-Yes "true";'
 		apt-config dump Acquire |

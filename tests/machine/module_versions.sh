@@ -67,7 +67,7 @@ forget() {
 	inside apt-get -q clean
 }
 
-# unpack PACKAGE=VERSION...: these alone, with what they want of the kernel's packages
+# unpack PACKAGE=VERSION...: only these, with their dependencies among the kernel's packages
 unpack() {
 	forget
 	inside apt-get -qq --download-only --no-install-recommends -y install "$@" >/dev/null

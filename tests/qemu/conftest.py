@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -15,29 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from kernel_log import complaints
 
 from linnapp.lab.guest import CrashError
 from linnapp.lab.qemu import DEFAULT_KERNEL, QemuGuest, run
-
-#: Kernel errors, which no test may leave in the log.
-COMPLAINT = re.compile(
-    r"BUG: (?!KCSAN)|WARNING:|Oops|general protection|refcount_t|KASAN|UBSAN"
-    r"|detected stall|self-detected|soft lockup|blocked for more than"
-    r"|possible recursive locking|possible circular locking|inconsistent lock state"
-    r"|suspicious RCU usage|Bad page|list_add corruption|list_del corruption|not ok "
-)
-
-
-#: KCSAN reports every race in the kernel; those with one of our functions on a stack are
-#: ours. (The kernel's release bears our name in every report.) A report ends with a line of "=".
-KCSAN_REPORT = re.compile(r"BUG: KCSAN:.*?(?=={20}|\Z)", re.DOTALL)
-OURS = re.compile(r"(?:linnos|flashsim)\w*\+0x|\[linnos\]")
-
-
-def complaints(log: str) -> list[str]:
-    """Return lines of a kernel log with kernel errors, and with races in our code."""
-    lines = [line for line in log.splitlines() if COMPLAINT.search(line)]
-    return lines + [report for report in KCSAN_REPORT.findall(log) if OURS.search(report)]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import complaints
+from kernel_log import complaints
 
 from linnapp.lab.guest import REPOSITORY
 from linnapp.lab.qemu import QemuGuest, run

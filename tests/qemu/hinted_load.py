@@ -184,7 +184,7 @@ def main() -> int:
     parser.add_argument("--blocks", type=int, default=4096, help="blocks of the drive in use")
     parser.add_argument("--workers", type=int, default=1, help="processes, spread over the CPUs")
     parser.add_argument(
-        "--writers", type=int, default=0, help="that write what --fill has written anew"
+        "--writers", type=int, default=0, help="processes that overwrite the blocks of --fill"
     )
     parser.add_argument("--pages", type=int, default=1, help="4 KiB blocks a read")
     parser.add_argument("--plain", action="store_true", help="read without the hint")

@@ -142,7 +142,7 @@ def test_split_reads_of_two_cpus_are_decided_whole(
         wait $load
         echo $(($(awk '{{print $1}}' /sys/block/nvme0n1/stat) - parts)) >$OUT/parts
         cp -r $d/stats $OUT/after
-        # Nothing is left pending, neither by parts nor by what was refused.
+        # Nothing stays pending, neither of parts nor of refused reads.
         echo 0 >$d/probe_after_us
         echo 0 >$d/probe_after_revokes
         python3 $TESTS/hinted_load.py /dev/nvme0n1 --count 100 --pages 12

@@ -80,7 +80,7 @@ def test_drive_vanishes_and_returns_under_load(
         hinted = json.loads((tmp_path / f"hinted{number}").read_text())
         plain = json.loads((tmp_path / f"plain{number}").read_text())
         for counts, workers in ((hinted, 6), (plain, 2)):
-            assert counts["gone"] == workers, "every reader was told that the drive is gone"
+            assert counts["gone"] == workers, "every reader got an error for the removed drive"
             assert counts["wrong_data"] == counts["touched"] == counts["errors"] == 0
         assert hinted["admitted"] > 0 and hinted["revoked"] > 0
         assert plain["admitted"] > 0 and plain["revoked"] == 0

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from linnapp.model import Model
+from networks_by_hand import network
 
 pytestmark = pytest.mark.qemu
 
@@ -84,7 +83,7 @@ ODD = """
 drive=/dev/nvme{odd}n1
 for k in $drives; do
     use $k slow
-    # Not looked at: where a read takes milliseconds that would be many.
+    # No probes, which would be many if a read takes milliseconds.
     echo 60000000 >$(files $k)/probe_after_us
     echo 0 >$(files $k)/probe_after_revokes
 done
@@ -110,7 +109,7 @@ bring() {{ # DEVICE...
 
 read_as favoured
 {write_mostly}
-# What is recorded as bad is wrong, too, until it is written anew.
+# The blocks recorded as bad have wrong data, until they are written again.
 slave=$md/dev-nvme{odd}n1
 offset=$(cat $slave/offset)
 dd if=/dev/zero of=$drive bs=512 seek=$offset count=$((8 * blocks)) oflag=direct conv=notrunc \\
@@ -204,24 +203,14 @@ LEVELS = {
 }
 
 
-def constant_model(path: Path, output_bias: tuple[int, int]) -> None:
-    Model(
-        hidden_weights=np.zeros((31, 256), np.int32),
-        hidden_bias=np.zeros(256, np.int32),
-        output_weights=np.zeros((256, 2), np.int32),
-        output_bias=np.array(output_bias, np.int64),
-        threshold_us=150,
-    ).save(path)
-
-
 def numbers(values: Iterable[int]) -> str:
     return " ".join(map(str, values))
 
 
 def script_of(level: Level, models: Path) -> str:
     """Return the script for an array; the folder gets models for slow and for other drives."""
-    constant_model(models / "slow.linnos", (0, 1))
-    constant_model(models / "fast.linnos", (1, 0))
+    network(bias=(0, 1)).save(models / "slow.linnos")
+    network(bias=(1, 0)).save(models / "fast.linnos")
     *others, odd = level.copies
     names = {"odd": odd, "others": numbers(others), "copies": numbers(level.copies)}
     write_mostly = WRITE_MOSTLY.format(**names) if level.write_mostly else ""
@@ -297,9 +286,9 @@ def check(level: Level, out: Path) -> None:
         assert reads.sum() >= 2000
         for slow in level.slow:
             if linnos == "off":
-                assert reads[slow] > 100, "it is not left out by itself"
+                assert reads[slow] > 100, "md avoids the slow drive by itself"
             else:
-                assert reads[slow] <= probes[slow], "the slow drive was read from without a look"
+                assert reads[slow] <= probes[slow], "the slow drive was read from without a probe"
     check_odd(level, out)
 
 

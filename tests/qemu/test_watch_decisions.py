@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_md_on_nvme import constant_model
+from networks_by_hand import network
 
 from linnapp.insight.query import query
 
@@ -40,8 +40,8 @@ def asked(folder: Path, sql: str) -> list[dict[str, Any]]:
 
 
 def test_watch_records_decisions_and_drives(boot_qemu, tmp_path: Path) -> None:
-    constant_model(tmp_path / "slow.linnos", (0, 1))
-    constant_model(tmp_path / "fast.linnos", (1, 0))
+    network(bias=(0, 1)).save(tmp_path / "slow.linnos")
+    network(bias=(1, 0)).save(tmp_path / "fast.linnos")
     boot_qemu(SCRIPT.format(models=tmp_path), timeout_s=1800)
 
     for k in range(2):

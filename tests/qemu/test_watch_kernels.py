@@ -7,20 +7,16 @@ later ones.
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from debian import debian_kernel
 from watched_calls import TIMES
 
 from linnapp.insight.calls import COUNTS, PARTS
 from linnapp.insight.query import query
-from linnapp.lab.guest import REPOSITORY
-from linnapp.lab.qemu import QemuGuest, run
 
 pytestmark = pytest.mark.qemu
 
@@ -54,26 +50,8 @@ watched() {
 
 @pytest.mark.parametrize("kernel", ["kernel-debian-6.1", "kernel-debian"])
 def test_each_kernel_loads_and_records(tmp_path: Path, kernel: str) -> None:
-    unpacked = REPOSITORY / "build" / kernel
-    kernels = list((unpacked / "boot").glob("vmlinuz-*"))
-    if not kernels:
-        pytest.skip(f"{unpacked}: no kernel; make {kernel}")
-    guest = QemuGuest(
-        kernel=kernels[0],
-        modules=next((unpacked / "lib" / "modules").iterdir()),
-        out_dir=tmp_path,
-        environment={
-            "OUT": str(tmp_path),
-            "TESTS": str(Path(__file__).parent),
-            "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
-        },
-        accel=os.environ.get("LINNOS_QEMU_ACCEL", "auto"),
-        timeout_s=1800 * float(os.environ.get("LINNOS_QEMU_PATIENCE", "1")),
-    )
     script = SCRIPT + "\n".join(f"watched {name} {how}" for name, how in SESSIONS.items())
-    errors = io.BytesIO()
-    result = run(["sh", "-ec", script], guest, stdout=io.BytesIO(), stderr=errors)
-    assert not result.status, errors.getvalue().decode() + result.dmesg[-3000:]
+    debian_kernel(kernel, ours=False).boot(script, tmp_path)
     assert int((tmp_path / "loaded").read_text()) > 0
 
     for session, how in SESSIONS.items():

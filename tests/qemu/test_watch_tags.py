@@ -3,22 +3,18 @@
 
 from __future__ import annotations
 
-import io
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from debian import debian_kernel
 
 from linnapp.insight.query import query
 from linnapp.lab.guest import REPOSITORY
-from linnapp.lab.qemu import DEFAULT_KERNEL, QemuGuest, run
 
 pytestmark = pytest.mark.qemu
 
-DEBIAN = REPOSITORY / "build" / "kernel-debian"
 PROGRAM = REPOSITORY / "tests" / "unit" / "watched_programs" / "tagged_reads.c"
 #: When an md or dm device is opened first, the kernel reads partitions without a tag. There is no
 #: udev to wait for.
@@ -39,30 +35,15 @@ dmsetup remove --noudevsync --noudevrules below
 
 
 @pytest.mark.parametrize("kernel", ["linnos", "debian"])
-def test_tags_reach_the_drives(tmp_path: Path, kernel: str) -> None:
-    guest = QemuGuest(
-        kernel=Path(os.environ.get("LINNOS_X86_KERNEL", DEFAULT_KERNEL)),
-        out_dir=tmp_path,
-        environment={
-            "OUT": str(tmp_path),
-            "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
-        },
-        accel=os.environ.get("LINNOS_QEMU_ACCEL", "auto"),
-        timeout_s=1800 * float(os.environ.get("LINNOS_QEMU_PATIENCE", "1")),
-    )
-    modprobe = ""
-    if kernel == "debian":
-        kernels = list((DEBIAN / "boot").glob("vmlinuz-*"))
-        if not kernels:
-            pytest.skip(f"{DEBIAN}: no kernel; make kernel-debian")
-        guest.kernel, guest.modules = kernels[0], next((DEBIAN / "lib" / "modules").iterdir())
-        modprobe = f"modprobe -d {DEBIAN} -a raid1 dm-mod"
+def test_tags_reach_the_drives(boot_qemu, tmp_path: Path, kernel: str) -> None:
     program = tmp_path / "tagged_reads"
     subprocess.run(["gcc", "-O2", "-pthread", "-o", program, PROGRAM, "-luring"], check=True)
-    errors = io.BytesIO()
-    script = SCRIPT.format(program=program, modprobe=modprobe)
-    result = run(["sh", "-ec", script], guest, stdout=io.BytesIO(), stderr=errors)
-    assert not result.status, errors.getvalue().decode() + result.dmesg[-3000:]
+    if kernel == "debian":
+        modprobe = "modprobe -d $UNPACKED -a raid1 dm-mod"
+        script = SCRIPT.format(program=program, modprobe=modprobe)
+        debian_kernel("kernel-debian", ours=False).boot(script, tmp_path, n_drives=3)
+    else:
+        boot_qemu(SCRIPT.format(program=program, modprobe=""))
     for session, which in (
         ("nvme", "device = 'nvme0n1'"),
         ("md", "device = 'md0'"),

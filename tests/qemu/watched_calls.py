@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""In the guest: calls that `linnapp watch` must record, in a folder and on sockets."""
+"""Runs in the guest: make calls that `linnapp watch` must record, in a folder and on sockets."""
 
 from __future__ import annotations
 
