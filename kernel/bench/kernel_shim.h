@@ -50,7 +50,6 @@ typedef __s64 s64;
 #define S16_MAX 0x7fff
 #define S16_MIN (-S16_MAX - 1)
 #define S32_MAX 0x7fffffff
-#define S64_MAX 0x7fffffffffffffffLL
 #define U32_MAX 0xffffffffU
 #define PAGE_SIZE 4096
 #define BITS_PER_LONG 64
@@ -76,7 +75,6 @@ typedef __s64 s64;
 #define WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))
 #define smp_load_acquire(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
 #define smp_store_release(p, value) __atomic_store_n(p, value, __ATOMIC_RELEASE)
-#define smp_rmb() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 #define get_unaligned_le32(p) (*(const u32 *)(p))
 
 /* Atomic operations; on x86 the same instructions as the kernel's. */
@@ -185,8 +183,6 @@ static __thread int shim_cpu;
 
 struct rcu_head {
 };
-#define rcu_read_lock() barrier()
-#define rcu_read_unlock() barrier()
 #define rcu_dereference(p) READ_ONCE(p)
 #define rcu_dereference_protected(p, condition) (p)
 #define rcu_replace_pointer(p, new, condition) __atomic_exchange_n(&(p), new, __ATOMIC_SEQ_CST)
@@ -228,17 +224,12 @@ static inline void *shim_alloc(size_t bytes)
 }
 
 #define kzalloc(bytes, flags) shim_alloc(bytes)
-#define kvzalloc(bytes, flags) shim_alloc(bytes)
 #define kvmalloc(bytes, flags) shim_alloc(bytes)
 #define alloc_pages_exact(bytes, flags) shim_alloc(bytes)
 #define free_pages_exact(p, bytes) ((void)(bytes))
 #define kfree(p) ((void)(p))
 #define kvfree(p) ((void)(p))
 #define pr_warn(...) fprintf(stderr, __VA_ARGS__)
-
-struct list_head {
-};
-#define INIT_LIST_HEAD(list) ((void)(list))
 
 struct kobject {
 };

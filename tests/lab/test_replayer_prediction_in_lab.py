@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from test_replayer_in_lab import DRIVES, ROTATING, write_traces
+from test_replayer_in_lab import DRIVES, ROTATING, summary, write_traces
 from trees_by_hand import last_four
 
 from linnapp.cli import cli
@@ -18,11 +16,6 @@ from linnapp.model.latency_model import LatencyModel
 from linnapp.trace.formats import replay_log
 
 pytestmark = pytest.mark.lab
-
-
-def summary(path: Path) -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads(path.read_text())
-    return parsed
 
 
 def test_lowest_leaves_a_drive_during_its_burst_and_returns(boot, tmp_path: Path) -> None:

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from test_replayer_in_lab import summary
 
 from linnapp.trace.formats import replay_log
 
@@ -33,11 +32,6 @@ def write_reads(path: Path, at_us: Iterable[int], seed: int = 1) -> Path:
         file.write("fio version 3 iolog\n")
         file.writelines(f"{at} d read {rng.integers(0, 20_000) * BLOCK} {BLOCK}\n" for at in at_us)
     return path
-
-
-def summary(path: Path) -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads(path.read_text())
-    return parsed
 
 
 @pytest.mark.parametrize(
