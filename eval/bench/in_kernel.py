@@ -26,7 +26,6 @@ from eval.bench.off_cost import KERNELS, count_calls, null_guest, ticks_per_ns
 from eval.work import write_json
 from linnapp.lab.guest import LabError
 from linnapp.lab.uml import run
-from linnapp.model.latency_model import LatencyModel
 
 ROUNDS = 15
 #: Reads at a time, and how many times in a round. Of eight, those before it are in flight.
@@ -65,14 +64,11 @@ class Case:
 
 def cases() -> list[Case]:
     """Return the cases: off, each kind of model, and models that refuse no read or all reads."""
-    mean = OUT / "mean.linnos"
-    LatencyModel.mean_of_last(threshold_us=100, refuse_us=2**31, overdue_us=2**23).save(mean)
     never = latency_model("never.linnos", refuse_us=2**31)
     always = latency_model("always.linnos", refuse_us=1)
     return [
         Case("off", never, "off"),
         Case("observe, network", MODEL, "observe"),
-        Case("observe, no trees", mean, "observe"),
         Case("observe, trees", never, "observe"),
         Case("enforce, trees", never, "enforce"),
         Case("enforce, all refused", always, "enforce"),
