@@ -23,7 +23,6 @@
 #ifndef LINNOS_CLUSTER_NODE_H
 #define LINNOS_CLUSTER_NODE_H
 
-#include "fit.h"
 #include "linnos_guard.h"
 
 #include <stdbool.h>
@@ -57,6 +56,22 @@ struct medians {
 void median_add(struct medians *u, unsigned int size_class, double us);
 /* Return 0 if there are no data. */
 double median_us(const struct medians *u, unsigned int size_class);
+
+/*
+ * The mean latency of a node's reads, and how much it changes with the reports of the node's agent:
+ * a least-squares line in doublings, in which older reads have less weight. A report therefore
+ * counts as much as it proved accurate. An agent that always reports the same, or random values,
+ * has no influence.
+ *
+ * All values are relative to the median, and come from reads while the node was not slow.
+ */
+struct fit {
+	float n;     /* number of all reads (decayed); n_told is that of the reads with a report */
+	float ratio; /* their mean ratio */
+	float n_told;
+	float told, took; /* means in doublings; below them the sums about these means */
+	float square, product;
+};
 
 /* A read in flight, stored inside struct linnos_attempt. */
 struct sending {

@@ -69,7 +69,7 @@ static double parse_number(const struct option_row *row, const char *text)
 
 	value = strtod(text, &end);
 	if (end == text || *end || !(value >= row->min && value <= max))
-		die_of_usage("--%s %s: it must be a number from %g to %g", row->name, text,
+		die_of_usage("--%s %s: it must be a number from %.12g to %.12g", row->name, text,
 			     row->min, max);
 	return value;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Each rule chooses as its authors say, by hand. */
+/* Tests that each policy chooses as published; the expected values are computed by hand. */
 #include "../../../liblinnos/tests/test.h"
 #include "rules.h"
 
@@ -14,20 +14,21 @@ static struct rule_node nodes[N];
 static struct rule_client client;
 static struct rule_sending sendings[64];
 static const uint32_t replicas[N] = {0, 1, 2};
-static uint64_t now_ns, lots;
+static uint64_t now_ns, draws;
 static unsigned int n_sent;
 
-static uint64_t lot(void)
+static uint64_t next_draw(void)
 {
-	return lots++;
+	return draws++;
 }
 
 static void begin(void)
 {
 	memset(nodes, 0, sizeof(nodes));
-	client = (struct rule_client){.nodes = nodes, .n_nodes = N, .n_clients = 1, .draw = lot};
+	client = (struct rule_client){
+		.nodes = nodes, .n_nodes = N, .n_clients = 1, .draw = next_draw};
 	now_ns = 1000 * MS;
-	lots = n_sent = 0;
+	draws = n_sent = 0;
 }
 
 static unsigned int choose(const char *rule)
@@ -35,7 +36,7 @@ static unsigned int choose(const char *rule)
 	return rule_choose(rule_named(rule), &client, replicas, N, now_ns);
 }
 
-/* It leaves no trace but the lots that it has drawn. */
+/* Choose without changing any state except the random sequence. */
 static unsigned int would_choose(const char *rule)
 {
 	const struct rule_client of = client;
@@ -49,7 +50,7 @@ static unsigned int would_choose(const char *rule)
 	return chosen;
 }
 
-/* Which replicas it may choose, as bits. */
+/* Return a bitmap of the replicas that the policy may choose. */
 static unsigned int any(const char *rule)
 {
 	unsigned int found = 0;
@@ -80,7 +81,7 @@ static void ends(unsigned int node, uint64_t us, const struct rule_server *serve
 	n_sent--;
 }
 
-/* A read of so long, at whose end the server has such a queue. */
+/* Complete a read with a latency, a service time and the queue of the server at its end. */
 static void answered(unsigned int node, uint64_t us, float service_us, float queue)
 {
 	struct rule_server server = {queue, service_us, service_us};
@@ -159,10 +160,10 @@ TEST(c3_cubes_the_queue)
 	/* 1000 - 300 + 300 = 1000 */
 	answered(2, 1000, 300, 0);
 	assert(always("c3", 1));
-	/* with an own read in flight there: 600 + 2^3 * 300 */
+	/* with a read in flight there: 600 + 2^3 * 300 */
 	sent(1);
 	assert(always("c3", 2));
-	/* which stands for one of each client: 2^3 * 100, and of four 5^3 * 100 */
+	/* it counts for each client: 2^3 * 100 with one client, 5^3 * 100 with four */
 	begin();
 	answered(0, 100, 100, 0);
 	answered(1, 900, 900, 0);
@@ -192,7 +193,7 @@ TEST(elasticsearch_ranks_like_c3_with_integer_queues)
 	assert(always("elasticsearch", 1));
 	nodes[1].elastic.answer_us = 950;
 	assert(any("elasticsearch") == 5);
-	/* an own read stands for three, as many as have answered: 800 + 63 * 100 */
+	/* a read in flight counts for the three nodes that have answered: 800 + 63 * 100 */
 	nodes[1].elastic.answer_us = 800;
 	sent(1);
 	assert(any("elasticsearch") == 5);
@@ -218,14 +219,14 @@ TEST(elasticsearch_adjusts_nodes_that_are_not_chosen)
 	assert(fabs(nodes[1].elastic.answer_us - 2100) < .01);
 	answered(2, 3000, 2000, 5);
 	assert(choose("elasticsearch") == 0);
-	/* 0.3 of the mean of both and 0.7 of what was */
+	/* 0.3 times the mean of both plus 0.7 times the old value */
 	assert(fabs(nodes[1].elastic.answer_us - (.3 * 1100 + .7 * 2100)) < .01);
 	assert(fabs(nodes[1].elastic.service_us - (.3 * 1040 + .7 * 2000)) < .01);
 	assert(fabs(nodes[1].elastic.queue - (.3 * 2 + .7 * 4)) < .01);
-	/* a queue is an int there: (0 + 5) / 2 is 2 */
+	/* queues are integers: (0 + 5) / 2 is 2 */
 	assert(fabs(nodes[2].elastic.queue - (.3 * 2 + .7 * 5)) < .01);
 	assert(fabs(nodes[0].elastic.answer_us - 100) < .01);
-	/* an answer weighs 0.3, what its server says of its service all */
+	/* a latency has the weight 0.3; the service time of the server replaces the old one */
 	ends(0, 200, &(struct rule_server){0, 5000, 90});
 	assert(fabs(nodes[0].elastic.answer_us - 130) < .01);
 	assert(fabs(nodes[0].elastic.service_us - 90) < .01);
@@ -244,7 +245,7 @@ TEST(snitch_updates_ten_times_a_second_with_a_margin_of_a_tenth)
 	answered(0, 300, 0, 0);
 	assert(fabsf(nodes[0].snitch_us - 128.1f) < .01f);
 	choose("snitch");
-	/* 128 against 100; it has looked, and will not again for 100 ms */
+	/* 128 compared with 100; the next update is in 100 ms */
 	assert(always("snitch", 1));
 	answered(1, 2000, 0, 0);
 	now_ns += 97 * MS;
@@ -258,7 +259,7 @@ TEST(prequal_reads_the_fastest_cold_node)
 	begin();
 	told(0, 50, 9), told(1, 300, 3), told(2, 200, 4);
 	assert(always("prequal", 2));
-	/* all are alike: none is hot */
+	/* equal nodes are not hot */
 	told(0, 50, 4), told(1, 300, 4), told(2, 200, 4);
 	assert(always("prequal", 0));
 }
@@ -269,7 +270,7 @@ TEST(prequal_uses_a_report_three_times_within_a_second)
 	told(0, 50, 1), told(1, 300, 1);
 	for (unsigned int k = 0; k < 3; k++)
 		assert(choose("prequal") == 0);
-	/* of one alone it knows too little */
+	/* one report is not enough */
 	assert(any("prequal") == 7);
 	told(0, 50, 1), told(1, 300, 1);
 	now_ns += 1001 * MS;
@@ -283,7 +284,7 @@ TEST(pending_adds_reads_sent_since_the_query)
 	assert(always("pending", 0));
 	sent(0), sent(0);
 	assert(always("pending", 1));
-	/* what was told too long ago counts as the mean of the others: 3.5 */
+	/* an old report is replaced by the mean of the others, 3.5 */
 	nodes[0].report.at_ns -= 60 * MS;
 	assert(always("pending", 1));
 	nodes[1].report.pending = 5;
@@ -297,7 +298,7 @@ TEST(prediction_has_a_margin_of_a_quarter)
 	assert(any("prediction") == 3);
 	sent(1);
 	assert(always("prediction", 0));
-	/* 0 is nothing */
+	/* 0 means no prediction */
 	nodes[0].report.us = 0;
 	assert(any("prediction") == 7);
 	told(2, 1000, 0);
@@ -316,7 +317,7 @@ TEST(hedges_start_at_the_95th_percentile_and_are_limited_to_5_percent)
 		assert(!hedging.after_ns);
 		rule_hedging_learn(&hedging, k * MS);
 	}
-	/* a bucket is a sixty-fourth wide */
+	/* the width of a bucket is one sixty-fourth */
 	assert(fabs(hedging.after_ns / (122. * MS) - 1) < 1. / 64);
 	histogram_free(&hedging.latencies);
 	begin();
@@ -337,8 +338,7 @@ TEST(hedges_start_at_the_95th_percentile_and_are_limited_to_5_percent)
 	assert(rule_hedge(rule_named("random"), &client, 1, N) == -1);
 }
 
-/* Two situations in which no two ways to choose may do the same: whoever is in another's place is
- * seen. */
+/* Two situations that distinguish all policies, so that two exchanged ones are noticed. */
 TEST(every_policy_chooses_as_the_table_says)
 {
 	static const struct {

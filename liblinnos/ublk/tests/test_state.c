@@ -162,9 +162,8 @@ TEST(dropped_replica_is_copied_to_and_never_from)
 	assert(!state_end(&s, 6));
 	crash(&s);
 	assert(is_refused(ASSUME_CLEAN, "abc", "a is out of date"));
-	assert(is_refused(ASSUME_CLEAN, "a", "none of these replicas holds the current data"));
-	assert(is_refused(COMPARE, "a", "none of these replicas holds the current data"));
-	assert(is_refused(RESYNC, "a", "none of these replicas holds the current data"));
+	for (enum mode mode = ASSUME_CLEAN; mode <= RESYNC; mode++)
+		assert(is_refused(mode, "a", "none of these replicas holds the current data"));
 	/* The others are equal. */
 	assert(open_mirror(&s, RESYNC, "bc", BYTES) == 3);
 	assert(!state_may_differ(&s, &at));
@@ -301,25 +300,31 @@ TEST(record_that_cannot_be_written_is_reported)
 
 TEST(damaged_record_is_refused_with_its_remedy)
 {
+	static const struct {
+		off_t at; /* 0 to truncate the file */
+		const char *bytes;
+		enum mode mode;
+		const char *says;
+	} damages[] = {
+		{30, "x", ASSUME_CLEAN, "is damaged"},
+		{30, "x", RESYNC, "Start with --compare, which reads"},
+		{600, "x", RESYNC, "is damaged"},
+		{0, NULL, ASSUME_CLEAN, "is damaged, or is not a record of a mirror"},
+		{8, "\2", ASSUME_CLEAN, "has version 2; this program supports version 1"},
+	};
 	struct mirror_state s;
 
-	start_mirror(&s, ASSUME_CLEAN, "ab");
-	crash(&s);
-	overwrite(&s, 30, "x");
-	assert(is_refused(ASSUME_CLEAN, "ab", "is damaged"));
-	assert(is_refused(RESYNC, "ab", "Start with --compare, which reads"));
-	assert(open_mirror(&s, COMPARE, "ab", BYTES) == 3);
-	forget();
-	start_mirror(&s, ASSUME_CLEAN, "ab");
-	crash(&s);
-	overwrite(&s, 600, "x");
-	assert(is_refused(RESYNC, "ab", "is damaged"));
-	forget();
-	start_mirror(&s, ASSUME_CLEAN, "ab");
-	crash(&s);
-	assert(!truncate(s.path, 100));
-	assert(is_refused(ASSUME_CLEAN, "ab", "is damaged, or is not a record of a mirror"));
-	forget();
+	for (unsigned int k = 0; k < sizeof(damages) / sizeof(*damages); k++) {
+		start_mirror(&s, ASSUME_CLEAN, "ab");
+		crash(&s);
+		if (damages[k].at)
+			overwrite(&s, damages[k].at, damages[k].bytes);
+		else
+			assert(!truncate(s.path, 100));
+		assert(is_refused(damages[k].mode, "ab", damages[k].says));
+		assert(open_mirror(&s, COMPARE, "ab", BYTES) == 3);
+		forget();
+	}
 }
 
 TEST(damaged_bits_stand_for_regions_that_may_differ)
@@ -335,17 +340,6 @@ TEST(damaged_bits_stand_for_regions_that_may_differ)
 	assert(open_mirror(&s, RESYNC, "ab", BYTES) == 3);
 	for (; at < BYTES; at += 64 * MIB)
 		assert(state_may_differ(&s, &at) == at + 64 * MIB);
-	forget();
-}
-
-TEST(record_of_another_version_is_refused)
-{
-	struct mirror_state s;
-
-	start_mirror(&s, ASSUME_CLEAN, "ab");
-	crash(&s);
-	overwrite(&s, 8, "\2");
-	assert(is_refused(ASSUME_CLEAN, "ab", "has version 2; this program supports version 1"));
 	forget();
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The client of eval's cluster, all of it: when it asks, what it remembers, and
- * how long it reads. */
+/* Tests of the client of eval's cluster with a fake engine and a fake clock. */
 #define main client_main
 #define clock_gettime clock_of_tests
 #include "reads.c"
@@ -8,14 +7,13 @@
 #undef clock_gettime
 #include "../../../liblinnos/tests/test.h"
 
-/* The nodes' ends of the sockets, and how many questions had come when a read
- * was sent. */
+/* The nodes' ends of the sockets, and the number of queries received before a read was sent. */
 static int asked_at[NODES_MAX];
 static unsigned int came_before_the_read;
 static uint64_t cookie;
 static struct read two[2];
 
-/* Stands still; what a busy machine takes is not what a test says. */
+/* The clock does not advance by itself, so that a busy machine does not change the results. */
 static uint64_t clock_ns = 1000000000;
 
 int clock_of_tests(clockid_t clock, struct timespec *t)
@@ -30,7 +28,7 @@ static void unexpected(void)
 	assert(!"called");
 }
 
-/* What no test here gets to. */
+/* Functions that no test calls. */
 bool engine_has(const char *name)
 {
 	(void)name;
@@ -71,7 +69,7 @@ uint64_t engine_strayed(void)
 	return 0;
 }
 
-/* A read is sent: looks at what the nodes have been asked by then. */
+/* A read is sent: count the queries that the nodes have received. */
 void engine_read(unsigned int node, uint64_t block, char *data, void *of)
 {
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
@@ -157,11 +155,11 @@ TEST(own_latency_reads_the_node_that_was_fastest)
 	}
 	for (unsigned int k = 0; k < 20; k++)
 		assert(choose(&two[0]) == 1);
-	/* one is there and waits already longer than reads have taken elsewhere */
+	/* a read waits there already for longer than reads elsewhere took */
 	rule_sent(&known[1], &waits, woken_ns - 3000000);
 	for (unsigned int k = 0; k < 20; k++)
 		assert(choose(&two[1]) != 1);
-	/* what is long ago counts no more */
+	/* old latencies are not used */
 	known[1].own_at_ns = 0;
 	known[2].own_at_ns = 0;
 	for (unsigned int k = 0; k < 20; k++)
@@ -193,7 +191,7 @@ TEST(late_read_is_hedged_once)
 	for (unsigned int k = 0; k < 2; k++)
 		assert(hedge_late(1) == UINT64_MAX && two[0].n_attempts == 2);
 	assert(two[0].attempts[1].node != two[0].attempts[0].node);
-	/* before it is known what late is, nobody does */
+	/* without a percentile there are no hedges */
 	hedging.after_ns = 0;
 	two[1].hedge_at_ns = UINT64_MAX;
 	begin(&two[1]);
@@ -217,7 +215,7 @@ TEST(library_chooses_queries_and_learns_of_every_completion)
 		struct read *read = &two[0];
 
 		memset(read, 0, sizeof(*read));
-		/* node 1 takes 20 ms, the others hardly anything */
+		/* node 1 takes 20 ms, the others 0.1 ms */
 		begin(read);
 		n_sent += read->n_attempts;
 		woken_ns += read->attempts[0].node == 1 ? 20000000 : 100000;
@@ -236,7 +234,7 @@ TEST(library_chooses_queries_and_learns_of_every_completion)
 	assert(stats.moved > 5 && came_before_the_read && came_before_the_read <= 60);
 	assert(!linnos_cluster_get_node(cluster, 1, woken_ns, &of_node, sizeof(of_node)));
 	assert(of_node.state == LINNOS_SLOW && wrong == wrong_before && !failed);
-	/* one that has waited for long is sent again, once */
+	/* a late read is hedged once */
 	n_reads = 1;
 	memset(&two[0], 0, sizeof(two[0]));
 	begin(&two[0]);
