@@ -16,7 +16,6 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +86,8 @@ def main() -> None:
     workers.use_workers(arguments.jobs)
     failed = []
     names = list(dict.fromkeys(names))
-    plan = Plan(out, names)
     for i, name in enumerate(names):
-        print(f"[{i + 1}/{len(names)}] {name}{plan.left(i)}", flush=True)
+        print(f"[{i + 1}/{len(names)}] {name}", flush=True)
         try:
             run(load(name), out, arguments)
         except (StepError, LinnappError, OSError, ValueError) as error:
@@ -99,32 +97,6 @@ def main() -> None:
             workers.stop()
     if failed:
         sys.exit(f"python -m eval: failed: {', '.join(failed)}")
-
-
-class Plan:
-    """The remaining experiments, and their times if earlier runs recorded them."""
-
-    def __init__(self, out: Path, names: Sequence[str]) -> None:
-        self.start = time.monotonic()
-        self.expected = [self._expected(out, name) for name in names]
-
-    @staticmethod
-    def _expected(out: Path, name: str) -> float:
-        record = read_record(out / name)
-        if record is None:
-            committed = RESULTS / f"{name}.json"
-            record = json.loads(committed.read_text()) if committed.exists() else {}
-        return float(record.get("seconds", 0.0))
-
-    def left(self, i: int) -> str:
-        """Describe how long experiment i and those after it took when they last ran."""
-        took_s = time.monotonic() - self.start
-        left_s = sum(self.expected[i:])
-        if not left_s:
-            return ""
-        return (
-            f" ({took_s / 60:.0f} min gone; from here on it took {left_s / 60:.0f} min last time)"
-        )
 
 
 def data_digest(folder: Path) -> str | None:

@@ -85,16 +85,6 @@ def test_data_of_names_the_target_that_makes_missing_data(tmp_path: Path) -> Non
     assert len(Context("x", Cache(tmp_path), 1, True, tmp_path, n_seeds=2).seeds) == 2
 
 
-def test_plan_estimates_the_remaining_time_from_the_last_run(tmp_path: Path) -> None:
-    for name, seconds in (("first", 600.0), ("second", 120.0)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "record.json").write_text(json.dumps({"seconds": seconds}))
-    plan = command.Plan(tmp_path, ["first", "second", "never-run"])
-    assert "from here on it took 12 min" in plan.left(0)
-    assert "from here on it took 2 min" in plan.left(1)
-    assert plan.left(2) == ""
-
-
 def test_time_includes_the_work_taken_from_the_cache(
     counted: tuple[Experiment, list[str]], tmp_path: Path
 ) -> None:
