@@ -28,6 +28,7 @@ ON_REQUEST = (
     "cluster",
     "ceph",
     "simulation",
+    "validate",
 )
 
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eval.validate_flashsim import LOADS, PROFILES, describe, reading
+from eval.experiments.validate import ALONE, compare, describe
+from eval.long_table import LongTable
 
 
 def _rows(latency_us: np.ndarray) -> np.ndarray:
@@ -38,20 +39,16 @@ def test_tail_begins_where_it_begins() -> None:
     assert found["burstiness_pct"] == pytest.approx(10, abs=2)
 
 
-def test_reading_names_what_lies_outside() -> None:
+def test_comparison_names_measures_outside_of_their_range() -> None:
     rng = np.random.default_rng(2)
     calm = rng.uniform(85, 95, 5_000)
     bursty = calm.copy()
     bursty[np.arange(5_000) % 100 < 10] = 1000  # ten slow in a row of every hundred
-    data = {
-        profile: {
-            load.name: describe(
-                _rows(calm if load.name == "reads" else bursty), load.name == "reads"
-            )
-            for load in LOADS
-        }
-        for profile in PROFILES
-    }
-    text = reading(data)
-    assert "burstiness_pct 90" in text
-    assert "median_us" not in text.split("lie outside")[1]
+    table = LongTable(("profile", "load"))
+    for load, latency_us in ((ALONE, calm), ("heavy", bursty)):
+        for name, value in describe(_rows(latency_us), alone=load == ALONE).items():
+            table.add(("consumer", load), "", name, value)
+    (made,) = compare(table).values()
+    outside = {row[2]: row[3] for row in made.rows if row[-1] == "**no**"}
+    assert outside["burstiness_pct"].startswith("90") and "median_us" not in outside
+    assert {row[1] for row in made.rows if row[2] == "median_us"} == {ALONE}
