@@ -39,6 +39,7 @@
 #include <linux/ktime.h>
 #include <linux/math64.h>
 #include <linux/prandom.h>
+#include <linux/random.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
@@ -409,6 +410,8 @@ int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 {
 	struct blk_linnos_guard *g = array->guard;
 	int mode = sysfs_match_string(linnos_array_modes, word);
+	/* not under the raw lock, which the generator may not be called with on PREEMPT_RT */
+	u64 seed = get_random_u64();
 	unsigned long flags;
 
 	if (mode < 0)
@@ -419,7 +422,7 @@ int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 		WRITE_ONCE(g->stays, false);
 		memset_after(g, 0, lock);
 		WRITE_ONCE(g->leaves_for, linnos_redirect_classes(g));
-		prandom_seed_state(&g->random, 1);
+		prandom_seed_state(&g->random, seed);
 	}
 	WRITE_ONCE(array->mode, mode);
 	raw_spin_unlock_irqrestore(&g->lock, flags);
