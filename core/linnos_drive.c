@@ -171,8 +171,7 @@ static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
 		atomic64_add(-(s64)io->pages, &drive->write_pages);
 		return;
 	}
-	/* fully ordered before the start slot is freed, for readers of both */
-	(void)atomic64_sub_return(LINNOS_LOAD_READ + io->pages, &drive->load);
+	atomic64_add(-(LINNOS_LOAD_READ + io->pages), &drive->load);
 	if (io->region != LINNOS_REGION_UNKNOWN)
 		atomic_dec(&drive->in_region[io->region]);
 	if (io->place)
@@ -271,8 +270,8 @@ void linnos_history_add(struct linnos_history *history,
 }
 
 /* Copy the last reads of this and all smaller size classes, oldest first. */
-void linnos_history_snapshot(const struct linnos_history *history, u32 size,
-			     struct linnos_completed_io past[LINNOS_HISTORY])
+static void linnos_history_last(const struct linnos_history *history, u32 size,
+				struct linnos_completed_io past[LINNOS_HISTORY])
 {
 	const struct linnos_completed_io *newest, *last;
 	u32 seen[LINNOS_SIZE_CLASSES] = {};
@@ -296,6 +295,23 @@ void linnos_history_snapshot(const struct linnos_history *history, u32 size,
 		past[i] = *newest;
 		seen[from]++;
 	}
+}
+
+/*
+ * Take all that a prediction needs to know of a drive, except for the start times, once per read.
+ * @history: the history of the drive, or a copy that no other CPU writes.
+ */
+void linnos_drive_view(const struct linnos_drive *drive,
+		       const struct linnos_history *history, u8 region,
+		       u32 pages, u64 now_ns,
+		       struct linnos_drive_snapshot *view)
+{
+	view->now_ns = now_ns;
+	view->pages = pages;
+	view->size = linnos_size_class(pages);
+	linnos_load_snapshot(drive, &view->load);
+	view->in_region = linnos_region_reads(drive, region);
+	linnos_history_last(history, view->size, view->past);
 }
 
 static u8 *linnos_put_digits(u8 *digit, int n, u32 value, u32 max)

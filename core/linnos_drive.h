@@ -5,7 +5,7 @@
  *
  *	linnos_io_begin --> in flight --> linnos_io_issue --> linnos_io_end
  *	                        |                                  |
- *	              linnos_load_snapshot               linnos_history_add
+ *	               linnos_drive_view                 linnos_history_add
  *	                        |                                  |
  *	                        +-> struct linnos_drive_snapshot <-+
  *	                                          |
@@ -181,9 +181,10 @@ bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
 
 void linnos_history_add(struct linnos_history *history,
 			const struct linnos_completed_io *ended);
-void linnos_history_snapshot(const struct linnos_history *history, u32 size,
-			     struct linnos_completed_io past[LINNOS_HISTORY]);
-
+void linnos_drive_view(const struct linnos_drive *drive,
+		       const struct linnos_history *history, u8 region,
+		       u32 pages, u64 now_ns,
+		       struct linnos_drive_snapshot *view);
 u64 linnos_oldest_ns(const struct linnos_start_slots *places);
 void linnos_encode_digits(const struct linnos_drive_snapshot *view,
 			  u8 digits[LINNOS_N_INPUTS]);

@@ -90,7 +90,6 @@ static inline u64 cmpxchg(u64 *p, u64 old, u64 new)
 #define atomic_dec(v) ((void)atomic64_add_return(-1, v))
 #define atomic64_read(v) atomic_read(v)
 #define atomic64_add(i, v) ((void)atomic64_add_return(i, v))
-#define atomic64_sub_return(i, v) atomic64_add_return(-(i), v)
 
 static inline unsigned long __ffs(unsigned long word)
 {

@@ -108,17 +108,6 @@ void linnos_reset_history(struct blk_linnos *linnos)
 	linnos_history_update(linnos, NULL);
 }
 
-static void linnos_history_copy(const struct blk_linnos *linnos, u32 size,
-				struct linnos_completed_io past[LINNOS_HISTORY])
-{
-	unsigned int seq;
-
-	do {
-		seq = read_seqcount_begin(&linnos->history_seq);
-		linnos_history_snapshot(&linnos->drive.history, size, past);
-	} while (read_seqcount_retry(&linnos->history_seq, seq));
-}
-
 /* Return the maximum size of a request. The disk of a KUnit test has no queue. */
 static u32 linnos_request_pages_max(const struct blk_linnos *linnos)
 {
@@ -134,16 +123,16 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 			 struct linnos_prediction *found)
 {
 	u32 most_pages = linnos_request_pages_max(linnos);
-	struct linnos_drive_snapshot *view = &found->view;
+	u32 pages = linnos_pages_of(bytes);
 	struct linnos_model *active;
+	unsigned int seq;
 
-	view->now_ns = now_ns;
-	view->pages = linnos_pages_of(bytes);
-	view->size = linnos_size_class(view->pages);
-	linnos_load_snapshot(&linnos->drive, &view->load);
-	view->in_region = linnos_region_reads(&linnos->drive, region);
-	linnos_history_copy(linnos, view->size, view->past);
-	found->size = linnos_size_class(min(view->pages, most_pages));
+	do {
+		seq = read_seqcount_begin(&linnos->history_seq);
+		linnos_drive_view(&linnos->drive, &linnos->drive.history,
+				  region, pages, now_ns, &found->view);
+	} while (read_seqcount_retry(&linnos->history_seq, seq));
+	found->size = linnos_size_class(min(pages, most_pages));
 	found->reason = LINNOS_NO_MODEL;
 	found->n_features = 0;
 	found->out[0] = 0;

@@ -298,9 +298,12 @@ static void linnos_test_regions(struct kunit *test)
 static bool sees(const struct linnos_drive *drive, u32 size, u32 a, u32 b,
 		 u32 c, u32 d)
 {
-	struct linnos_completed_io past[LINNOS_HISTORY];
+	static const u32 pages[] = { 1, LINNOS_MEDIUM_PAGES,
+				     LINNOS_IO_PAGES_MAX };
+	struct linnos_drive_snapshot view;
+	const struct linnos_completed_io *past = view.past;
 
-	linnos_history_snapshot(&drive->history, size, past);
+	linnos_drive_view(drive, &drive->history, 0, pages[size], 0, &view);
 	return past[0].latency_us == a && past[1].latency_us == b &&
 	       past[2].latency_us == c && past[3].latency_us == d;
 }

@@ -32,13 +32,12 @@ static void publish_end(struct observer *o)
 	__atomic_store_n(&o->sequence, o->sequence + 1, __ATOMIC_RELEASE);
 }
 
-/* Get the last reads of this and smaller size classes. */
-static void see_history(const struct observer *o, u32 size, struct linnos_completed_io *past)
+/* Copy the last reads of this and smaller size classes. */
+static void copy_history(const struct observer *o, u32 size, struct linnos_history *h)
 {
-	struct linnos_history h;
 	const u64 *seen = (const u64 *)&o->seen;
 	const size_t words = offsetof(struct linnos_history, last[size + 1]) / sizeof(u64);
-	u64 *own = (u64 *)&h;
+	u64 *own = (u64 *)h;
 	uint32_t before;
 
 	for (;;) {
@@ -51,7 +50,6 @@ static void see_history(const struct observer *o, u32 size, struct linnos_comple
 		if (before & 1)
 			sched_yield();
 	}
-	linnos_history_snapshot(&h, size, past);
 }
 
 void observer_reset(struct observer *o)
@@ -185,14 +183,11 @@ bool observer_recent_reads_within(const struct observer *o, uint32_t pages, uint
 void observer_features(const struct observer *o, uint64_t offset_bytes, uint32_t pages,
 		       uint64_t now_ns, uint32_t features[LINNOS_N_FEATURES])
 {
-	struct linnos_drive_snapshot view = {
-		.now_ns = now_ns,
-		.pages = pages,
-		.size = linnos_size_class(pages),
-		.in_region = linnos_region_reads(&o->drive, linnos_region_of(offset_bytes)),
-	};
+	struct linnos_drive_snapshot view;
+	struct linnos_history history;
 
-	linnos_load_snapshot(&o->drive, &view.load);
-	see_history(o, view.size, view.past);
+	copy_history(o, linnos_size_class(pages), &history);
+	linnos_drive_view(&o->drive, &history, linnos_region_of(offset_bytes), pages, now_ns,
+			  &view);
 	linnos_compute_features(&o->drive.places, &view, READ_ONCE(o->overdue_us), features);
 }

@@ -434,19 +434,13 @@ static void end_suspects(struct lt_requests *p)
 /* Compute the inputs of a model for an arriving read. */
 static void look(struct lt_requests *p, struct lt_row *row)
 {
-	struct linnos_drive_snapshot view = {
-		.now_ns = p->now_ns + 1,
-		.pages = linnos_pages_of(row->size_bytes),
-		.size = linnos_size_class(linnos_pages_of(row->size_bytes)),
-	};
+	struct linnos_drive_snapshot view;
 
-	linnos_load_snapshot(&p->drive, &view.load);
+	linnos_drive_view(&p->drive, &p->drive.history, linnos_region_of(row->sector * SECTOR_BYTES),
+			  linnos_pages_of(row->size_bytes), p->now_ns + 1, &view);
 	row->pending = linnos_pending(&view);
 	if (row->flags & LT_WRITE)
 		return;
-	view.in_region =
-		linnos_region_reads(&p->drive, linnos_region_of(row->sector * SECTOR_BYTES));
-	linnos_history_snapshot(&p->drive.history, view.size, view.past);
 	linnos_compute_features(&p->drive.places, &view, p->options->overdue_us, row->features);
 	for (int i = 0; i < LT_HISTORY; i++) {
 		row->hist_pending[i] = view.past[i].pending;

@@ -105,18 +105,13 @@ static uint8_t ld_region(const struct ld_ios *ios, int64_t row)
 static uint32_t ld_look(const struct ld_drive *d, const struct ld_ios *ios, int64_t row,
 			const struct ld_seen *seen)
 {
-	struct linnos_drive_snapshot view = {
-		.now_ns = d->instant_ns,
-		.pages = linnos_pages_of(ios->bytes[row]),
-	};
+	struct linnos_drive_snapshot view;
 
-	linnos_load_snapshot(&d->drive, &view.load);
+	linnos_drive_view(&d->drive, &d->drive.history, ld_region(ios, row),
+			  linnos_pages_of(ios->bytes[row]), d->instant_ns, &view);
 	if (seen->pending)
 		seen->pending[row] = linnos_pending(&view);
 	if (!(ios->flags[row] & LT_WRITE)) {
-		view.size = linnos_size_class(view.pages);
-		view.in_region = linnos_region_reads(&d->drive, ld_region(ios, row));
-		linnos_history_snapshot(&d->drive.history, view.size, view.past);
 		ld_history_of(&view, row, seen);
 		if (seen->features)
 			linnos_compute_features(&d->drive.places, &view, d->overdue_us,
