@@ -218,8 +218,6 @@ def judge(path: Path, known: LatencyModel) -> Found:
     table = load(path)
     at = np.flatnonzero(table.is_served_read)
     middle = round(TAUGHT * len(at))
-    # The log is read once, not again for each model.
-    table = dataclasses.replace(table, reader=None)
     found = {}
     for n_known in (*(n for n in SIZES if n < middle), 0):
         size = n_known or middle

@@ -189,7 +189,8 @@ def _verdicts(
         newest, predicted_us = predict_newest(model, trace, recipe, own=own)
         revoked = predicted_us > model.refuse_us
         return Verdicts(newest.arrival_ns, newest.latency_us, revoked, newest.pages)
-    reads = load_reads(trace, **recipe.reader)
+    recording, recipe = recipe.opened(trace)
+    reads = load_reads(recording, **recipe.reader)
     rows = split(len(reads), recipe.training).test
     revoked = engine.predict(model, reads.digits(rows))
     return Verdicts(reads.arrival_ns[rows], reads.latency_us[rows], revoked, reads.pages[rows])

@@ -31,7 +31,6 @@ from linnapp.learn.options import Observer, Recipe
 from linnapp.learn.recipe import train_array
 from linnapp.learn.trees.training import MIN_READS
 from linnapp.model import SUFFIX
-from linnapp.trace.recorded import check_losses
 from linnapp.trace.recording import (
     PROGRESS_EVERY_S,
     RecordingProgress,
@@ -128,7 +127,7 @@ def enable(
         On ctrl-C; nothing is then changed, and a recording that was started is kept.
     """
     # The prior made md slower on calm drives: record for longer instead.
-    recipe = Recipe(kind="latency", prior=False)
+    recipe = Recipe(kind="latency", prior=False, check_losses=True)
     switches.restore_left(log)
     check_enabling(target, conf_path, recordings)
     for name in target.names:
@@ -263,8 +262,6 @@ def _train(
 ) -> None:
     log(f"training {', '.join(target.drives)}")
     traces = [recordings / f"{name}.blk" for name in target.drives]
-    for trace in traces:
-        check_losses(trace)
     without = _Without(observer or Observer())
     # Use one process only, because the machine has other work.
     try:

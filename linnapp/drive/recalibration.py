@@ -49,7 +49,7 @@ from linnapp.learn.labelling.inflection import (
     find_inflection_points,
 )
 from linnapp.learn.options import Kind, Observer, Recipe
-from linnapp.learn.recipe import train_labelled
+from linnapp.learn.recipe import releasing, train_labelled
 from linnapp.model import SUFFIX, load_model
 from linnapp.model.model_file import KERNEL_HIDDEN, model_from_bytes
 from linnapp.trace.recorded import check_losses
@@ -188,7 +188,7 @@ def recalibrate(
             raise DeviceError(why)
     recipe = dataclasses.replace(recipe, kind=kind or _active_kind(drives))
     _check_uploadable(drives, recipe)
-    with _scratch(models_dir) as scratch:
+    with _scratch(models_dir) as scratch, releasing():
         if recordings is None:
             _record([drive.name for drive in drives], scratch, models_dir, duration_s, log)
         runs = _decide(drives, Path(recordings or scratch), recipe, shift_percentiles, log)
@@ -247,8 +247,6 @@ def _decide(
 ) -> list[_DriveRun]:
     """Label the recordings and decide which drives are retrained."""
     traces = [recordings / f"{drive.name}.blk" for drive in drives]
-    for trace in traces:
-        check_losses(trace, **recipe.reader)
     blocks = [_read_blocks(trace, recipe) for trace in traces]
     distributions = [drive.distribution() for drive in blocks]
     seed = recipe.training.seed
@@ -338,7 +336,9 @@ def _check_uploadable(drives: Sequence[Drive], recipe: Recipe) -> None:
 
 def _read_blocks(trace: Path, recipe: Recipe) -> LatencyBlocks:
     """Return the part of a recording that labelling uses: its training slice."""
-    reads = load_reads(trace, **recipe.reader)
+    recording, recipe = recipe.opened(trace)
+    reads = load_reads(recording, **recipe.reader)
+    check_losses(trace, reads.stats)
     rows = split(len(reads), recipe.training).training
     return LatencyBlocks(
         reads.latency_us[rows], reads.pages[rows] if recipe.labelling.by_size else None

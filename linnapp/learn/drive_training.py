@@ -70,6 +70,7 @@ def train_drive(
     shown = observer or Observer()
     name = drive_name(trace)
     begin = time.monotonic()
+    trace, recipe = recipe.opened(trace)
     lesson = _prepare(trace, point, recipe)
     try:
         choice = _choose_bias(lesson, point, recipe, shown, name) if recipe.auto_bias else None

@@ -26,7 +26,7 @@ from linnapp.learn.options import (
     Recipe,
     recipe_of,
 )
-from linnapp.learn.recipe import read_latencies
+from linnapp.learn.recipe import read_latencies, releasing
 from linnapp.learn.record import TrainedDrive
 from linnapp.learn.trees.hedge_table import HedgeTable
 from linnapp.model import LatencyModel, Model
@@ -288,7 +288,8 @@ def _fit(
     reads: Recorded, recipe: Recipe, observer: Observer | None
 ) -> tuple[TrainedDrive, InflectionPoint]:
     observer = observer or Observer()
-    distribution = read_latencies(reads, recipe, observer)
-    [point] = find_inflection_points([distribution], recipe.labelling, recipe.training.seed)
-    observer.labelled(drive_name(reads), point, len(distribution))
-    return train_drive(reads, point, recipe, observer), point
+    with releasing():
+        distribution = read_latencies(reads, recipe, observer)
+        [point] = find_inflection_points([distribution], recipe.labelling, recipe.training.seed)
+        observer.labelled(drive_name(reads), point, len(distribution))
+        return train_drive(reads, point, recipe, observer), point

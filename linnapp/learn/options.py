@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict
 
 from linnapp.arguments import check_choice, check_flag, check_kind, check_names, check_number
@@ -18,7 +18,8 @@ from linnapp.learn.labelling.inflection import (
 from linnapp.learn.labelling.labels import LABELS, Labels
 from linnapp.learn.network.training import Epoch, TrainingOptions
 from linnapp.model import LatencyModel, Model
-from linnapp.trace.recorded import check_options
+from linnapp.trace.recorded import Recorded, check_options, held
+from linnapp.trace.table import IoTable
 
 #: Prediction: slow or fast, by the paper's network, or the latency of a read, by trees.
 Kind = Literal["network", "latency"]
@@ -74,6 +75,8 @@ class Recipe:
         For a latency model: if the drive's own reads are too few for trees, use the prior
         (:mod:`linnapp.learn.trees.prior`) unless the reads show that it is worse than a constant.
         Without it, such a recording gives no model.
+    check_losses : bool
+        Raise TraceError if too many events were lost in a recording.
     hedge_percentile : float
         For a latency model: a read is late if it takes longer than this percentage of the reads
         with a similar predicted latency.
@@ -89,6 +92,18 @@ class Recipe:
     even_if_worse: bool = False
     hedge_percentile: float = 99.0
     prior: bool = True
+    check_losses: bool = False
+
+    def opened(
+        self, trace: Recorded, on_progress: Callable[[int, int], None] | None = None
+    ) -> tuple[Recorded, Recipe]:
+        """Return the recording, in memory if it fits, and the configuration to read it with."""
+        recording = held(
+            trace, features=self.kind == "latency", on_progress=on_progress, **self.reader
+        )
+        # The options have been applied to what is in memory.
+        reader = {} if isinstance(recording, IoTable) else self.reader
+        return recording, dataclasses.replace(self, reader=reader)
 
     def __post_init__(self) -> None:
         check_kind("labelling", self.labelling, LabellingOptions)
@@ -100,6 +115,7 @@ class Recipe:
         check_flag("auto_bias", self.auto_bias)
         check_flag("even_if_worse", self.even_if_worse)
         check_flag("prior", self.prior)
+        check_flag("check_losses", self.check_losses)
         if self.max_refused is not None:
             check_number("max_refused", self.max_refused, 0, 1)
         check_number("hedge_percentile", self.hedge_percentile, 0, 100, open_ends="low high")

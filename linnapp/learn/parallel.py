@@ -2,7 +2,7 @@
 """Run one task per drive, in as many processes as there are CPUs.
 
 Each task receives an observer as its last argument. In another process, its calls are sent through
-a pipe to the observer of the caller. When :func:`run_tasks` or its process ends for any reason, all
+a pipe to the observer of the caller. When a :class:`Pool` or its process ends for any reason, all
 worker processes are killed, because TensorFlow reacts to no other signal during a step. (An
 executor of concurrent.futures waits for running tasks.) The only exception is a ctrl-C after which
 results are kept: it is forwarded to the tasks, which can end early with a result.
@@ -37,80 +37,78 @@ class Task:
     arguments: tuple[Any, ...]
 
 
-def run_tasks(
-    tasks: Sequence[Task],
-    observer: Any,
-    processes: int | None = None,
-    *,
-    keep_interrupted: bool = False,
-) -> dict[str, Any]:
-    """Run tasks and return their results by name, in the order of the tasks.
+class Pool:
+    """Runs tasks, at most one per process at a time. Use it as a context.
+
+    A task that has the same name as an earlier one runs in the same process, if that is idle, so
+    that it finds what the earlier one has read.
 
     Parameters
     ----------
-    tasks : sequence of Task
-        Their functions and arguments must be picklable.
-    observer : object
-        Its methods are called by the tasks.
     processes : int, optional
         Maximum number of processes, by default the number of usable CPUs. A single task, or a
         single process, runs in the calling process.
-    keep_interrupted : bool
-        After ctrl-C, return the available results instead of raising KeyboardInterrupt. Tasks that
-        have not begun are dropped. A second ctrl-C ends everything.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        After ctrl-C, unless `keep_interrupted` is set and there are results.
-    LinnappError
-        If a worker process ends unexpectedly.
     """
-    limit = min(processes or len(os.sched_getaffinity(0)), len(tasks))
-    if limit == 1:
-        done, interrupted = _run_here(tasks, observer)
-    else:
-        done, interrupted = _run_apart(tasks, observer, limit, keep_interrupted)
-    if interrupted and not (done and keep_interrupted):
-        raise KeyboardInterrupt
-    return {task.name: done[task.name] for task in tasks if task.name in done}
 
+    def __init__(self, processes: int | None = None) -> None:
+        self._processes = processes or len(os.sched_getaffinity(0))
+        self._workers: list[_Worker] = []
 
-def _run_here(tasks: Sequence[Task], observer: Any) -> tuple[dict[str, Any], bool]:
-    done = {}
-    for task in tasks:
-        try:
-            done[task.name] = task.function(*task.arguments, observer)
-        except KeyboardInterrupt:
-            return done, True
-        # The remaining tasks are not started.
-        if _was_interrupted(done[task.name]):
-            return done, True
-    return done, False
+    def __enter__(self) -> Pool:
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        with signals_held():
+            for worker in self._workers:
+                worker.end()
+            self._workers.clear()
 
-def _was_interrupted(result: Any) -> bool:
-    """Return true if ctrl-C ended a task early and the task returned a result nevertheless."""
-    return bool(getattr(result, "interrupted", False))
+    def run(
+        self, tasks: Sequence[Task], observer: Any, *, keep_interrupted: bool = False
+    ) -> dict[str, Any]:
+        """Run tasks and return their results by name, in the order of the tasks.
 
+        Parameters
+        ----------
+        tasks : sequence of Task
+            Their functions and arguments must be picklable.
+        observer : object
+            Its methods are called by the tasks.
+        keep_interrupted : bool
+            After ctrl-C, return the available results instead of raising KeyboardInterrupt. Tasks
+            that have not begun are dropped. A second ctrl-C ends everything.
 
-def _run_apart(
-    tasks: Sequence[Task], observer: Any, limit: int, keep_interrupted: bool
-) -> tuple[dict[str, Any], bool]:
-    left = list(reversed(tasks))
-    done: dict[str, Any] = {}
-    workers: list[_Worker] = []
-    told = interrupted = False
-    # Ensures that every started process is known and no message is received in part.
-    with signals_held() as let_in:
-        try:
-            while len(workers) < limit:
-                workers.append(_Worker())
+        Raises
+        ------
+        KeyboardInterrupt
+            After ctrl-C, unless `keep_interrupted` is set and there are results.
+        LinnappError
+            If a worker process ends unexpectedly.
+        """
+        limit = min(self._processes, len(tasks))
+        if limit == 1:
+            done, interrupted = _run_here(tasks, observer)
+        else:
+            done, interrupted = self._run_apart(tasks, observer, limit, keep_interrupted)
+        if interrupted and not (done and keep_interrupted):
+            raise KeyboardInterrupt
+        return {task.name: done[task.name] for task in tasks if task.name in done}
+
+    def _run_apart(
+        self, tasks: Sequence[Task], observer: Any, limit: int, keep_interrupted: bool
+    ) -> tuple[dict[str, Any], bool]:
+        left = list(tasks)
+        done: dict[str, Any] = {}
+        told = interrupted = False
+        # Ensures that every started process is known and no message is received in part.
+        with signals_held() as let_in:
+            while len(self._workers) < limit:
+                self._workers.append(_Worker())
             while True:
-                for worker in workers:
+                for worker in self._workers[:limit]:
                     if left and worker.task is None:
-                        worker.begin(left.pop())
-                at_work = {worker.pipe: worker for worker in workers if worker.task is not None}
+                        worker.begin(left.pop(self._next(worker, left)))
+                at_work = {worker.pipe: worker for worker in self._workers if worker.task}
                 if not at_work:
                     return done, interrupted
                 stopped = False
@@ -131,9 +129,33 @@ def _run_apart(
                     left.clear()
                     for worker in at_work.values():
                         os.kill(worker.pid, signal.SIGINT)
-        finally:
-            for worker in workers:
-                worker.end()
+
+    def _next(self, worker: _Worker, left: list[Task]) -> int:
+        """Return the index of the next task of a process: one that it knows, or no process does."""
+        known = set().union(*(other.names for other in self._workers))
+        for wanted in (worker.names, {task.name for task in left} - known):
+            for at, task in enumerate(left):
+                if task.name in wanted:
+                    return at
+        return 0
+
+
+def _run_here(tasks: Sequence[Task], observer: Any) -> tuple[dict[str, Any], bool]:
+    done = {}
+    for task in tasks:
+        try:
+            done[task.name] = task.function(*task.arguments, observer)
+        except KeyboardInterrupt:
+            return done, True
+        # The remaining tasks are not started.
+        if _was_interrupted(done[task.name]):
+            return done, True
+    return done, False
+
+
+def _was_interrupted(result: Any) -> bool:
+    """Return true if ctrl-C ended a task early and the task returned a result nevertheless."""
+    return bool(getattr(result, "interrupted", False))
 
 
 class _Worker:
@@ -143,6 +165,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.task: Task | None = None
+        #: Names of the tasks that it has run.
+        self.names: set[str] = set()
         self._process = context.Process(target=_work, args=(theirs, os.getpid()), daemon=True)
         # Ctrl-C must wait until the process can handle it. The call that would unblock it is made
         # before.
@@ -157,6 +181,7 @@ class _Worker:
 
     def begin(self, task: Task) -> None:
         self.task = task
+        self.names.add(task.name)
         # The error is detected when the result is received.
         with contextlib.suppress(BrokenPipeError):
             self.pipe.send(task)

@@ -7,14 +7,16 @@ latency model, a hedging table, ``<trace>.hedge``. Either all of these files app
 Files of other drives in the directory are kept.
 
 Labelling needs only the latency distribution of each drive, and training needs only its own trace,
-so no process ever holds more than one trace (:mod:`linnapp.learn.parallel` and
-:mod:`linnapp.learn.fleet` distribute the work).
+so drives are processed in parallel (:mod:`linnapp.learn.parallel`, :mod:`linnapp.learn.fleet`). A
+trace is parsed once: the process that labels a drive keeps its trace in memory and then trains it,
+unless its traces are too long (:data:`linnapp.trace.recorded.HELD_BYTES`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from linnapp.errors import NoGainError, TraceError
@@ -32,10 +34,10 @@ from linnapp.learn.labelling.inflection import (
     find_inflection_points,
 )
 from linnapp.learn.options import Observer, Recipe
-from linnapp.learn.parallel import Task, run_tasks
+from linnapp.learn.parallel import Pool, Task
 from linnapp.learn.record import HEDGE_SUFFIX, TrainedDrive
 from linnapp.model import SUFFIX
-from linnapp.trace.recorded import Recorded, drive_name
+from linnapp.trace.recorded import Recorded, check_losses, drive_name, release
 
 #: Suffixes of all files that training writes for a drive.
 SUFFIXES = (SUFFIX, HEDGE_SUFFIX, ".json")
@@ -48,6 +50,15 @@ def drive_names(traces: Sequence[AnyPath]) -> list[str]:
         if names.count(name) > 1:
             raise TraceError(f"two traces are named {name!r}, which would be one model; rename one")
     return names
+
+
+@contextlib.contextmanager
+def releasing() -> Iterator[None]:
+    """Free the recordings in memory at the end."""
+    try:
+        yield
+    finally:
+        release()
 
 
 def read_latencies(
@@ -65,11 +76,14 @@ def read_latencies(
     """
     observer = observer or Observer()
     name = drive_name(trace)
-    reads = load_reads(
-        trace,
-        on_progress=lambda done, total: observer.reading(name, done, total),
-        **recipe.reader,
-    )
+
+    def show(done_bytes: int, total_bytes: int) -> None:
+        observer.reading(name, done_bytes, total_bytes)
+
+    recording, recipe = recipe.opened(trace, show)
+    reads = load_reads(recording, on_progress=show, **recipe.reader)
+    if recipe.check_losses:
+        check_losses(trace, reads.stats)
     if not whole:
         try:
             check_enough(len(reads))
@@ -107,7 +121,7 @@ def train_array(
     observer : Observer, optional
         Receives progress reports.
     processes : int, optional
-        Maximum number of processes; see :func:`~linnapp.learn.parallel.run_tasks`.
+        Maximum number of processes; see :class:`~linnapp.learn.parallel.Pool`.
 
     Returns
     -------
@@ -130,16 +144,14 @@ def train_array(
     observer = observer or Observer()
     names = drive_names(traces)
     check_replaced_directory(out_dir, SUFFIXES)
-    done = run_tasks(
-        [Task(name, read_latencies, (t, recipe)) for name, t in zip(names, traces, strict=True)],
-        observer,
-        processes,
-    )
-    distributions: list[LatencyDistribution] = list(done.values())
-    points = find_inflection_points(distributions, recipe.labelling, recipe.training.seed)
-    for name, point, distribution in zip(names, points, distributions, strict=True):
-        observer.labelled(name, point, len(distribution))
-    return train_labelled(traces, points, out_dir, recipe, observer=observer, processes=processes)
+    with Pool(processes) as pool, releasing():
+        tasks = zip(names, traces, strict=True)
+        done = pool.run([Task(name, read_latencies, (t, recipe)) for name, t in tasks], observer)
+        distributions: list[LatencyDistribution] = list(done.values())
+        points = find_inflection_points(distributions, recipe.labelling, recipe.training.seed)
+        for name, point, distribution in zip(names, points, distributions, strict=True):
+            observer.labelled(name, point, len(distribution))
+        return train_labelled(traces, points, out_dir, recipe, observer=observer, pool=pool)
 
 
 def train_labelled(
@@ -149,27 +161,25 @@ def train_labelled(
     recipe: Recipe,
     *,
     observer: Observer | None = None,
-    processes: int | None = None,
+    pool: Pool | None = None,
     keep_interrupted: bool = True,
 ) -> list[str]:
     """Train the models of drives with known inflection points, like :func:`train_array`.
 
-    If `keep_interrupted` is false, ctrl-C leaves `out_dir` unchanged and raises KeyboardInterrupt.
+    `pool` runs the tasks; by default it has a process per CPU. If `keep_interrupted` is false,
+    ctrl-C leaves `out_dir` unchanged and raises KeyboardInterrupt.
     """
     out_dir = Path(out_dir)
     observer = observer or Observer()
     names = drive_names(traces)
     replaced = [f"{name}{suffix}" for name in names for suffix in SUFFIXES]
     with replaced_directory(out_dir, SUFFIXES, replaced) as directory:
-        trained = run_tasks(
-            [
-                Task(name, _train_or_why_not, (trace, point, recipe))
-                for name, trace, point in zip(names, traces, points, strict=True)
-            ],
-            observer,
-            processes,
-            keep_interrupted=keep_interrupted,
-        )
+        tasks = [
+            Task(name, _train_or_why_not, (trace, point, recipe))
+            for name, trace, point in zip(names, traces, points, strict=True)
+        ]
+        with pool or Pool() as running:
+            trained = running.run(tasks, observer, keep_interrupted=keep_interrupted)
         without = [name for name, result in trained.items() if isinstance(result, NoGainError)]
         for name in without:
             observer.no_gain(name, str(trained.pop(name)))

@@ -192,6 +192,19 @@ int64_t lt_merge(struct lt_parser *p, const char *path, uint64_t dropped)
 	return lt_failed(&p->failure) ? -1 : n;
 }
 
+/**
+ * lt_starts() - get the start times of all reads; complete once lt_read() has returned 0
+ * @p: the parser, which was opened with keep_starts
+ * @starts: receives them in the order in which the reads were started; valid until lt_close()
+ *
+ * Return: their number.
+ */
+int64_t lt_starts(const struct lt_parser *p, const struct lt_start **starts)
+{
+	*starts = p->requests.starts;
+	return p->requests.n_starts;
+}
+
 /** lt_stats() - get the counters so far; complete once lt_read() has returned 0 */
 void lt_stats(const struct lt_parser *p, struct lt_stats *stats)
 {

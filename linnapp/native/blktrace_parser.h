@@ -97,12 +97,20 @@ struct lt_row {
  * device: kernel device number (major << 20 | minor) to keep, 0 for the first in the trace
  * overdue_us: time after which a latency model's input counts a read in flight as overdue
  * allow_truncated: treat an event that is cut off as the end of its file
+ * keep_starts: keep the start times of all reads, for lt_starts()
  */
 struct lt_options {
 	uint64_t max_age_ns;
 	uint32_t device;
 	uint32_t overdue_us;
 	uint32_t allow_truncated;
+	uint32_t keep_starts;
+};
+
+/* A read in flight with a start slot. The I/Os before row @until found it in flight. */
+struct lt_start {
+	uint64_t start_ns;
+	uint64_t until;
 };
 
 struct lt_parser;
@@ -110,6 +118,7 @@ struct lt_parser;
 struct lt_parser *lt_open(const char *const *paths, int n_paths, const struct lt_options *options);
 int64_t lt_read(struct lt_parser *p, int64_t n, struct lt_row *rows);
 int64_t lt_merge(struct lt_parser *p, const char *path, uint64_t dropped);
+int64_t lt_starts(const struct lt_parser *p, const struct lt_start **starts);
 void lt_stats(const struct lt_parser *p, struct lt_stats *stats);
 const char *lt_error(const struct lt_parser *p);
 void lt_close(struct lt_parser *p);

@@ -158,6 +158,8 @@ struct lt_requests {
 	uint32_t sure_reads[LINNOS_SIZE_CLASSES];	/* later than the gap, in the history */
 	uint64_t doubt_until_ns;	/* for the I/Os that are returned next */
 	void *spares[LT_SPARE_KINDS];	/* memory, each with a pointer to the next */
+	struct lt_start *starts;	/* with keep_starts, of all reads so far */
+	uint64_t n_starts;
 	struct lt_ios ios;		/* not yet returned, in order of arrival */
 	struct lt_parts in_flight;
 	struct lt_parts chains[LT_CHAINS];	/* hashed by their first sector */

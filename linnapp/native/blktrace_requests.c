@@ -73,6 +73,7 @@
 struct request {
 	struct linnos_io io;		/* in the drive's state, if it is counted */
 	uint64_t issued_ns;		/* time of the last issue */
+	uint64_t start;			/* its number among lt_requests.starts, if it has a slot */
 	uint64_t ended_before;		/* number of requests that had ended when it was created */
 	uint32_t n_parts;
 	bool issued;
@@ -169,20 +170,43 @@ static bool is_counted(const struct request *r)
 	return r->io.flags & LINNOS_IO_COUNTED;
 }
 
+/* Keep the start time of a read that has a slot. */
+static void keep_start(struct lt_requests *p, struct request *r)
+{
+	uint64_t n = p->n_starts;
+
+	/* the capacity is the next power of two */
+	if (!(n & (n - 1))) {
+		void *grown = realloc(p->starts, (n ? 2 * n : 1) * sizeof(*p->starts));
+
+		if (!grown) {
+			lt_fail(p->failure, "out of memory for the start times of reads");
+			return;
+		}
+		p->starts = grown;
+	}
+	r->start = p->n_starts++;
+	p->starts[r->start] = (struct lt_start){ p->now_ns + 1, UINT64_MAX };
+}
+
 /* Count the part's request as in flight from now on. */
 static void count(struct lt_requests *p, const struct lt_part *part)
 {
-	if (!is_counted(part->request) && !part->request->over)
-		linnos_io_begin(&p->drive, &part->request->io,
-				linnos_region_of(part->sector * SECTOR_BYTES),
-				linnos_pages_of(part->bytes),
-				is_write(part) ? 0 : LINNOS_IO_READ, p->now_ns + 1);
+	if (is_counted(part->request) || part->request->over)
+		return;
+	linnos_io_begin(&p->drive, &part->request->io,
+			linnos_region_of(part->sector * SECTOR_BYTES), linnos_pages_of(part->bytes),
+			is_write(part) ? 0 : LINNOS_IO_READ, p->now_ns + 1);
+	if (p->options->keep_starts && part->request->io.place)
+		keep_start(p, part->request);
 }
 
 static void uncount(struct lt_requests *p, struct request *r)
 {
 	struct linnos_completed_io ended;
 
+	if (p->options->keep_starts && is_counted(r) && r->io.place)
+		p->starts[r->start].until = p->stats->reads + p->stats->writes;
 	if (linnos_io_end(&p->drive, &r->io, p->now_ns + 1, &ended))
 		linnos_history_add(&p->drive.history, &ended);
 }
@@ -856,6 +880,7 @@ void lt_requests_close(struct lt_requests *p)
 {
 	struct lt_row left;
 
+	free(p->starts);
 	while (lt_requests_take(p, true, &left))
 		;
 	for (int kind = 0; kind < LT_SPARE_KINDS; kind++)

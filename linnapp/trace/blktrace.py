@@ -41,6 +41,9 @@ _PER_CPU = re.compile(r".+\.blktrace\.\d+(\.\w+)?")
 _LAYERS = ("to_request_ns", "to_issue_ns", "to_completion_ns")
 
 
+#: ``struct lt_start``: when a read started, and the I/O from which on it is no longer in flight.
+START = np.dtype([("start_ns", np.uint64), ("until", np.uint64)])
+
 #: Number of rows that fit into a CPU cache between the parser and the columns.
 _BLOCK_ROWS = 4096
 
@@ -274,6 +277,9 @@ class BlktraceReader:
         self.chunk_ios = chunk_ios
         self.max_age_s = max_age_s
         self.allow_truncated = allow_truncated
+        #: Keep the start times of reads, as an array of `START`, in `starts` after the last chunk.
+        self.keep_starts = False
+        self.starts: npt.NDArray[Any] = np.empty(0, START)
         self._stats: TraceStats | None = None
 
     @property
@@ -316,6 +322,7 @@ class BlktraceReader:
             device=self.device,
             overdue_us=self.overdue_us or 0,
             allow_truncated=self.allow_truncated,
+            keep_starts=self.keep_starts,
         )
         try:
             self._raise_error(parser)
@@ -335,6 +342,11 @@ class BlktraceReader:
                 if n == 0:
                     break
                 yield {name: column[:n] for name, column in columns.items()}
+            pointer = library.ffi.new("const struct lt_start **")
+            n = library.lib.lt_starts(parser, pointer)
+            if n:
+                memory = library.ffi.buffer(pointer[0], n * START.itemsize)
+                self.starts = np.frombuffer(bytes(memory), START)
         finally:
             library.lib.lt_close(parser)
         if not self.stats["events"]:

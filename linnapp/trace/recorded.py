@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import copy
+import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,18 @@ import numpy as np
 from linnapp.arguments import check_flag, check_kind, check_names, check_number
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
-from linnapp.trace.blktrace import COLUMNS, BlktraceReader, is_blktrace, trace_files
+from linnapp.trace.blktrace import (
+    COLUMNS,
+    BlktraceReader,
+    TraceStats,
+    is_blktrace,
+    trace_files,
+)
 from linnapp.trace.formats import conversion
 from linnapp.trace.formats.latency_log import LatencyLogReader
 from linnapp.trace.formats.text_trace import TextFormat, text_formats
 from linnapp.trace.packed import SUFFIXES, unpacked, without_packing
-from linnapp.trace.table import IoTable, PartReader, TableReader
+from linnapp.trace.table import IoTable, TableReader
 
 #: Suffixes that describe the kind of file and are not part of the drive's name.
 _SUFFIXES = (".trace", ".csv", ".log", ".txt")
@@ -32,6 +38,11 @@ _OPTIONS = ("text_format", "device", "chunk_ios", "max_age_s", "allow_truncated"
 #: reads were slow. With 1 % missing, no percentile of the latencies changes by more than one point.
 #: With more, the slowest percent, which a model has to predict, could be missing completely.
 MAX_LOST_SHARE = 0.01
+
+#: Maximum total size of the recordings that a process keeps in memory, in bytes of their unpacked
+#: files. A blktrace recording has three or more events of 48 bytes per I/O, for which a table
+#: needs up to 180 bytes.
+HELD_BYTES = 1 << 29
 
 Reader = BlktraceReader | LatencyLogReader | TableReader
 
@@ -57,7 +68,7 @@ def open_recording(
         Format of a text trace. By default it is detected.
     overdue_us : int, optional
         For a blktrace recording, also compute the features of a latency model, see
-        :class:`~linnapp.trace.blktrace.BlktraceReader`. For a table, its recording is read again.
+        :class:`~linnapp.trace.blktrace.BlktraceReader`.
     **options
         Other options of :class:`~linnapp.trace.blktrace.BlktraceReader`. For a log only `chunk_ios`
         has an effect, and `device` must not be given.
@@ -66,7 +77,7 @@ def open_recording(
     ------
     TraceError
         If there is no such trace, its format has no latencies, `device` is given for a recording of
-        a single drive, or the recording of a table is missing or has changed.
+        a single drive.
     TypeError, ValueError
         If an option is unknown or its value is invalid.
     """
@@ -74,17 +85,18 @@ def open_recording(
     if isinstance(trace, IoTable):
         if options.get("device"):
             raise TraceError(
-                f"{trace}: device={options['device']!r}: it is read already; load it with that"
+                f"{trace}: device={options['device']!r} must be given to linnapp.load(), which has "
+                "already read this table"
             )
-        if overdue_us is None or not isinstance(trace.reader, BlktraceReader):
-            return TableReader(trace)
-        return _read_again(trace, trace.reader, overdue_us)
+        return TableReader(trace, overdue_us)
     trace = Path(trace)
     text_format = text_format or _log_format(trace)
     if text_format is None:
         return BlktraceReader(trace, overdue_us=overdue_us, **options)
     if options.get("device"):
-        raise TraceError(f"{trace}: `device=` is for blktrace recordings; a log holds one drive")
+        raise TraceError(
+            f"{trace}: `device=` applies to blktrace recordings only; a log contains one drive"
+        )
     chunk = {name: options[name] for name in ("chunk_ios",) if name in options}
     return LatencyLogReader(trace, text_format, **chunk)
 
@@ -111,28 +123,25 @@ def check_options(options: Mapping[str, Any]) -> None:
         check_flag("allow_truncated", options["allow_truncated"])
 
 
-def check_losses(trace: AnyPath, **options: Any) -> None:
+def check_losses(trace: Recorded, stats: TraceStats) -> None:
     """Check that not too many events were lost to train a model from a recording.
 
-    `options` are those of :func:`open_recording`.
+    `stats` are those of the whole recording.
 
     Raises
     ------
     TraceError
         If the share of lost events or excluded reads exceeds :data:`MAX_LOST_SHARE`.
     """
-    reader = open_recording(trace, **options)
-    for _ in reader:
-        pass
-    losses, reads = reader.stats.losses, reader.stats["reads"]
-    lost, events = losses["lost_events"], reader.stats.counts.get("events", 0)
+    losses, reads = stats.losses, stats["reads"]
+    lost, events = losses["lost_events"], stats.counts.get("events", 0)
     share = max(losses["reads_left_out"] / max(reads, 1), lost / max(lost + events, 1))
     if share > MAX_LOST_SHARE:
         raise TraceError(
-            f"{trace}: {lost} events were lost, for which {losses['reads_left_out']} of {reads} "
-            f"reads are left out: {share:.1%}, and more than {MAX_LOST_SHARE:.0%} may be the very "
-            "ones that were slow; record for a shorter time, fewer drives at once, or to a faster "
-            "disk than those recorded"
+            f"{trace}: {lost} events were lost, and therefore {losses['reads_left_out']} of "
+            f"{reads} reads are excluded: {share:.1%}. At most {MAX_LOST_SHARE:.0%} is accepted, "
+            "because the excluded reads can be the slow ones. Record for a shorter time, fewer "
+            "drives at once, or to a disk that is faster than the recorded ones"
         )
 
 
@@ -144,14 +153,29 @@ def load(trace: AnyPath, **options: Any) -> IoTable:
     TraceError
         If the recording cannot be read or contains no read or write.
     """
-    reader = open_recording(trace, **options)
-    chunks = [chunk.copy() for chunk in reader]
+    # The features are complete except for the number of overdue reads, which `starts` determine.
+    return _load(trace, open_recording(trace, overdue_us=0, **options))
+
+
+def _load(
+    trace: AnyPath, reader: Reader, on_progress: Callable[[int, int], None] | None = None
+) -> IoTable:
+    of_requests = isinstance(reader, BlktraceReader) and reader.overdue_us is not None
+    if isinstance(reader, BlktraceReader):
+        reader.keep_starts = of_requests
+    total_bytes = reader.size_bytes
+    chunks = []
+    for chunk in reader:
+        chunks.append(chunk.copy())
+        if on_progress is not None:
+            on_progress(reader.stats["bytes"], total_bytes)
     if not chunks:
         raise TraceError(f"{trace}: holds no read or write")
     ends = np.cumsum([len(chunk) for chunk in chunks]).tolist()
     paths = trace_files(trace)
+    names = (*COLUMNS, "features") if of_requests else COLUMNS
     columns: dict[str, Any] = {
-        name: np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in COLUMNS
+        name: np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in names
     }
     return IoTable(
         **columns,
@@ -161,26 +185,53 @@ def load(trace: AnyPath, **options: Any) -> IoTable:
         sha256=_digest_of_unpacked(paths),
         stats=reader.stats,
         chunk_ends=tuple(ends),
-        reader=reader,
+        starts=reader.starts if isinstance(reader, BlktraceReader) and of_requests else None,
     )
 
 
-def _read_again(
-    table: IoTable, reader: BlktraceReader, overdue_us: int
-) -> BlktraceReader | PartReader:
-    """Read the recording of a table again, with the features of a latency model.
+#: Recordings that :func:`held` has read, and their sizes in bytes.
+_held: dict[tuple[str, ...], tuple[IoTable, int]] = {}
 
-    They depend on requests, which a table does not contain.
+
+def held(
+    trace: Recorded,
+    *,
+    features: bool,
+    on_progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> Recorded:
+    """Return a recording in memory, so that several steps of a training share one parse.
+
+    The tables are kept in this process until :func:`release`. A recording that would exceed
+    `HELD_BYTES` is not read, and its path is returned.
+
+    Parameters
+    ----------
+    trace : path or IoTable
+    features : bool
+        Also keep the features of a latency model.
+    on_progress : callable, optional
+        Called with the number of bytes read so far and their total.
+    **options
+        Those of :func:`open_recording`.
     """
-    try:
-        same = _digest_of_unpacked(reader.paths) == table.sha256
-    except OSError as error:
-        raise TraceError(f"{error.filename}: {error.strerror}; the table is of it") from error
-    if not same:
-        raise TraceError(f"{reader.trace}: has changed since the table was read; load it again")
-    again = copy.copy(reader)
-    again.overdue_us = overdue_us
-    return again if table.whole else PartReader(table, again)
+    if isinstance(trace, IoTable):
+        return trace
+    reader = open_recording(trace, overdue_us=0 if features else None, **options)
+    files = [path.stat() for path in trace_files(trace)]
+    key = tuple(map(repr, (trace, features, options, [(f.st_size, f.st_mtime_ns) for f in files])))
+    if key not in _held:
+        size = reader.size_bytes
+        if size + sum(other for _, other in _held.values()) > HELD_BYTES:
+            return trace
+        table = _load(trace, reader, on_progress)
+        _held[key] = dataclasses.replace(table, label=str(trace)), size
+    return _held[key][0]
+
+
+def release() -> None:
+    """Free the recordings that :func:`held` keeps in this process."""
+    _held.clear()
 
 
 def name_of(trace: Recorded) -> str:
@@ -246,15 +297,16 @@ def _log_format(trace: Path) -> TextFormat | None:
         return None
     if not text_format.has_latency:
         raise TraceError(
-            f"{trace}: a trace in the format {text_format.name}, which has no latencies; they are "
-            f"read from {_with_latencies()}. Record the drive with `linnapp trace`, or replay the "
-            "trace (`linnapp convert`, `replayer`) under blktrace"
+            f"{trace}: the format {text_format.name} has no latencies. Latencies are read from "
+            f"{_with_latencies()}. Record the drive with `linnapp trace`, or replay the trace "
+            "(`linnapp convert`, `replayer`) under blktrace"
         )
     if text_format.coarse:
         raise TraceError(
-            f"{trace}: {text_format.description}. Its times are whole milliseconds, which do not "
-            "tell which reads were in flight together: `linnapp inspect` shows the latencies and "
-            f"`linnapp convert` the workload, and to learn from are {_with_latencies()}"
+            f"{trace}: {text_format.description}. Its times are whole milliseconds, which is too "
+            "coarse to determine which reads were in flight at the same time. Train on "
+            f"{_with_latencies()}. `linnapp inspect` shows the latencies of this log, and `linnapp "
+            "convert` converts its workload"
         )
     return text_format
 

@@ -2,22 +2,26 @@
 """A recording in memory: its I/Os as a table of arrays, for inspection and computation.
 
 Functions that accept the path of a recording also accept a table. They process it in the same
-chunks, so that the results are identical. A table needs about 70 bytes per I/O. If this is too
-much, use the path.
+chunks, so that the results are identical. A table needs up to 180 bytes per I/O. If this is
+too much, use the path.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from linnapp.arguments import check_number
 from linnapp.errors import needs
 from linnapp.figures import axes_for
 from linnapp.trace.blktrace import COLUMNS, IoChunk, TraceStats
+
+#: Column of the features that depends on the time after which a read is overdue.
+OVERDUE = 5
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -36,12 +40,14 @@ class IoTable(IoChunk):
         Counts of the reader.
     chunk_ends : tuple of int
         Index of the end of each chunk that was read.
-    reader : reader
-        The reader of the recording.
+    starts : array or None
+        Of blktrace, the start times of reads (:data:`~linnapp.trace.blktrace.START`).
     first : int
         For a part, the index of its first I/O in the recording.
     whole : bool
         True if the table contains all I/Os of the recording.
+    label : str
+        Name in messages, by default `name`.
     """
 
     name: str
@@ -49,9 +55,10 @@ class IoTable(IoChunk):
     sha256: str
     stats: TraceStats
     chunk_ends: tuple[int, ...]
-    reader: object
+    starts: npt.NDArray[Any] | None
     first: int = 0
     whole: bool = True
+    label: str = ""
 
     def __getitem__(self, rows: slice) -> IoTable:
         """Return consecutive I/Os, ``reads[:n]``. They keep the history of the whole recording.
@@ -85,6 +92,29 @@ class IoTable(IoChunk):
             stats=self.stats.with_counts(reads=len(part) - n_writes, writes=n_writes),
         )
 
+    def overdue(self, overdue_us: int | None) -> npt.NDArray[np.int64] | None:
+        """Return how many reads were in flight for longer than `overdue_us` at each read.
+
+        The result is None for a log, and if `overdue_us` is None. It is 0 for writes.
+        """
+        if self.starts is None or overdue_us is None:
+            return None
+        # A start at s is overdue at times above s - 1 + overdue_us, because the parser adds 1 ns to
+        # start times. The first such I/O is found for each start; the last one is recorded.
+        times_ns = np.maximum.accumulate(self.arrival_ns)
+        overdue_ns = np.uint64(1000 * overdue_us)
+        begin = np.searchsorted(
+            times_ns, self.starts["start_ns"] - np.uint64(1) + overdue_ns, "right"
+        )
+        until = np.clip(self.starts["until"], self.first, self.first + len(self)) - np.uint64(
+            self.first
+        )
+        until = np.maximum(until.astype(np.int64), begin)
+        change = np.bincount(begin, minlength=len(self) + 1) - np.bincount(
+            until, minlength=len(self) + 1
+        )
+        return np.where(self.is_write, 0, np.cumsum(change)[:-1])
+
     def split(self, share: float = 0.5) -> tuple[IoTable, IoTable]:
         """Split the I/Os in order of time, for training and for testing.
 
@@ -107,7 +137,7 @@ class IoTable(IoChunk):
 
     def __str__(self) -> str:
         rows = "" if self.whole else f"[{self.first}:{self.first + len(self)}]"
-        return f"{self.name}{rows}"
+        return f"{self.label or self.name}{rows}"
 
     def __repr__(self) -> str:
         return f"<IoTable {self}: {len(self)} I/Os>"
@@ -133,11 +163,15 @@ class IoTable(IoChunk):
 
 
 class TableReader:
-    """Iterate over the I/Os of a table in the chunks in which they were read."""
+    """Iterate over the I/Os of a table in the chunks in which they were read.
 
-    def __init__(self, table: IoTable) -> None:
+    If `overdue_us` is given, their features say how many reads are in flight for longer.
+    """
+
+    def __init__(self, table: IoTable, overdue_us: int | None = None) -> None:
         self.stats = table.stats
         self._table = table
+        self._overdue_us = overdue_us
 
     @property
     def size_bytes(self) -> int:
@@ -146,25 +180,12 @@ class TableReader:
 
     def __iter__(self) -> Iterator[IoChunk]:
         start = 0
+        overdue = self._table.overdue(self._overdue_us)
         for end in self._table.chunk_ends:
-            yield self._table.take(slice(start, end))
+            chunk = self._table.take(slice(start, end))
+            features = None
+            if overdue is not None and chunk.features is not None:
+                features = chunk.features.copy()
+                features[:, OVERDUE] = overdue[start:end]
+            yield dataclasses.replace(chunk, features=features)
             start = end
-
-
-class PartReader(TableReader):
-    """Iterate over the I/Os of a table that is a part, by reading the recording again."""
-
-    def __init__(self, table: IoTable, reader: Iterable[IoChunk]) -> None:
-        super().__init__(table)
-        self._reader = reader
-
-    def __iter__(self) -> Iterator[IoChunk]:
-        at, first = 0, self._table.first
-        last = first + len(self._table)
-        for chunk in self._reader:
-            part = chunk.take(slice(max(0, first - at), max(0, last - at)))
-            if len(part):
-                yield part
-            at += len(chunk)
-            if at >= last:
-                return

@@ -24,7 +24,7 @@ from linnapp.cli import _COMMANDS, cli
 from linnapp.commands.train import train
 from linnapp.errors import LinnappError
 from linnapp.learn.features.dataset import load_reads
-from linnapp.learn.parallel import Task, run_tasks
+from linnapp.learn.parallel import Pool, Task
 from linnapp.model import Model, engine
 
 ROOT = Path(__file__).parents[2]
@@ -593,8 +593,10 @@ def _end(how: str, _: object) -> None:
 
 @pytest.mark.parametrize(("how", "said"), [("killed", "SIGKILL"), ("gone", "with status 3")])
 def test_ended_process_is_named_by_its_drive(how: str, said: str) -> None:
-    with pytest.raises(LinnappError, match=f"b: its process has ended \\({said}\\)"):
-        run_tasks([Task("a", _end, ("not",)), Task("b", _end, (how,))], None, 2)
+    tasks = [Task("a", _end, ("not",)), Task("b", _end, (how,))]
+    message = f"b: its process has ended \\({said}\\)"
+    with Pool(2) as pool, pytest.raises(LinnappError, match=message):
+        pool.run(tasks, None)
 
 
 def test_ctrl_c_keeps_the_best_epoch_of_every_drive(tmp_path: Path) -> None:

@@ -60,7 +60,6 @@ def recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return [trace.stem for trace in traces]
 
     monkeypatch.setattr(enabling, "train_array", train)
-    monkeypatch.setattr(enabling, "check_losses", lambda _: None)
     monkeypatch.setattr(enabling, "check_can_trace", lambda _: None)
     return make_recordings(tmp_path / "recordings")
 

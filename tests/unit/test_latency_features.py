@@ -16,7 +16,7 @@ from linnapp.model.latency_model import CAP, FEATURES
 from linnapp.native import HISTORY
 from linnapp.trace.blktrace import IoChunk
 from linnapp.trace.logged_drive import PAGE_BYTES, LoggedDrive
-from linnapp.trace.recorded import open_recording
+from linnapp.trace.recorded import load, open_recording
 
 
 def observed(chunk: IoChunk, overdue_us: int, chunk_ios: int) -> np.ndarray:
@@ -128,3 +128,24 @@ def test_additional_black_box_features() -> None:
     # I/Os in flight; us since the oldest arrived, the last completion, the last arrival.
     nothing = [0, np.nan, np.nan, np.nan]
     np.testing.assert_array_equal(found, [nothing, [1, 100, 20, 100], [2, 100, 20, 0]])
+
+
+def test_table_counts_the_same_overdue_reads_as_the_parser(tmp_path: Path) -> None:
+    """The table is parsed once, before it is known after which time a read is overdue."""
+    rng = np.random.default_rng(8)
+    builder = TraceBuilder()
+    for i in range(3000):
+        start_us = int(10 * i + rng.integers(0, 5))
+        builder.io(start_us, start_us + int(rng.choice([20, 30, 400])), 8 * int(rng.integers(999)))
+    path = builder.sort().write(tmp_path / "d.blk")
+    table = load(path, chunk_ios=700)
+    for overdue_us in (1, 25, 100, 390, 5000):
+        parsed, held = (
+            np.concatenate([chunk.features for chunk in open_recording(of, overdue_us=overdue_us)])
+            for of in (path, table)
+        )
+        assert np.array_equal(parsed, held)
+        later = table[1000:]
+        part = [chunk.features for chunk in open_recording(later, overdue_us=overdue_us)]
+        assert np.array_equal(parsed[1000:], np.concatenate(part))
+    assert held[:, FEATURES.index("overdue")].max() == 0 < parsed[:, 4].max()

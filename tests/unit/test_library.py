@@ -104,26 +104,6 @@ def test_a_table_goes_through_in_the_recordings_own_chunks(tmp_path: Path) -> No
     assert np.count_nonzero(table.is_served_read) == 1000
 
 
-def test_latency_features_of_a_table_are_read_from_its_recording(tmp_path: Path) -> None:
-    """A table has no requests, so they are read again; a changed or missing file is an error."""
-    path = array_trace(tmp_path / "az.blk", 1, 1000)
-    table = linnapp.load(path, chunk_ios=300)
-    chunks = list(open_recording(path, overdue_us=120, chunk_ios=300))
-    again = list(open_recording(table, overdue_us=120))
-    assert [len(chunk) for chunk in again] == [len(chunk) for chunk in chunks]
-    assert all(chunk.features is not None and chunk.features.any() for chunk in chunks)
-    for one, other in zip(chunks, again, strict=True):
-        assert np.array_equal(one.features, other.features)
-    assert all(chunk.features is None for chunk in open_recording(table))
-    with path.open("ab") as recording:
-        recording.write(path.read_bytes()[:48])
-    with pytest.raises(TraceError, match=r"az\.blk: has changed since the table was read"):
-        open_recording(table, overdue_us=120)
-    path.unlink()
-    with pytest.raises(TraceError, match=r"az\.blk: No such file"):
-        open_recording(table, overdue_us=120)
-
-
 def test_to_pandas_returns_all_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The library only calls the constructor of pandas, which takes a dict of columns.
     monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))
@@ -199,7 +179,7 @@ def test_parts_follow_each_other_and_know_what_came_before(tmp_path: Path) -> No
     assert [len(chunk) for chunk in open_recording(second)] == [180, 300]
     assert second.stats["reads"] == np.count_nonzero(second.is_read)
     assert second.stats["writes"] == np.count_nonzero(second.is_write) > 0
-    # Latency features are those of the whole recording, because it is read again.
+    # Latency features are those of the whole recording.
     whole = [chunk.features for chunk in open_recording(reads, overdue_us=120)]
     part = [chunk.features for chunk in open_recording(second[100:350], overdue_us=120)]
     assert np.array_equal(np.concatenate(part), np.concatenate(whole)[820:1070])  # type: ignore[arg-type]

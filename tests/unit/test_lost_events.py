@@ -21,6 +21,8 @@ from replaying import make_drives, replay
 
 from linnapp.cli import cli
 from linnapp.errors import TraceError, TraceWarning
+from linnapp.learn.options import Recipe
+from linnapp.learn.recipe import read_latencies
 from linnapp.trace.blktrace import (
     COMPLETED,
     DOUBTFUL,
@@ -30,7 +32,6 @@ from linnapp.trace.blktrace import (
     TraceStats,
     merge,
 )
-from linnapp.trace.recorded import check_losses
 
 pytestmark = pytest.mark.filterwarnings("ignore::linnapp.errors.TraceWarning")
 
@@ -413,13 +414,20 @@ def test_every_command_says_how_many_reads_are_left_out(tmp_path: Path) -> None:
 
 def test_recording_with_too_many_lost_events_gives_no_drive_a_model(tmp_path: Path) -> None:
     events = make_events(4, 4000)
-    check_losses(write(tmp_path / "few.blk", events, {1000}))
+
+    def check(name: str, without: set[int]) -> None:
+        path = write(tmp_path / name, events, without)
+        read_latencies(path, Recipe(check_losses=True))
+
+    check("few.blk", {1000})
     for step in (400, 40):
         without = set(range(7, len(events), step))
-        with pytest.raises(TraceError, match=r"events were lost, for which .*and more than 1% may"):
-            check_losses(write(tmp_path / "many.blk", events, without))
+        with pytest.raises(
+            TraceError, match=r"many.blk: .* reads are excluded: .*At most 1% is acc"
+        ):
+            check("many.blk", without)
     with pytest.warns(TraceWarning, match="reads are left out"):
-        check_losses(write(tmp_path / "few.blk", events, {1000}))
+        check("fewer.blk", {1000})
 
 
 def test_merging_notes_how_many_events_the_kernel_dropped(tmp_path: Path) -> None:

@@ -17,9 +17,14 @@ import pytest
 import waiting_tasks
 
 from linnapp.errors import LinnappError
-from linnapp.learn.parallel import Task, run_tasks
+from linnapp.learn.parallel import Pool, Task
 
 ROOT = Path(__file__).parents[2]
+
+
+def run_tasks(tasks: list[Task], observer: Any, processes: int, **options: Any) -> dict[str, Any]:
+    with Pool(processes) as pool:
+        return pool.run(tasks, observer, **options)
 
 
 class Observer:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from linnapp.learn.parallel import Task, run_tasks
+from linnapp.learn.parallel import Pool, Task
 
 NAMES = ("a", "b")
 
@@ -39,7 +39,8 @@ def _wait(name: str, _: object) -> None:
 
 @click.command()
 def wait() -> None:
-    run_tasks([Task(name, _wait, (name,)) for name in NAMES], None, 2, keep_interrupted=True)
+    with Pool(2) as pool:
+        pool.run([Task(name, _wait, (name,)) for name in NAMES], None, keep_interrupted=True)
 
 
 if __name__ == "__main__":

@@ -232,6 +232,7 @@ def train_latency(
     """Train one drive's latency model, like :func:`linnapp.learn.drive_training.train_drive`."""
     shown = observer or Observer()
     begin = time.monotonic()
+    trace, recipe = recipe.opened(trace)
     overdue_us, step, per_s = _overdue_us(trace, recipe)
     reads, stats = load_latency_reads(trace, overdue_us, step, **recipe.reader)
     parts = split(len(reads), recipe.training)
@@ -410,6 +411,7 @@ def predict_newest(
         The test slice.
     predicted_us : uint32 array, shape (n,)
     """
+    trace, recipe = recipe.opened(trace)
     _, step, _ = _overdue_us(trace, recipe)
     reads, _ = load_latency_reads(trace, model.overdue_us, step, **recipe.reader)
     parts = split(len(reads), recipe.training)
