@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Queues and their reads. The calling thread waits for the drive itself, or the read is sent
  * through the queue's I/O channel. */
+#include "queue.h"
 #include "messages.h"
-#include "io_context.h"
 #include "versioned_struct.h"
 
 #include <errno.h>
@@ -13,50 +13,126 @@
 
 #define ALIGN 64
 
-int queue_new(struct linnos_queue **queue, struct linnos_array *a,
-	      const struct linnos_queue_options *o)
-{
-	struct linnos_queue_options defaults = LINNOS_QUEUE_OPTIONS_INIT;
-	struct linnos_queue *q = aligned_alloc(ALIGN, (sizeof(*q) + ALIGN - 1) / ALIGN * ALIGN);
-	int error;
+/* --- Channel -------------------------------------------------------------------------------- */
 
-	*queue = NULL;
-	if (!q)
-		return error_say(-ENOMEM, "out of memory");
-	memset(q, 0, sizeof(*q));
-	q->array = a;
-	q->o = o ? *o : defaults;
-	if (q->o.fixed_files) {
-		memcpy(q->fixed_files, q->o.fixed_files, a->n * sizeof(*q->fixed_files));
-		q->o.fixed_files = q->fixed_files;
+/* Get the queue's channel, which is created if there is none. On failure return NULL and set
+ * *error. */
+static struct io_channel *get_channel(struct linnos_queue *q, int *error)
+{
+	const bool registers = q->array->set.is_files && (q->o.register_files || q->o.n_buffers);
+
+	/* A ring that cannot be entered any more is replaced as soon as it is empty. */
+	if (q->channel && q->array->set.is_files && !q->channel->in_flight &&
+	    uring_is_broken(q->channel->backend_queue)) {
+		io_channel_close(q->channel);
+		q->channel = NULL;
 	}
-	error = linnos_chooser_create(&q->chooser, a->known);
-	if (error)
-		free(q);
-	else
-		*queue = q;
-	return error;
+	if (q->channel)
+		return q->channel;
+	if (!registers) {
+		q->channel = reaper_get_channel(&q->array->reaper, error);
+		return q->channel;
+	}
+	q->channel = io_channel_open(&q->array->set, error);
+	if (!q->channel)
+		return NULL;
+	*error = uring_register(q->channel->backend_queue, &q->o);
+	if (*error) {
+		io_channel_close(q->channel);
+		q->channel = NULL;
+	}
+	return q->channel;
 }
 
-void queue_free(struct linnos_queue *q)
+/* Hand the channel over to the reaper, if possible, when only orphaned attempts and copies are
+ * left. */
+static void hand_over_channel(struct linnos_queue *q)
 {
-	if (!q)
+	struct io_channel *ch = q->channel;
+
+	if (!ch || q->in_channel.n_in_flight || !ch->in_flight || !reaper_can_wait(ch))
 		return;
-	reads_free(q);
-	bounces_free(&q->bounces);
-	linnos_chooser_free(q->chooser);
-	free(q);
+	/* Process completions here. Cancel requests then need not wake up the reaper. */
+	io_channel_poll(ch, 0);
+	if (reaper_hand_over(&q->array->reaper, ch))
+		q->channel = NULL;
 }
+
+/* Release the channel after everything in flight has completed. */
+static void close_channel(struct linnos_queue *q)
+{
+	hand_over_channel(q);
+	if (!q->channel)
+		return;
+	for (struct attempt *at = q->channel->attempts.first; at; at = at->later)
+		attempt_set_unwanted(at);
+	io_channel_cancel_unwanted(q->channel);
+	io_channel_drain(q->channel);
+	io_channel_close(q->channel);
+	q->channel = NULL;
+}
+
+/* The copy does not wait, and is cancelled if there is no ring for it. */
+static void submit_copy(struct linnos_queue *q, struct attempt *copy)
+{
+	struct io_channel *ch;
+	int error = 0;
+
+	/* The copy stays in the queue's channel until the next call for the queue, which is soon if
+	 * the queue is in use. */
+	if (!q->array->set.backend.fd) {
+		ch = get_channel(q, &error);
+		if (ch)
+			io_channel_submit(ch, copy);
+		else
+			probe_copy_cancel(copy, false);
+		return;
+	}
+	ch = reaper_get_channel(&q->array->reaper, &error);
+	if (!ch) {
+		/* Later attempts would fail with the same error. */
+		probe_copy_cancel(copy, error == -ENOSYS || error == -EPERM);
+		return;
+	}
+	io_channel_submit(ch, copy);
+	if (reaper_hand_over(&q->array->reaper, ch))
+		return;
+	io_channel_drain(ch);
+	io_channel_close(ch);
+}
+
+void queue_submit_copy(struct linnos_queue *q, struct linnos_read *r)
+{
+	if (r->copy)
+		submit_copy(q, r->copy);
+}
+
+/* --- Create and close ----------------------------------------------------------------------- */
 
 static int check_options(const struct linnos_array *a, const struct linnos_queue_options *o)
 {
 	if (o->n_buffers && !o->buffers)
-		return error_say(-EINVAL, "queue options: %u buffers, and none is given",
+		return error_say(-EINVAL, "queue options: n_buffers is %u, but buffers is NULL",
 				 o->n_buffers);
-	if (!a->is_files && (o->n_buffers || o->register_files || o->fixed_files))
-		return error_say(-EINVAL, "queue options: buffers and files are registered of "
-					  "files and block devices, not of a backend");
+	if (!a->set.is_files && (o->n_buffers || o->register_files || o->fixed_files))
+		return error_say(-EINVAL,
+				 "queue options: a backend supports no registered buffers or "
+				 "files; only files and block devices do");
 	return 0;
+}
+
+static void destroy(struct linnos_queue *q)
+{
+	while (q->free_reads) {
+		struct linnos_read *r = q->free_reads;
+
+		q->free_reads = r->later;
+		free(r->error_text);
+		free(r);
+	}
+	attempts_free(&q->account);
+	account_destroy(&q->account);
+	free(q);
 }
 
 int linnos_queue_create(struct linnos_queue **queue, struct linnos_array *a,
@@ -65,213 +141,245 @@ int linnos_queue_create(struct linnos_queue **queue, struct linnos_array *a,
 	struct linnos_queue_options o = LINNOS_QUEUE_OPTIONS_INIT;
 	int error =
 		a ? versioned_struct_copy_in(&o, sizeof(o), options, LINNOS_QUEUE_OPTIONS_SIZE_VER0,
-					     "queue options, of LINNOS_QUEUE_OPTIONS_INIT")
+					     "struct linnos_queue_options")
 		  : error_null("array");
+	struct linnos_queue *q;
 
 	*queue = NULL;
 	if (!error)
 		error = check_options(a, &o);
-	if (!error)
-		error = queue_new(queue, a, &o);
 	if (error)
 		return error;
+	q = aligned_alloc(ALIGN, (sizeof(*q) + ALIGN - 1) / ALIGN * ALIGN);
+	if (!q)
+		return error_memory();
+	memset(q, 0, sizeof(*q));
+	q->array = a;
+	q->o = o;
+	if (o.fixed_files) {
+		memcpy(q->fixed_files, o.fixed_files, a->set.n * sizeof(*q->fixed_files));
+		q->o.fixed_files = q->fixed_files;
+	}
+	q->account.reuses_memory = true;
+	q->account.buffers = o.buffers;
+	q->account.n_buffers = o.n_buffers;
+	error = account_init(&q->account, &a->set, a->predictor);
 	/* Register at once, so that this call returns the error. */
-	if ((o.register_files || (o.n_buffers && !o.fixed_files && !o.first_buffer)) &&
-	    !io_channel_get(*queue, &error)) {
-		queue_free(*queue);
-		*queue = NULL;
+	if (!error && (o.register_files || (o.n_buffers && !o.fixed_files && !o.first_buffer)))
+		get_channel(q, &error);
+	if (error) {
+		destroy(q);
 		return error;
 	}
-	array_lock(a);
-	(*queue)->next = a->queues;
-	a->queues = *queue;
-	array_unlock(a);
+	array_add_queue(a, &q->account);
+	*queue = q;
 	return 0;
-}
-
-/* All members are 64 bits wide. */
-static void keep_counts(struct linnos_array *a, const struct queue_counts *counts)
-{
-	uint64_t *to = (uint64_t *)&a->past;
-	const uint64_t *from = (const uint64_t *)counts;
-
-	for (size_t i = 0; i < sizeof(*counts) / sizeof(*to); i++)
-		to[i] += from[i];
 }
 
 int linnos_queue_close(struct linnos_queue *q)
 {
-	struct linnos_queue **at;
-	unsigned int under_way = 0;
-	struct linnos_array *a;
+	unsigned int n = 0;
 
 	if (!q)
 		return 0;
-	a = q->array;
-	for (struct attempt *attempt = q->ring_attempts; attempt; attempt = attempt->later)
-		under_way++;
-	if (under_way)
+	for (struct attempt *at = q->callers_ring.first; at; at = at->later)
+		n++;
+	if (n)
 		return error_say(
 			-EBUSY,
-			"%u attempts of linnos_queue_prep_read() are under way; give their "
-			"completions to linnos_queue_complete() first, or call "
-			"linnos_queue_abandon_reads() "
-			"when their ring is gone",
-			under_way);
-	if (q->n_live || q->first_done)
+			"%u attempts of linnos_queue_prep_read() are in flight; pass their "
+			"completions to linnos_queue_complete(), or call "
+			"linnos_queue_abandon_reads() after their ring was torn down",
+			n);
+	if (q->in_channel.n_in_flight || q->in_channel.first_done)
 		return error_say(-EBUSY,
-				 "reads of linnos_queue_submit_read() have not come back; call "
-				 "linnos_queue_wait() until all have");
-	io_channel_close(q);
-	array_lock(a);
-	for (at = &a->queues; *at != q; at = &(*at)->next)
-		;
-	*at = q->next;
-	keep_counts(a, &q->counts);
-	array_unlock(a);
-	queue_free(q);
+				 "reads of linnos_queue_submit_read() have not been returned; "
+				 "call linnos_queue_wait() until it has returned all of them");
+	close_channel(q);
+	array_remove_queue(q->array, &q->account);
+	destroy(q);
 	return 0;
 }
 
-static int ask_drive(const struct linnos_array *a, const struct attempt *at)
+/* --- Reads ---------------------------------------------------------------------------------- */
+
+static int read_replica(const struct replica_set *set, const struct attempt *at)
 {
-	int fd = a->replicas[at->replica].fd;
-	off_t offset = (off_t)(at->offset + at->from);
+	const struct linnos_request *r = &at->io.request;
+	off_t offset = (off_t)(r->offset + at->from);
+	int fd = set->replicas[at->replica].fd;
 	ssize_t n;
 
 	/* pread() has less overhead than preadv() with a single buffer. */
-	if (at->iov)
-		n = preadv(fd, at->iov, at->n_iov, offset);
+	if (at->io.iov)
+		n = preadv(fd, at->io.iov, at->io.n_iov, offset);
 	else
-		n = pread(fd, at->data + at->from, at->bytes - at->from, offset);
+		n = pread(fd, (char *)r->buf + at->from, r->bytes - at->from, offset);
 	return n < 0 ? -errno : (int)n;
 }
 
 /* The calling thread waits for the drive in pread(2). */
-static ssize_t read_plainly(struct linnos_read *r)
+static ssize_t read_directly(struct linnos_read *r)
 {
-	const struct linnos_array *a = r->queue->array;
 	struct linnos_read *ended;
 	enum linnos_outcome outcome;
 
 	do {
 		struct attempt *at = read_take_next(r);
 
-		outcome = attempt_ended(at, ask_drive(a, at), &ended);
+		outcome = read_attempt_complete(at, read_replica(r->account->set, at), &ended);
 	} while (outcome == LINNOS_READ_RESUBMIT);
 	return r->result;
 }
 
-static ssize_t read_in_lane(struct linnos_queue *q, struct linnos_read *r)
+static void submit_in_channel(struct linnos_queue *q, struct linnos_read *r)
 {
-	q->n_live++;
+	q->in_channel.n_in_flight++;
 	/* The read may be complete as soon as it has been sent. */
-	read_list(q, r);
-	io_channel_submit(q->lane, read_take_next(r));
+	read_list(r);
+	io_channel_submit(q->channel, read_take_next(r));
+}
+
+static ssize_t read_in_channel(struct linnos_queue *q, struct linnos_read *r)
+{
+	submit_in_channel(q, r);
 	while (!r->is_done) {
-		int error = io_channel_wait(q, -1);
+		int error = io_channel_wait(q->channel, &q->account, &q->in_channel, -1);
 
 		if (error && !r->is_done) {
 			read_give_up(r, error);
-			q->n_live--;
+			q->in_channel.n_in_flight--;
 		}
 	}
 	/* Copies as well, if the channel has any. */
-	io_channel_cancel_orphans(q);
-	io_channel_hand_over(q);
+	io_channel_cancel_unwanted(q->channel);
+	hand_over_channel(q);
 	return r->result;
 }
 
 /* Without a ring the read is not hedged. It fails if it has a deadline. */
-static ssize_t read_without_lane(struct linnos_queue *q, struct linnos_read *r, int error)
+static ssize_t read_without_channel(struct linnos_queue *q, struct linnos_read *r, int error)
 {
-	struct attempt *at;
-
-	if (q->array->is_files && r->deadline_ns == UINT64_MAX) {
-		count(&q->counts.without_ring, 1);
+	if (q->array->set.is_files && r->deadline_ns == UINT64_MAX) {
+		count(&q->account.counts.without_ring, 1);
 		r->choice.hedge_at_ns = UINT64_MAX;
-		return read_plainly(r);
+		return read_directly(r);
 	}
-	at = read_take_next(r);
-	error_say(error,
-		  "read of %zu bytes at %llu: a deadline needs io_uring, or what a backend "
-		  "opens: %s",
-		  r->bytes, (unsigned long long)r->offset, strerror(-error));
-	read_cannot_be_sent(r, at, error);
+	read_cannot_be_sent(r, read_take_next(r), error);
 	return error;
 }
 
-static ssize_t preadv_now(struct linnos_queue *q, const struct iovec *iov, int n_iov, off_t offset,
-			  const struct linnos_read_options *o)
+/* @o may be NULL for the defaults. */
+static ssize_t read_now(struct linnos_queue *q, const struct iovec *iov, int n_iov, off_t offset,
+			const struct linnos_read_options *o)
 {
+	const struct read_target target = {
+		.timed = &q->in_channel.timed,
+		.channel_reads = &q->in_channel,
+		.is_only_read = true,
+	};
 	struct linnos_read r;
-	int error = q ? read_begin(q, &r, iov, n_iov, offset, o, READ_NOW) : error_null("queue");
+	int error = read_begin(&q->account, &r, iov, n_iov, offset, o, &target);
 
 	if (error)
 		return error;
-	if (r.copy)
-		reaper_submit_probe_copy(r.copy);
+	queue_submit_copy(q, &r);
 	/* A priority needs an io_uring entry. */
-	if (q->array->is_files && !read_is_timed(&r) && !r.ioprio)
-		return read_plainly(&r);
-	return io_channel_get(q, &error) ? read_in_lane(q, &r) : read_without_lane(q, &r, error);
+	if (q->array->set.is_files && !read_is_timed(&r) && !r.ioprio)
+		return read_directly(&r);
+	return get_channel(q, &error) ? read_in_channel(q, &r) : read_without_channel(q, &r, error);
 }
 
 ssize_t linnos_pread(struct linnos_queue *q, void *buf, size_t bytes, off_t offset)
 {
 	struct iovec one = {.iov_base = buf, .iov_len = bytes};
 
-	return preadv_now(q, &one, 1, offset, NULL);
+	return q ? read_now(q, &one, 1, offset, NULL) : error_null("queue");
 }
 
 ssize_t linnos_preadv(struct linnos_queue *q, const struct iovec *iov, int n_iov, off_t offset,
 		      const struct linnos_read_options *options)
 {
 	struct linnos_read_options o;
-	int error = read_options_copy_in(q, &o, options);
+	int error = q ? read_options_copy_in(&q->account, &o, options) : error_null("queue");
 
-	return error ? error : preadv_now(q, iov, n_iov, offset, &o);
+	return error ? error : read_now(q, iov, n_iov, offset, &o);
+}
+
+void queue_put_read(struct linnos_queue *q, struct linnos_read *r)
+{
+	r->later = q->free_reads;
+	q->free_reads = r;
+}
+
+static struct linnos_read *get_read(struct linnos_queue *q)
+{
+	struct linnos_read *r = q->free_reads;
+
+	if (r) {
+		q->free_reads = r->later;
+		free(r->error_text);
+	} else {
+		r = malloc(sizeof(*r));
+	}
+	if (r)
+		r->error_text = NULL;
+	return r;
+}
+
+struct linnos_read *queue_begin_read(struct linnos_queue *q, const struct iovec *iov, int n_iov,
+				     off_t offset, const struct linnos_read_options *options,
+				     void *user, const struct read_target *target, int *error)
+{
+	struct linnos_read_options o;
+	struct linnos_read *r;
+
+	*error = read_options_copy_in(&q->account, &o, options);
+	if (*error)
+		return NULL;
+	r = get_read(q);
+	*error = r ? read_begin(&q->account, r, iov, n_iov, offset, &o, target) : error_memory();
+	if (!*error) {
+		r->user = user;
+		queue_submit_copy(q, r);
+		return r;
+	}
+	if (r)
+		queue_put_read(q, r);
+	return NULL;
 }
 
 int linnos_queue_submit_read(struct linnos_queue *q, const struct iovec *iov, int n_iov,
 			     off_t offset, const struct linnos_read_options *options, void *user)
 {
-	struct linnos_read_options o;
-	int error = read_options_copy_in(q, &o, options);
+	struct read_target target = {0};
 	struct linnos_read *r;
+	int error;
 
-	if (error)
-		return error;
-	if (!io_channel_get(q, &error))
-		return error_say(error, "a queue's own ring: %s", strerror(-error));
-	r = read_new(q);
-	error = r ? read_begin(q, r, iov, n_iov, offset, &o, READ_LATER)
-		  : error_say(-ENOMEM, "out of memory");
-	if (error) {
-		if (r)
-			read_put(q, r);
-		return error;
-	}
-	r->user = user;
-	if (r->copy)
-		reaper_submit_probe_copy(r->copy);
-	q->n_live++;
-	read_list(q, r);
-	io_channel_submit(q->lane, read_take_next(r));
-	return 0;
+	if (!q)
+		return error_null("queue");
+	if (!get_channel(q, &error))
+		return error_say(error, "cannot create the queue's own ring: %s", strerror(-error));
+	target.timed = &q->in_channel.timed;
+	target.channel_reads = &q->in_channel;
+	r = queue_begin_read(q, iov, n_iov, offset, options, user, &target, &error);
+	if (r)
+		submit_in_channel(q, r);
+	return error;
 }
 
 static unsigned int take_done(struct linnos_queue *q, struct linnos_completion *completions,
 			      unsigned int n)
 {
+	struct channel_reads *reads = &q->in_channel;
 	unsigned int taken = 0;
 
-	for (; taken < n && q->first_done; taken++) {
-		struct linnos_read *r = q->first_done;
+	for (; taken < n && reads->first_done; taken++) {
+		struct linnos_read *r = reads->first_done;
 
-		q->first_done = r->later;
-		if (!q->first_done)
-			q->last_done = NULL;
+		reads->first_done = r->later;
+		if (!reads->first_done)
+			reads->last_done = NULL;
 		completions[taken] = (struct linnos_completion){
 			.user = r->user,
 			.queue = q,
@@ -279,7 +387,7 @@ static unsigned int take_done(struct linnos_queue *q, struct linnos_completion *
 			.replica = r->replica,
 			.error_text = r->error_text,
 		};
-		read_put(q, r);
+		queue_put_read(q, r);
 	}
 	return taken;
 }
@@ -287,25 +395,28 @@ static unsigned int take_done(struct linnos_queue *q, struct linnos_completion *
 int linnos_queue_wait(struct linnos_queue *q, struct linnos_completion *completions, unsigned int n,
 		      int64_t timeout_ns)
 {
+	struct channel_reads *reads;
 	uint64_t end_ns;
 	int error = 0;
 
 	if (!q)
 		return error_null("queue");
-	end_ns = timeout_ns > 0 ? queue_time(q) + (uint64_t)timeout_ns : 0;
+	reads = &q->in_channel;
+	end_ns = timeout_ns > 0 ? account_now_ns(&q->account) + (uint64_t)timeout_ns : 0;
 	/* Take also what has already completed. */
-	if (q->lane)
-		error = io_channel_wait(q, 0);
-	while (!error && !q->first_done && q->n_live && timeout_ns) {
-		uint64_t now_ns = timeout_ns > 0 ? queue_time(q) : 0;
+	if (q->channel)
+		error = io_channel_wait(q->channel, &q->account, reads, 0);
+	while (!error && !reads->first_done && reads->n_in_flight && timeout_ns) {
+		uint64_t now_ns = timeout_ns > 0 ? account_now_ns(&q->account) : 0;
 
 		if (timeout_ns > 0 && now_ns >= end_ns)
 			break;
-		error = io_channel_wait(q, timeout_ns < 0 ? -1 : (int64_t)(end_ns - now_ns));
+		error = io_channel_wait(q->channel, &q->account, reads,
+					timeout_ns < 0 ? -1 : (int64_t)(end_ns - now_ns));
 	}
-	if (!q->n_live && q->lane)
-		io_channel_hand_over(q);
-	if (error && !q->first_done)
+	if (!reads->n_in_flight && q->channel)
+		hand_over_channel(q);
+	if (error && !reads->first_done)
 		return error_say(error, "waiting for reads: %s", strerror(-error));
 	return (int)take_done(q, completions, n);
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* The backend for files and block devices: see uring_backend.h. */
+/* The backend for files and block devices: see uring.h. */
 #include "uring.h"
 #include "io_uring_errors.h"
-#include "io_context.h"
 #include "messages.h"
 
 #include <errno.h>
@@ -23,6 +22,7 @@
 
 struct uring {
 	struct io_uring ring;
+	const struct uring_context *context;
 	bool has_files, has_buffers;
 	uint64_t prepared[ENTRIES]; /* handles by entry; 0 for a cancel request */
 	uint64_t n_prepared;
@@ -33,7 +33,8 @@ struct uring {
 	 * submitted still complete, and their completions can be read without a system call.
 	 */
 	int error;
-	uint64_t heard_ns; /* when the ring broke, or the last completion arrived after that */
+	/* When the ring broke, or the last completion arrived after that. */
+	uint64_t last_completion_ns;
 };
 
 static uint64_t clock_ns(void)
@@ -50,16 +51,17 @@ static int uring_open(void *context, void **queue)
 	struct uring *u = calloc(1, sizeof(*u));
 	int error = u ? io_uring_queue_init_params(ENTRIES, &u->ring, &p) : -ENOMEM;
 
-	(void)context;
 	if (!error && !(p.features & IORING_FEAT_EXT_ARG)) {
 		io_uring_queue_exit(&u->ring);
 		error = -ENOSYS;
 	}
-	if (error)
+	if (error) {
 		free(u);
-	else
-		*queue = u;
-	return error;
+		return error;
+	}
+	u->context = context;
+	*queue = u;
+	return 0;
 }
 
 /* Return true if the ring's descriptor was closed, or is another file's by now. */
@@ -95,7 +97,7 @@ static void check_entered(struct uring *u, int result)
 	if (io_uring_error_is_transient(result) && clock_ns() - u->refused_ns < IO_URING_RETRY_NS)
 		return;
 	u->error = result;
-	u->heard_ns = clock_ns();
+	u->last_completion_ns = clock_ns();
 }
 
 /* Submit the prepared entries as far as the kernel accepts them now. Return an error if it never
@@ -124,16 +126,36 @@ static struct io_uring_sqe *get_sqe(struct uring *u, uint64_t handle, int *error
 	return sqe;
 }
 
+void uring_prepare(struct io_uring_sqe *sqe, const struct replica_set *set,
+		   const struct io_request *io, int fixed_file, int first_buffer)
+{
+	const struct linnos_request *r = &io->request;
+	int fd = fixed_file < 0 ? set->replicas[r->replica].fd : fixed_file;
+
+	if (io->iov)
+		io_uring_prep_readv(sqe, fd, io->iov, io->n_iov, r->offset);
+	else if (io->buffer >= 0 && first_buffer >= 0)
+		io_uring_prep_read_fixed(sqe, fd, r->buf, r->bytes, r->offset,
+					 first_buffer + io->buffer);
+	else
+		io_uring_prep_read(sqe, fd, r->buf, r->bytes, r->offset);
+	io_uring_sqe_set_flags(sqe, io->sqe_flags | (fixed_file < 0 ? 0 : IOSQE_FIXED_FILE));
+	sqe->ioprio = io->ioprio;
+	sqe->user_data = r->handle;
+	if (set->hooks.prepared)
+		set->hooks.prepared(set->hooks.context, r->replica, sqe);
+}
+
 static int uring_submit(void *queue, const struct linnos_request *request)
 {
-	const struct attempt *at = (const struct attempt *)(uintptr_t)request->handle;
 	struct uring *u = queue;
 	int error;
 	struct io_uring_sqe *sqe = get_sqe(u, request->handle, &error);
 
+	/* Requests to this backend are the first member of a struct io_request. */
 	if (sqe)
-		attempt_prepare(at, sqe, u->has_files ? (int)at->replica : -1,
-				u->has_buffers ? 0 : -1);
+		uring_prepare(sqe, u->context->set, (const struct io_request *)request,
+			      u->has_files ? (int)request->replica : -1, u->has_buffers ? 0 : -1);
 	return error;
 }
 
@@ -163,7 +185,7 @@ static unsigned int reap(struct uring *u)
 		/* A cancelled request produces its own completion. Cancel requests have the handle
 		 * 0 and are ignored. */
 		if (handle)
-			linnos_request_complete(handle, result);
+			u->context->complete(handle, result, true);
 	}
 	return n;
 }
@@ -179,7 +201,7 @@ static unsigned int fail_unsubmitted(struct uring *u)
 		uint64_t handle = u->prepared[(u->n_prepared - n + i) % ENTRIES];
 
 		if (handle)
-			attempt_not_sent((struct attempt *)(uintptr_t)handle, u->error);
+			u->context->complete(handle, u->error, false);
 	}
 	u->n_prepared = 0;
 	return n;
@@ -196,10 +218,10 @@ static int wait_for_submitted(struct uring *u, int64_t timeout_ns)
 	struct timespec pause = {.tv_nsec = BROKEN_RING_POLL_NS};
 
 	if (fail_unsubmitted(u) + reap(u)) {
-		u->heard_ns = clock_ns();
+		u->last_completion_ns = clock_ns();
 		return 0;
 	}
-	if (may_be_dropped && clock_ns() - u->heard_ns > BROKEN_RING_WAIT_NS)
+	if (may_be_dropped && clock_ns() - u->last_completion_ns > BROKEN_RING_WAIT_NS)
 		return u->error;
 	if (timeout_ns >= 0 && timeout_ns < BROKEN_RING_POLL_NS)
 		pause.tv_nsec = timeout_ns;
@@ -242,10 +264,11 @@ static int uring_fd(void *queue)
 	return u->error ? -1 : u->ring.ring_fd;
 }
 
-void uring_backend_init(struct linnos_backend *backend)
+void uring_backend_init(struct linnos_backend *backend, struct uring_context *context)
 {
 	*backend = (struct linnos_backend){
 		.size = sizeof(*backend),
+		.context = context,
 		.open = uring_open,
 		.close = uring_close,
 		.submit = uring_submit,
@@ -255,23 +278,24 @@ void uring_backend_init(struct linnos_backend *backend)
 	};
 }
 
-int uring_register(void *ring, const struct linnos_array *a, const struct linnos_queue_options *o)
+int uring_register(void *ring, const struct linnos_queue_options *o)
 {
 	int fds[CHOOSER_DRIVES_MAX], error = 0;
 	struct uring *u = ring;
+	const struct replica_set *set = u->context->set;
 
-	for (unsigned int k = 0; k < a->n; k++)
-		fds[k] = a->replicas[k].fd;
+	for (unsigned int k = 0; k < set->n; k++)
+		fds[k] = set->replicas[k].fd;
 	if (o->register_files)
-		error = io_uring_register_files(&u->ring, fds, a->n);
+		error = io_uring_register_files(&u->ring, fds, set->n);
 	if (error)
-		return error_say(error, "files of a queue cannot be registered: %s",
+		return error_say(error, "cannot register the files of a queue: %s",
 				 strerror(-error));
 	u->has_files = o->register_files;
 	if (o->n_buffers)
 		error = io_uring_register_buffers(&u->ring, o->buffers, o->n_buffers);
 	if (error)
-		return error_say(error, "%u buffers of a queue cannot be registered: %s",
+		return error_say(error, "cannot register the %u buffers of a queue: %s",
 				 o->n_buffers, strerror(-error));
 	u->has_buffers = o->n_buffers;
 	return 0;

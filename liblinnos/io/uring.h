@@ -1,14 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* The backend for files and block devices, with one ring for each queue. */
-#ifndef LINNOS_URING_BACKEND_H
-#define LINNOS_URING_BACKEND_H
+/* The backend for files and block devices, with one ring for each queue. It takes requests (struct
+ * io_request) and calls back with their results. */
+#ifndef LINNOS_URING_H
+#define LINNOS_URING_H
 
-#include "array.h"
+#include "io_request.h"
+#include "replica.h"
 
-void uring_backend_init(struct linnos_backend *backend);
+/* The backend's context. @complete gets the handle of each request. If @is_sent is false, the
+ * kernel has not accepted the request, and the ring cannot be used any more because of the error in
+ * @result. */
+struct uring_context {
+	const struct replica_set *set;
+	void (*complete)(uint64_t handle, ssize_t result, bool is_sent);
+};
+
+void uring_backend_init(struct linnos_backend *backend, struct uring_context *context);
+/* Fill a ring's entry. @fixed_file and @first_buffer are indices of registered files and buffers,
+ * or -1 if they are not registered. */
+void uring_prepare(struct io_uring_sqe *sqe, const struct replica_set *set,
+		   const struct io_request *io, int fixed_file, int first_buffer);
 /* Register the files and buffers of a queue in its ring. A ring with registrations is never given
  * to another queue. */
-int uring_register(void *ring, const struct linnos_array *a, const struct linnos_queue_options *o);
+int uring_register(void *ring, const struct linnos_queue_options *o);
 bool uring_is_registered(const void *ring);
 /* Return true if the ring cannot be entered any more. Requests that were submitted may still
  * complete. */

@@ -23,21 +23,22 @@
  * drives, regardless of predictions and models, until a read completes there normally.
  *
  * Probes: a drive without reads produces no completions, so its last latencies would be used
- * forever. If a drive has completed no read for explore_ns and has none in flight, a copy of the
- * next read is requested. The user's read goes to the drive with the best prediction, and no caller
- * waits for the copy. A drive that fails is left alone for longer each time (observer.h). Copies
- * are at most PROBE_COPY_SHARE of all reads, and if extra I/O is capped they count against the cap.
+ * forever. If a drive has completed no read for probe_after_ns and has none in flight, a copy of
+ * the next read is requested. The user's read goes to the drive with the best prediction, and no
+ * caller waits for the copy. A drive that fails is left alone for longer each time (observer.h).
+ * Copies are at most PROBE_COPY_SHARE of all reads, and if extra I/O is capped they count against
+ * the cap.
  *
  * External predictions, for example of the kernel, replace the models' predictions for the drives
  * they cover.
  *
  * Threads: several threads choose between the same drives, each with its own chooser. They share
- * the observers, the models and struct chooser_common. If look_every is 0, every read costs one
- * prediction per drive. Otherwise a read stays without predictions for the other drives if its
- * default drive is idle and its prediction is within the margin of the last predictions that this
- * thread made for the others; at most look_every reads in a row do so. Even the default drive's
- * latency is then predicted only for every DEFAULT_PREDICT_EVERYth read, as long as its recent
- * reads took at most DEFAULT_TOLERANCE times the prediction.
+ * the observers, the models and struct chooser_common. If max_unpredicted_reads is 0, every read
+ * costs one prediction per drive. Otherwise a read stays without predictions for the other drives
+ * if its default drive is idle and its prediction is within the margin of the last predictions that
+ * this thread made for the others; at most max_unpredicted_reads reads in a row do so. Even the
+ * default drive's latency is then predicted only for every DEFAULT_PREDICT_EVERYth read, as long as
+ * its recent reads took at most DEFAULT_TOLERANCE times the prediction.
  */
 #ifndef LINNOS_CHOOSER_H
 #define LINNOS_CHOOSER_H
@@ -51,9 +52,9 @@
 #define PROBE_COPY_SHARE 0.01
 /* If extra I/O is capped, the fraction of the cap for copies. The rest is for hedges. */
 #define PROBE_COPY_SHARE_OF_EXTRA 0.2
-/* With look_every, stale drives are looked for this many times per explore_ns. A drive may
- * therefore be stale for up to an eighth of explore_ns longer. */
-#define LOOKS 8
+/* With max_unpredicted_reads, stale drives are looked for this many times per probe_after_ns. A
+ * drive may therefore be stale for up to an eighth of probe_after_ns longer. */
+#define SILENCE_CHECKS 8
 /* Largest number of copies that can accumulate while none is needed. */
 #define PROBE_COPY_BURST 10
 
@@ -64,23 +65,29 @@
 #define STAYED_SAMPLE_EVERY 8
 
 /* External predictions for the drives. Bitmaps have one bit per drive. */
-struct told {
-	uint32_t known;	 /* with a value in us; no probes by explore_ns */
-	uint32_t last;	 /* drives that rank after all others */
-	uint32_t to_ask; /* drives to which a copy of the next read should go */
+struct external_predictions {
+	uint32_t known; /* with a value in us; these drives are not probed by probe_after_ns */
+	uint32_t last;	/* drives that rank after all others */
+	uint32_t probe; /* drives to which a copy of the next read should go */
 	uint32_t us[CHOOSER_DRIVES_MAX];
 };
 
 /* Data shared by the choosers of several threads. Except for the guard, each member is one word and
  * is accessed atomically. */
 struct chooser_common {
-	bool unguarded;	    /* follow the predictions without a control group */
-	bool users_explore; /* copies cannot be sent; users' reads go where copies would */
-	uint32_t gone;	    /* bitmap of the drives to which no read is sent any more */
-	uint32_t chooses;   /* bitmap of the drives whose models redirect reads */
-	uint64_t start_ns;  /* time of the first read; drives can be stale from then on */
+	bool unguarded;	   /* follow the predictions without a control group */
+	bool users_probe;  /* copies cannot be sent; users' reads go where copies would */
+	uint32_t dropped;  /* bitmap of the drives to which no read is sent any more */
+	uint32_t chooses;  /* bitmap of the drives whose models redirect reads */
+	uint64_t start_ns; /* time of the first read; drives can be stale from then on */
 	struct linnos_guard guard ____cacheline_aligned_in_smp;
 	unsigned long guard_lock;
+};
+
+/* What decides about a drive in addition to its prediction. */
+struct drive_state {
+	uint32_t reads; /* in flight */
+	bool is_unhealthy;
 };
 
 struct chooser {
@@ -88,27 +95,31 @@ struct chooser {
 	unsigned int n_drives;
 	struct observer *drives;
 	struct linnos_latency **models;
-	uint64_t explore_ns; /* 0 disables probes */
+	uint64_t probe_after_ns; /* 0 disables probes */
 	unsigned int margin_percent;
-	unsigned int look_every; /* 0: predict every read for all drives */
-	unsigned int n_unasked;	 /* reads since all drives were predicted */
-	unsigned int n_stayed;
-	uint64_t look_for_silent_ns; /* with look_every: time of the next check */
+	unsigned int max_unpredicted_reads; /* 0: predict every read for all drives */
+	unsigned int n_unpredicted;	    /* reads since all drives were predicted */
+	unsigned int n_unassigned;
+	uint64_t next_silence_check_ns; /* with max_unpredicted_reads: time of the next check */
 	struct {
 		uint32_t pages; /* size of the read last predicted for it as default drive; 0 if
 				   none */
 		uint32_t n;	/* reads since then */
-	} at_home[CHOOSER_DRIVES_MAX];
-	uint32_t us[CHOOSER_DRIVES_MAX]; /* predictions of the last choice, for the drives
-					    considered by it */
+	} last_as_default[CHOOSER_DRIVES_MAX];
+	/* Of the current read: the drives that were predicted for it, their predictions and their
+	 * state. */
+	uint32_t predicted;
+	uint32_t us[CHOOSER_DRIVES_MAX];
+	struct drive_state state[CHOOSER_DRIVES_MAX];
 	struct budget budget;
-	struct budget *extra;	 /* for hedges and copies together; NULL without hedges */
-	const struct told *told; /* for the next choice; NULL if there are none */
+	struct budget *extra; /* for hedges and copies together; NULL without hedges */
+	const struct external_predictions
+		*external; /* for the next choice; NULL if there are none */
 };
 
 /* Initialize the first chooser and the data that it shares with others. */
 void chooser_init(struct chooser *c, struct chooser_common *common, unsigned int n_drives,
-		  struct observer *drives, struct linnos_latency **models, uint64_t explore_ns,
+		  struct observer *drives, struct linnos_latency **models, uint64_t probe_after_ns,
 		  unsigned int margin_percent, bool guarded);
 /* Initialize a chooser for another thread. */
 void chooser_join(struct chooser *c, const struct chooser *first);
@@ -120,21 +131,26 @@ void chooser_set_probe_budget(struct chooser *c, double extra_share, struct budg
 /* Return the drive with the lowest prediction among those whose bit in @mask is clear; -1 if there
  * is none. Return the default drive unless it is unhealthy or another one is lower by more than the
  * margin. Of equal drives, return the first one after the default drive. */
-int chooser_find_fastest(struct chooser *c, unsigned int home, uint64_t offset_bytes,
+int chooser_find_fastest(struct chooser *c, unsigned int default_drive, uint64_t offset_bytes,
 			 uint32_t pages, uint64_t now_ns, uint32_t mask);
+/* As chooser_find_fastest(), for the same read and time as the previous choice, whose predictions
+ * are used again. */
+int chooser_find_next(struct chooser *c, unsigned int default_drive, uint64_t offset_bytes,
+		      uint32_t pages, uint64_t now_ns, uint32_t mask);
 
 struct choice {
 	unsigned int drive;
-	int copy;		      /* where to send a copy as a probe; -1 for none */
-	struct linnos_assignment lot; /* argument for chooser_answered() */
+	int copy;			     /* where to send a copy as a probe; -1 for none */
+	struct linnos_assignment assignment; /* argument for chooser_answered() */
 };
 
 /* Choose a drive for a new read. */
-struct choice chooser_read(struct chooser *c, unsigned int home, uint64_t offset_bytes,
+struct choice chooser_read(struct chooser *c, unsigned int default_drive, uint64_t offset_bytes,
 			   uint32_t pages, uint64_t now_ns);
 /* Record the latency of a read whose user has the answer. */
-void chooser_answered(struct chooser *c, struct linnos_assignment lot, uint64_t latency_ns);
+void chooser_answered(struct chooser *c, struct linnos_assignment assignment, uint64_t latency_ns);
 /* As chooser_answered(), but skip most reads without an assignment. */
-void chooser_answered_sampled(struct chooser *c, struct linnos_assignment lot, uint64_t latency_ns);
+void chooser_answered_sampled(struct chooser *c, struct linnos_assignment assignment,
+			      uint64_t latency_ns);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Hedging by gain: see race.h. */
+/* Hedging by gain: see hedge_gain.h. */
 #include "hedge_gain.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@
 #define AT_ONCE 32
 
 /* The decayed sums cover about 512 hedged reads, 128 reads and 4096 attempts. */
-#define RACE_FORGET (1 / 512.0)
+#define HEDGES_FORGET (1 / 512.0)
 #define READS_FORGET (1 / 128.0)
 #define ATTEMPTS_FORGET (1 / 4096.0)
 /* Initially expected and measured gain are equal, with the weight of one hedge that gains 1 ms. The
@@ -45,16 +45,16 @@
 /* Distribution of the latency for one prediction. before[i] and before_us[i] are the sums of the
  * weights, and of the weighted latencies, of all bins before bin i. */
 struct expected {
-	double weights[RACE_BINS], us[RACE_BINS];
-	double before[RACE_BINS + 1], before_us[RACE_BINS + 1];
+	double weights[GAIN_BINS], us[GAIN_BINS];
+	double before[GAIN_BINS + 1], before_us[GAIN_BINS + 1];
 };
 
-void race_init(struct race *race, double share)
+void hedge_gain_init(struct hedge_gain *g, double share)
 {
-	memset(race, 0, sizeof(*race));
-	race->share = share;
-	race->price_us = isfinite(share) ? PRICE_FIRST_US : 0;
-	race->claimed_us = race->gained_us = CLAIMED_FIRST_US;
+	memset(g, 0, sizeof(*g));
+	g->share = share;
+	g->price_us = isfinite(share) ? PRICE_FIRST_US : 0;
+	g->claimed_us = g->gained_us = CLAIMED_FIRST_US;
 }
 
 /* Return the index in by_prediction for a prediction, which must not be 0. */
@@ -62,14 +62,14 @@ static unsigned int class_of(uint32_t predicted_us)
 {
 	unsigned int exponent = 31 - __builtin_clz(predicted_us);
 
-	return exponent < RACE_PREDICTIONS ? exponent : RACE_PREDICTIONS - 1;
+	return exponent < GAIN_PREDICTIONS ? exponent : GAIN_PREDICTIONS - 1;
 }
 
 /* 2^(quarters / 4), relative to the first bin. */
 static double ratio(unsigned int bin, const double within[BINS_A_DOUBLING])
 {
 	/* The first bin begins at 2^LOWEST_EXPONENT. */
-	static const double doublings[RACE_BINS / BINS_A_DOUBLING] = {0.25, 0.5, 1,  2,	 4,
+	static const double doublings[GAIN_BINS / BINS_A_DOUBLING] = {0.25, 0.5, 1,  2,	 4,
 								      8,    16,	 32, 64, 128};
 
 	return within[bin % BINS_A_DOUBLING] * doublings[bin / BINS_A_DOUBLING];
@@ -94,18 +94,18 @@ static unsigned int bin_of(double r)
 {
 	double bin = floor((log2(r) - LOWEST_EXPONENT) * BINS_A_DOUBLING);
 
-	return bin < 0 ? 0 : bin < RACE_BINS ? (unsigned int)bin : RACE_BINS - 1;
+	return bin < 0 ? 0 : bin < GAIN_BINS ? (unsigned int)bin : GAIN_BINS - 1;
 }
 
-static void expect(const struct race *race, uint32_t predicted_us, struct expected *e)
+static void expect(const struct hedge_gain *g, uint32_t predicted_us, struct expected *e)
 {
-	const struct race_ratios *own = &race->by_prediction[class_of(predicted_us)];
+	const struct latency_ratios *own = &g->by_prediction[class_of(predicted_us)];
 	double tail = 1 - exp2(-1.0 / BINS_A_DOUBLING);
 
 	e->before[0] = e->before_us[0] = 0;
-	for (unsigned int i = 0; i < RACE_BINS; i++) {
+	for (unsigned int i = 0; i < GAIN_BINS; i++) {
 		e->us[i] = predicted_us * middle(i);
-		e->weights[i] = own->bins[i] + OF_ALL * race->all.bins[i] / race->all.n;
+		e->weights[i] = own->bins[i] + OF_ALL * g->all.bins[i] / g->all.n;
 		if (i >= TAIL_FROM) {
 			e->weights[i] += tail;
 			tail *= exp2(-1.0 / BINS_A_DOUBLING);
@@ -125,12 +125,12 @@ static double gain_after(const struct expected *first, const struct expected *se
 	unsigned int j = 0;
 
 	*late = 0;
-	for (unsigned int i = from; i < RACE_BINS; i++) {
+	for (unsigned int i = from; i < GAIN_BINS; i++) {
 		double rest_us = first->us[i] - t;
 
 		if (rest_us <= 0)
 			continue;
-		while (j < RACE_BINS && second->us[j] < rest_us)
+		while (j < GAIN_BINS && second->us[j] < rest_us)
 			j++;
 		*late += first->weights[i];
 		gain_us += first->weights[i] * (rest_us * second->before[j] - second->before_us[j]);
@@ -139,48 +139,48 @@ static double gain_after(const struct expected *first, const struct expected *se
 }
 
 /* Return how much longer an attempt takes for each page of other reads, by least squares. */
-static double us_a_page(const struct race *race)
+static double us_a_page(const struct hedge_gain *g)
 {
-	double n = race->n, variance, covariance;
+	double n = g->n, variance, covariance;
 
 	if (n < ENOUGH)
 		return 0;
-	variance = race->pages_squared - race->pages * race->pages / n;
-	covariance = race->pages_us - race->pages * race->us / n;
+	variance = g->pages_squared - g->pages * g->pages / n;
+	covariance = g->pages_us - g->pages * g->us / n;
 	return variance > 0 && covariance > 0 ? covariance / variance : 0;
 }
 
 /* The other reads are those in flight at the second replica and those that arrive while the second
  * attempt is in flight. The mean number of reads in flight arrives within one mean latency
  * (Little's law). */
-static double others_lose_us(const struct race *race, const struct racing *read)
+static double others_lose_us(const struct hedge_gain *g, const struct hedge_candidate *read)
 {
-	double usual_us = race->us / race->n;
-	double each_us = fmax(us_a_page(race) * read->pages, read->second_us / (double)AT_ONCE);
+	double usual_us = g->us / g->n;
+	double each_us = fmax(us_a_page(g) * read->pages, read->second_us / (double)AT_ONCE);
 
-	return each_us * (read->reads + race->reads * read->second_us / usual_us);
+	return each_us * (read->reads + g->reads * read->second_us / usual_us);
 }
 
-static double believed(const struct race *race)
+static double believed(const struct hedge_gain *g)
 {
-	return fmin(1, fmax(BELIEVED_LEAST, race->gained_us / race->claimed_us));
+	return fmin(1, fmax(BELIEVED_LEAST, g->gained_us / g->claimed_us));
 }
 
-struct race_plan race_plan(const struct race *race, const struct racing *read)
+struct hedge_plan hedge_plan(const struct hedge_gain *g, const struct hedge_candidate *read)
 {
-	struct race_plan plan = {.wait_us = INFINITY};
+	struct hedge_plan plan = {.wait_us = INFINITY};
 	struct expected first, second;
 	double cost_us, trust, best_us = 0;
 
-	if (race->all.n < ENOUGH || !read->first_us || !read->second_us)
+	if (g->all.n < ENOUGH || !read->first_us || !read->second_us)
 		return plan;
-	trust = believed(race);
-	cost_us = race->price_us + others_lose_us(race, read);
-	expect(race, read->first_us, &first);
-	expect(race, read->second_us, &second);
+	trust = believed(g);
+	cost_us = g->price_us + others_lose_us(g, read);
+	expect(g, read->first_us, &first);
+	expect(g, read->second_us, &second);
 	/* The second attempt is sent at once, or after one of the bins, in which the first may be
 	 * answered. */
-	for (unsigned int i = 0; i < RACE_BINS; i++) {
+	for (unsigned int i = 0; i < GAIN_BINS; i++) {
 		double t = i ? read->first_us * lower_edge(i) : read->waited_us;
 		double late, gain_us, worth_us;
 
@@ -200,26 +200,25 @@ struct race_plan race_plan(const struct race *race, const struct racing *read)
 	return plan;
 }
 
-void race_begin(struct race *race, uint32_t reads)
+void hedge_gain_begin(struct hedge_gain *g, uint32_t reads)
 {
-	race->reads += (reads - race->reads) * READS_FORGET;
-	if (isfinite(race->share))
-		race->price_us =
-			fmax(PRICE_LEAST_US, race->price_us * (1 - PRICE_STEP * race->share));
+	g->reads += (reads - g->reads) * READS_FORGET;
+	if (isfinite(g->share))
+		g->price_us = fmax(PRICE_LEAST_US, g->price_us * (1 - PRICE_STEP * g->share));
 }
 
-void race_wanted(struct race *race)
+void hedge_gain_hedge_due(struct hedge_gain *g)
 {
-	race->price_us *= 1 + PRICE_STEP;
+	g->price_us *= 1 + PRICE_STEP;
 }
 
-static void count(struct race_ratios *ratios, unsigned int bin)
+static void count(struct latency_ratios *ratios, unsigned int bin)
 {
 	ratios->bins[bin]++;
 	if (++ratios->n < FULL)
 		return;
 	ratios->n /= 2;
-	for (unsigned int i = 0; i < RACE_BINS; i++)
+	for (unsigned int i = 0; i < GAIN_BINS; i++)
 		ratios->bins[i] /= 2;
 }
 
@@ -228,24 +227,25 @@ static void fade(double *sum, double value)
 	*sum += value - *sum * ATTEMPTS_FORGET;
 }
 
-void race_answered(struct race *race, uint32_t predicted_us, uint32_t pages, double took_us)
+void hedge_gain_record_attempt(struct hedge_gain *g, uint32_t predicted_us, uint32_t pages,
+			       double took_us)
 {
 	unsigned int bin;
 
 	if (!predicted_us || took_us <= 0)
 		return;
 	bin = bin_of(took_us / predicted_us);
-	count(&race->all, bin);
-	count(&race->by_prediction[class_of(predicted_us)], bin);
-	fade(&race->n, 1);
-	fade(&race->pages, pages);
-	fade(&race->us, took_us);
-	fade(&race->pages_squared, (double)pages * pages);
-	fade(&race->pages_us, pages * took_us);
+	count(&g->all, bin);
+	count(&g->by_prediction[class_of(predicted_us)], bin);
+	fade(&g->n, 1);
+	fade(&g->pages, pages);
+	fade(&g->us, took_us);
+	fade(&g->pages_squared, (double)pages * pages);
+	fade(&g->pages_us, pages * took_us);
 }
 
-void race_ended(struct race *race, double claimed_us, double gained_us)
+void hedge_gain_record_hedge(struct hedge_gain *g, double claimed_us, double gained_us)
 {
-	race->claimed_us += claimed_us - race->claimed_us * RACE_FORGET;
-	race->gained_us += gained_us - race->gained_us * RACE_FORGET;
+	g->claimed_us += claimed_us - g->claimed_us * HEDGES_FORGET;
+	g->gained_us += gained_us - g->gained_us * HEDGES_FORGET;
 }

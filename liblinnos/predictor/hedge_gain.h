@@ -23,24 +23,24 @@
  *
  * The derivation and an evaluation are in docs/latency-model.md. Times are in us.
  */
-#ifndef LINNOS_RACE_H
-#define LINNOS_RACE_H
+#ifndef LINNOS_HEDGE_GAIN_H
+#define LINNOS_HEDGE_GAIN_H
 
 #include <stdint.h>
 
 /* Four bins of ratios for each doubling, from 1/4 to 256. The first and the last bin include all
  * lower and higher ratios. */
-#define RACE_BINS 40
-#define RACE_PREDICTIONS 24
+#define GAIN_BINS 40
+#define GAIN_PREDICTIONS 24
 
-struct race_ratios {
-	double n, bins[RACE_BINS];
+struct latency_ratios {
+	double n, bins[GAIN_BINS];
 };
 
-struct race {
+struct hedge_gain {
 	double share; /* fraction of reads that may be hedged; infinite for no limit */
 	double price_us;
-	struct race_ratios all, by_prediction[RACE_PREDICTIONS]; /* by its power of two */
+	struct latency_ratios all, by_prediction[GAIN_PREDICTIONS]; /* by its power of two */
 	double claimed_us, gained_us; /* decayed sums over hedged reads */
 	/* Decayed sums over attempts: the pages that were pending for other reads, and the
 	 * latencies. */
@@ -49,27 +49,28 @@ struct race {
 };
 
 /* A read that might be hedged. */
-struct racing {
+struct hedge_candidate {
 	uint32_t first_us, second_us; /* predicted */
 	double waited_us;
 	uint32_t pages;
 	uint32_t reads; /* in flight at the second replica */
 };
 
-struct race_plan {
+struct hedge_plan {
 	double wait_us; /* from now on; infinite: never */
 	double gain_us; /* expected gain of a hedge after that wait */
 };
 
-void race_init(struct race *race, double share);
+void hedge_gain_init(struct hedge_gain *g, double share);
 /* Account for a new read at a replica with this number of reads in flight. */
-void race_begin(struct race *race, uint32_t reads);
-struct race_plan race_plan(const struct race *race, const struct racing *read);
+void hedge_gain_begin(struct hedge_gain *g, uint32_t reads);
+struct hedge_plan hedge_plan(const struct hedge_gain *g, const struct hedge_candidate *read);
 /* Account for a second attempt that is due now, whether or not the budget allows it. */
-void race_wanted(struct race *race);
+void hedge_gain_hedge_due(struct hedge_gain *g);
 /* Record the latency of an attempt. @pages were pending for other reads when it was sent. */
-void race_answered(struct race *race, uint32_t predicted_us, uint32_t pages, double took_us);
+void hedge_gain_record_attempt(struct hedge_gain *g, uint32_t predicted_us, uint32_t pages,
+			       double took_us);
 /* Record the gain of a hedged read, both attempts of which have completed. */
-void race_ended(struct race *race, double claimed_us, double gained_us);
+void hedge_gain_record_hedge(struct hedge_gain *g, double claimed_us, double gained_us);
 
 #endif

@@ -22,9 +22,13 @@ int error_say(int error, const char *format, ...)
 int error_null(const char *thing)
 {
 	return error_say(-EINVAL,
-			 "no %s, but NULL: the call that makes it has failed, or was not made; "
-			 "look at what it returned",
+			 "the %s is NULL; check whether the call that creates it has failed",
 			 thing);
+}
+
+int error_memory(void)
+{
+	return error_say(-ENOMEM, "out of memory");
 }
 
 const char *linnos_error(void)

@@ -10,5 +10,6 @@ int error_say(int error, const char *format, ...) __attribute__((format(printf, 
 
 /* Report that NULL was given in place of an object that must be created first. Return -EINVAL. */
 int error_null(const char *thing);
+int error_memory(void);
 
 #endif

@@ -61,9 +61,9 @@ void observer_reset(struct observer *o)
 	publish_end(o);
 	WRITE_ONCE(o->failing, false);
 	WRITE_ONCE(o->slow, false);
-	WRITE_ONCE(o->unheard, true);
+	WRITE_ONCE(o->unprobed, true);
 	WRITE_ONCE(o->quiet_ns, 0);
-	WRITE_ONCE(o->heard_ns, 0);
+	WRITE_ONCE(o->last_completion_ns, 0);
 	spin_leave(&o->lock);
 }
 
@@ -117,7 +117,7 @@ static void be_quiet(struct observer *o, const struct linnos_io *io, uint64_t no
 	bool was_bad = o->failing || o->slow;
 
 	/* Reads that were already in flight when one failed belong to the same failure. */
-	if (was_bad && io->issued_ns >= o->heard_ns && 2 * quiet_ns > first_ns)
+	if (was_bad && io->issued_ns >= o->last_completion_ns && 2 * quiet_ns > first_ns)
 		quiet_ns *= 2;
 	else if (!was_bad || first_ns > quiet_ns)
 		quiet_ns = first_ns;
@@ -136,9 +136,9 @@ static void judge(struct observer *o, const struct linnos_io *io, uint64_t now_n
 		WRITE_ONCE(o->quiet_ns, 0);
 	WRITE_ONCE(o->failing, failing);
 	WRITE_ONCE(o->slow, slow);
-	WRITE_ONCE(o->unheard, false);
-	if (now_ns > o->heard_ns)
-		WRITE_ONCE(o->heard_ns, now_ns);
+	WRITE_ONCE(o->unprobed, false);
+	if (now_ns > o->last_completion_ns)
+		WRITE_ONCE(o->last_completion_ns, now_ns);
 }
 
 static void add(struct observer *o, const struct linnos_completed_io *ended)

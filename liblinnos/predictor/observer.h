@@ -37,11 +37,11 @@ struct observer {
 	uint32_t overdue_us;
 	unsigned long lock ____cacheline_aligned_in_smp;
 	uint32_t sequence; /* odd while seen is being written */
-	uint64_t heard_ns;
-	bool failing;		    /* the last completed read failed */
-	bool slow;		    /* it took longer than any read of a healthy drive */
-	bool unheard;		    /* reset, and no read has completed since */
-	uint64_t quiet_ns;	    /* time from heard_ns in which no user should wait for it */
+	uint64_t last_completion_ns;
+	bool failing;	   /* the last completed read failed */
+	bool slow;	   /* it took longer than any read of a healthy drive */
+	bool unprobed;	   /* reset, and no read has completed since */
+	uint64_t quiet_ns; /* time from last_completion_ns in which no user should wait for it */
 	struct linnos_history seen; /* copy of drive.history for all threads */
 };
 

@@ -5,7 +5,7 @@
 #define LINNOS_MADE_UP_H
 
 #include "messages.h"
-#include "read.h"
+#include "queue.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -64,6 +64,12 @@ static inline int made_up_replica(size_t bytes)
 	return fd;
 }
 
+/* Return the queue of an array that has one, or the one that was created last. */
+static inline struct linnos_queue *only_queue(const struct linnos_array *a)
+{
+	return queue_of(a->queues);
+}
+
 /* Create n replicas of this size, and an array of them that has one queue. */
 static inline struct linnos_array *made_up_array(unsigned int n, size_t bytes, int *fds,
 						 const struct linnos_options *options)
@@ -82,7 +88,7 @@ static inline struct linnos_array *made_up_array(unsigned int n, size_t bytes, i
 	assert(!error);
 	/* Redirect reads as with models that have trees. The predictions remain means, which are
 	 * known exactly. */
-	a->known->common.chooses = (1u << n) - 1;
+	a->predictor->common.chooses = (1u << n) - 1;
 	return a;
 }
 
@@ -94,7 +100,7 @@ static inline void settle(struct linnos_array *a)
 	do {
 		sched_yield();
 		array_count(a, &n);
-	} while (n.copies != n.copies_landed);
+	} while (n.copies != n.copies_completed);
 }
 
 static inline void close_fds(unsigned int n, const int *fds)
@@ -105,7 +111,7 @@ static inline void close_fds(unsigned int n, const int *fds)
 
 static inline void put_away(struct linnos_array *a, unsigned int n, const int *fds)
 {
-	assert(linnos_queue_close(a->queues) == 0);
+	assert(linnos_queue_close(only_queue(a)) == 0);
 	assert(linnos_array_close(a) == 0);
 	close_fds(n, fds);
 }
@@ -138,14 +144,14 @@ static inline int prep_read(struct linnos_array *a, struct io_uring_sqe *sqe, vo
 {
 	struct iovec one = {.iov_base = buf, .iov_len = bytes};
 
-	return linnos_queue_prep_read(a->queues, sqe, &one, 1, offset, NULL, user);
+	return linnos_queue_prep_read(only_queue(a), sqe, &one, 1, offset, NULL, user);
 }
 
 /* Return a read that is to be hedged now, or NULL. */
 static inline struct linnos_read *hedge_due(struct linnos_array *a)
 {
 	struct linnos_completion c;
-	enum linnos_outcome outcome = linnos_queue_next_expired(a->queues, &c);
+	enum linnos_outcome outcome = linnos_queue_next_expired(only_queue(a), &c);
 
 	assert(outcome != LINNOS_READ_DONE);
 	return outcome == LINNOS_READ_RESUBMIT ? c.read : NULL;

@@ -58,7 +58,7 @@ static struct linnos_array *array_on(struct drives *d, int *fds, const struct li
 	d->reader = pthread_self();
 	none.explore_ms = 0;
 	a = made_up_array(N, BYTES, fds, o ? o : &none);
-	a->hooks = (struct hooks){.clock_ns = clock_ns, .answer = answer, .context = d};
+	a->set.hooks = (struct hooks){.clock_ns = clock_ns, .answer = answer, .context = d};
 	return a;
 }
 
@@ -68,14 +68,14 @@ static void read_often(struct linnos_array *a, unsigned int times)
 	char buf[READ_BYTES];
 
 	for (unsigned int i = 0; i < times; i++)
-		assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == sizeof(buf));
+		assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf));
 }
 
 /* Read with replicas that require whole blocks, or not. */
 static void read_blocks(struct linnos_array *a, bool direct)
 {
 	for (unsigned int k = 0; k < N; k++)
-		a->replicas[k].align_bytes = a->replicas[k].memory_align_bytes =
+		a->set.replicas[k].align_bytes = a->set.replicas[k].memory_align_bytes =
 			direct ? BOUNCE_ALIGN : 1;
 }
 
@@ -95,7 +95,7 @@ TEST(any_size_at_any_offset_comes_back_whole)
 			char *to = buf + chance(&seed) % 64;
 
 			memset(to, 0, bytes);
-			assert(linnos_pread(a->queues, to, bytes, offset) == (ssize_t)bytes);
+			assert(linnos_pread(only_queue(a), to, bytes, offset) == (ssize_t)bytes);
 			assert(is_right(to, bytes, offset));
 		}
 		assert(stats_of(a).failovers == 0 && stats_of(a).errors == 0);
@@ -112,7 +112,7 @@ TEST(nothing_beside_the_bytes_asked_for_is_touched)
 
 	read_blocks(a, true);
 	memset(buf, 'x', sizeof(buf));
-	assert(linnos_pread(a->queues, buf + 100, 100, 4050) == 100);
+	assert(linnos_pread(only_queue(a), buf + 100, 100, 4050) == 100);
 	assert(is_right(buf + 100, 100, 4050));
 	for (int i = 0; i < 100; i++)
 		assert(buf[i] == 'x' && buf[200 + i] == 'x');
@@ -127,9 +127,9 @@ TEST(fewer_than_none_are_never_in_flight)
 	struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
 
 	read_often(a, 3);
-	a->queues->counts.landed++;
+	only_queue(a)->account.counts.completed++;
 	assert(stats_of(a).in_flight == 0);
-	a->queues->counts.landed--;
+	only_queue(a)->account.counts.completed--;
 	put_away(a, N, fds);
 }
 
@@ -142,7 +142,8 @@ TEST(a_place_that_no_memory_has_is_refused_before_any_replica_is_asked)
 	struct iovec iov[2] = {{.iov_base = buf, .iov_len = sizeof(buf)},
 			       {.iov_base = buf, .iov_len = (size_t)SSIZE_MAX + 1}};
 
-	assert(linnos_preadv(a->queues, iov, 2, 0, NULL) == -EINVAL && says("at one place"));
+	assert(linnos_preadv(only_queue(a), iov, 2, 0, NULL) == -EINVAL &&
+	       says("iov[1].iov_len is 9223372036854775808"));
 	assert(!stats_of(a).reads && !stats_of(a).errors);
 	for (unsigned int k = 0; k < N; k++)
 		assert(replica_of(a, k).state != LINNOS_FAILING);
@@ -158,16 +159,17 @@ TEST(a_read_ends_where_the_array_ends)
 
 		read_blocks(a, direct);
 		assert(linnos_array_size(a) == 10000);
-		assert(linnos_pread(a->queues, buf, sizeof(buf), 9000) == 1000 &&
+		assert(linnos_pread(only_queue(a), buf, sizeof(buf), 9000) == 1000 &&
 		       is_right(buf, 1000, 9000));
-		assert(linnos_pread(a->queues, buf, sizeof(buf), 10000) == 0);
-		assert(linnos_pread(a->queues, buf, sizeof(buf), 1 << 20) == 0);
-		assert(linnos_pread(a->queues, buf, 0, 0) == 0);
+		assert(linnos_pread(only_queue(a), buf, sizeof(buf), 10000) == 0);
+		assert(linnos_pread(only_queue(a), buf, sizeof(buf), 1 << 20) == 0);
+		assert(linnos_pread(only_queue(a), buf, 0, 0) == 0);
 		assert(stats_of(a).errors == 0 && stats_of(a).failovers == 0);
 		/* A file may grow. */
 		for (unsigned int k = 0; k < N; k++)
 			assert(pwrite(fds[k], "more", 4, 10000) == 4);
-		assert(linnos_pread(a->queues, buf, 100, 10000) == 4 && !memcmp(buf, "more", 4));
+		assert(linnos_pread(only_queue(a), buf, 100, 10000) == 4 &&
+		       !memcmp(buf, "more", 4));
 		put_away(a, N, fds);
 	}
 }
@@ -185,7 +187,7 @@ TEST(a_replica_that_was_dropped_is_not_read_again)
 		o.explore_ms = 1;
 		a = array_on(&d, fds, &o);
 		read_often(a, 30);
-		assert(linnos_array_drop_replica(a, N) == -EINVAL && says("0 to 2"));
+		assert(linnos_array_drop_replica(a, N) == -EINVAL && says("between 0 and 2"));
 		assert(linnos_array_drop_replica(a, 1) == 0 &&
 		       linnos_array_drop_replica(a, 1) == 0);
 		d.n_asked = 0;
@@ -193,7 +195,7 @@ TEST(a_replica_that_was_dropped_is_not_read_again)
 			/* Not even if the others fail. */
 			d.error[0] = i % 7 ? 0 : -EIO;
 			d.error[2] = i % 3 ? 0 : -EIO;
-			assert(linnos_pread(a->queues, buf, sizeof(buf), 0) ==
+			assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) ==
 			       (i % 21 ? READ_BYTES : -EIO));
 			settle(a);
 		}
@@ -217,16 +219,16 @@ TEST(a_replica_that_lost_its_end_is_no_end)
 	o.home = 1;
 	a = made_up_array(N, BYTES, fds, &o);
 	assert(!ftruncate(fds[1], 6000));
-	assert(linnos_pread(a->queues, buf, sizeof(buf), 3000) == sizeof(buf));
+	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 3000) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 3000));
 	assert(replica_of(a, 1).errors == 1 && stats_of(a).failovers == 1);
-	assert(linnos_pread(a->queues, buf, sizeof(buf), 100000) == sizeof(buf));
+	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 100000) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 100000));
 	/* If the others fail, its end is still not the end of the array. */
 	assert(dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), fds[0]) == fds[0]);
 	assert(dup2(fds[0], fds[2]) == fds[2]);
-	assert(linnos_pread(a->queues, buf, sizeof(buf), 100000) < 0);
-	assert(linnos_pread(a->queues, buf, 1000, 3000) == 1000);
+	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 100000) < 0);
+	assert(linnos_pread(only_queue(a), buf, 1000, 3000) == 1000);
 	put_away(a, N, fds);
 }
 
@@ -268,13 +270,14 @@ TEST(the_estimate_is_predicted_home_less_measured)
 	o.home_margin_percent = 0;
 	a = array_on(&d, fds, &o);
 	/* The others have no history, so their predictions are the lowest possible. */
-	assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == sizeof(buf) && !stats_of(a).moved);
+	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf) &&
+	       !stats_of(a).moved);
 	/* One of the last four reads took 1000 us, which is a mean of 250 us. At the other replica
 	 * reads took 100 us. */
-	assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == sizeof(buf));
+	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf));
 	assert(stats_of(a).moved == 1 && stats_of(a).saved_us_estimate == 150);
 	d.latency_us[1] = d.latency_us[2] = 3000;
-	assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == sizeof(buf));
+	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf));
 	assert(stats_of(a).moved == 2 && stats_of(a).saved_us_estimate == 150 - 2750);
 	put_away(a, N, fds);
 }
@@ -292,17 +295,17 @@ TEST(an_error_goes_to_the_next_best)
 	o.home_margin_percent = 100;
 	a = array_on(&d, fds, &o);
 	read_often(a, 8 * N);
-	a->queues->chooser->c.margin_percent = 0;
+	only_queue(a)->account.chooser->c.margin_percent = 0;
 	d.n_asked = 0;
 	d.error[0] = -EIO;
-	assert(linnos_pread(a->queues, buf, sizeof(buf), 4096) == sizeof(buf));
+	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 4096) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 4096));
 	assert(d.n_asked == 2 && d.asked[0] == 0 && d.asked[1] == 2);
 	/* From now on the others are tried first. If they fail too, this one is tried last. */
 	d.error[1] = d.error[2] = -ENODATA;
 	d.error[0] = 0;
 	d.n_asked = 0;
-	assert(linnos_pread(a->queues, buf, sizeof(buf), 8192) == sizeof(buf));
+	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 8192) == sizeof(buf));
 	assert(d.n_asked == 3 && d.asked[0] == 2 && d.asked[1] == 1 && d.asked[2] == 0);
 	assert(stats_of(a).failovers == 3 && stats_of(a).errors == 3 && !stats_of(a).failed);
 	assert(replica_of(a, 0).errors == 1 && replica_of(a, 2).errors == 1);
@@ -317,13 +320,13 @@ TEST(when_all_fail_the_read_fails_and_says_so)
 	char buf[4096], name[64];
 
 	a = array_on(&d, fds, NULL);
-	assert(linnos_pread(a->queues, buf, sizeof(buf), 12288) == -EIO);
+	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 12288) == -EIO);
 	assert(d.n_asked == N && stats_of(a).failed == 1 && stats_of(a).errors == N);
 	assert(stats_of(a).in_flight == 0 && stats_of(a).bytes == 0);
 	snprintf(name, sizeof(name), "descriptor %d: Input/output error", fds[d.asked[2]]);
-	assert(says("read of 4096 bytes at 12288: no replica of 3 has them") && says(name));
+	assert(says("read of 4096 bytes at 12288: all 3 replicas have failed") && says(name));
 	memset(d.error, 0, sizeof(d.error));
-	assert(linnos_pread(a->queues, buf, sizeof(buf), 12288) == sizeof(buf));
+	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 12288) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 12288));
 	put_away(a, N, fds);
 }
@@ -336,7 +339,7 @@ TEST(a_descriptor_closed_under_it_is_a_failover)
 
 	close(fds[0]);
 	for (int i = 0; i < 30; i++)
-		assert(linnos_pread(a->queues, buf, sizeof(buf), i * 512) == sizeof(buf) &&
+		assert(linnos_pread(only_queue(a), buf, sizeof(buf), i * 512) == sizeof(buf) &&
 		       is_right(buf, sizeof(buf), i * 512));
 	assert(replica_of(a, 0).errors == 1 && !replica_of(a, 0).served);
 	put_away(a, N, fds);
@@ -352,7 +355,7 @@ TEST(answers_in_parts_and_interrupted_ones_go_on)
 
 		a = array_on(&d, fds, NULL);
 		read_blocks(a, direct);
-		assert(linnos_pread(a->queues, buf, sizeof(buf), 100) == sizeof(buf));
+		assert(linnos_pread(only_queue(a), buf, sizeof(buf), 100) == sizeof(buf));
 		assert(is_right(buf, sizeof(buf), 100));
 		/* In whole blocks, 4096 of 5000 bytes can be used. */
 		assert(d.n_asked == (direct ? 2 + 5 : 2 + 4));
@@ -371,7 +374,7 @@ TEST(an_answer_of_no_more_than_before_is_an_end)
 	/* A drive returns at least one block. */
 	a = array_on(&d, fds, NULL);
 	read_blocks(a, true);
-	assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == -EIO);
+	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == -EIO);
 	assert(says("it ends before the others do"));
 	put_away(a, N, fds);
 }
@@ -383,11 +386,12 @@ TEST(memory_that_is_none_is_the_callers_fault)
 	char *none = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), buf[4096];
 
 	a = made_up_array(N, BYTES, fds, NULL);
-	assert(linnos_pread(a->queues, none, 4096, 0) == -EFAULT);
+	assert(linnos_pread(only_queue(a), none, 4096, 0) == -EFAULT);
 	assert(stats_of(a).errors == 0 && stats_of(a).failovers == 0 && stats_of(a).failed == 1);
-	assert(linnos_pread(a->queues, buf, 4096, -1) == -EINVAL && says("at -1: no such offset"));
-	assert(linnos_pread(a->queues, buf, 4096, INT64_MAX - 10) == -EINVAL);
-	assert(linnos_pread(a->queues, buf, 4096, 0) == 4096);
+	assert(linnos_pread(only_queue(a), buf, 4096, -1) == -EINVAL &&
+	       says("at -1: the offset is out of range"));
+	assert(linnos_pread(only_queue(a), buf, 4096, INT64_MAX - 10) == -EINVAL);
+	assert(linnos_pread(only_queue(a), buf, 4096, 0) == 4096);
 	munmap(none, 4096);
 	put_away(a, N, fds);
 }
@@ -427,31 +431,35 @@ TEST(options_that_cannot_be_are_named)
 	} newer = {.o = good};
 
 	o.size = 0;
-	assert(refused(&o, -EINVAL, "LINNOS_OPTIONS_INIT"));
+	assert(refused(&o, -EINVAL, "struct linnos_options: size is 0"));
 	o = good, o.flags = 1u << 20;
-	assert(refused(&o, -EINVAL, "flags 0x100000"));
+	assert(refused(&o, -EINVAL, "flags is 0x100000"));
 	o = good, o.home = N;
-	assert(refused(&o, -EINVAL, "home 3 of 3 replicas; give 0 to 2"));
+	assert(refused(&o, -EINVAL, "home is 3; it must be between 0 and 2"));
 	o = good, o.home_margin_percent = 101;
-	assert(refused(&o, -EINVAL, "home_margin_percent 101"));
+	assert(refused(&o, -EINVAL, "home_margin_percent is 101"));
 	o = good, o.extra_io_percent = 101;
-	assert(refused(&o, -EINVAL, "extra_io_percent 101"));
+	assert(refused(&o, -EINVAL, "extra_io_percent is 101"));
 	o = good, o.extra_io_percent = NAN;
 	assert(refused(&o, -EINVAL, "extra_io_percent"));
 	o = good, o.hedge_percentile = 100;
-	assert(refused(&o, -EINVAL, "hedge_percentile 100"));
+	assert(refused(&o, -EINVAL, "hedge_percentile is 100"));
 	o = good, o.hedge_percentile = 0.95;
-	assert(refused(&o, -EINVAL, "hedge_percentile 0.95; it is in percent: 95?"));
+	assert(refused(&o, -EINVAL, "hedge_percentile is 0.95; it is in percent"));
 	o = good, o.hedge_percentile = 95, o.hedge_us = 100;
-	assert(refused(&o, -EINVAL, "more than one of hedge_us, hedge_percentile"));
+	assert(refused(
+		&o, -EINVAL,
+		"hedge_us, hedge_percentile, hedge_tables and LINNOS_HEDGE_BY_GAIN exclude"));
 	o = good, o.hedge_percentile = 95, o.hedge_tables = nowhere;
-	assert(refused(&o, -EINVAL, "more than one of hedge_us, hedge_percentile"));
+	assert(refused(
+		&o, -EINVAL,
+		"hedge_us, hedge_percentile, hedge_tables and LINNOS_HEDGE_BY_GAIN exclude"));
 	o = good, o.hedge_us = 100, o.flags = LINNOS_HEDGE_BY_GAIN;
-	assert(refused(&o, -EINVAL, "hedge_tables and LINNOS_HEDGE_BY_GAIN; give one of them"));
+	assert(refused(&o, -EINVAL, "exclude each other; set one of them"));
 	o = good, o.hedge_tables = nowhere;
 	assert(refused(&o, -ENOENT, "hedge table /nowhere: No such file or directory"));
 	o.hedge_tables = (const char *const[N]){NULL};
-	assert(refused(&o, -EINVAL, "no hedge table for replica 0"));
+	assert(refused(&o, -EINVAL, "hedge_tables[0] is NULL"));
 	/* A program with a newer header: members that are zero have no effect. */
 	newer.o.size = sizeof(newer);
 	newer.of_tomorrow = 1;
@@ -470,13 +478,13 @@ TEST(what_cannot_be_opened_is_named)
 	assert(says("replica /nowhere/replica: No such file") && !strstr(linnos_error(), "NULL"));
 	assert(linnos_array_open(&a, 2, (const char *[]){"/proc/self/exe", *none}, NULL, NULL) ==
 	       -ENOENT);
-	assert(says("replica /nowhere/replica: No such file") && says("NULL in its place"));
+	assert(says("replica /nowhere/replica: No such file") && says("pass NULL"));
 	assert(!linnos_array_close(a));
 	assert(linnos_array_open(&a, 1, folder, NULL, NULL) == -EINVAL);
 	assert(says("/tmp: neither a block device nor a regular file") && !linnos_array_close(a));
 	assert(linnos_array_open(&a, 1, pipe_, NULL, NULL) == -EINVAL && !linnos_array_close(a));
 	assert(linnos_array_open(&a, 0, none, NULL, NULL) == -EINVAL);
-	assert(says("an array of 0 replicas; 1 to 16 can be") && !linnos_array_close(a));
+	assert(says("n_replicas is 0; it must be between 1 and 16") && !linnos_array_close(a));
 	assert(linnos_array_open(&a, 17, none, NULL, NULL) == -EINVAL && !linnos_array_close(a));
 	assert(linnos_array_open(&a, 1, self, no_model, NULL) == -ENOENT);
 	assert(says("/nowhere/model: No such file") && says("linnapp train --kind latency"));
@@ -496,7 +504,7 @@ TEST(older_programs_get_the_statistics_they_know)
 	uint64_t few[3] = {7, 7, 7}, many[200];
 	char buf[16];
 
-	assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == sizeof(buf));
+	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf));
 	linnos_array_get_stats(a, (struct linnos_stats *)few, 2 * sizeof(*few));
 	assert(few[0] == 1 && few[1] == sizeof(buf) && few[2] == 7);
 	memset(many, 7, sizeof(many));
@@ -520,14 +528,15 @@ TEST(null_in_the_place_of_what_was_not_made_is_refused_by_name)
 	struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
 
 	assert(linnos_array_open(&a, 1, NULL, NULL, NULL) == -EINVAL &&
-	       says("no list of replicas"));
+	       says("the list of replicas is NULL"));
 	assert(linnos_array_open_fds(&a, 1, NULL, NULL, NULL) == -EINVAL && !a);
 	assert(linnos_array_open_backend(
 		       &a, 1, &(struct linnos_replica){.size = sizeof(struct linnos_replica)}, NULL,
 		       NULL, NULL) == -EINVAL);
-	assert(says("no backend, but NULL") && !a);
-	assert(linnos_queue_create(&q, a, NULL) == -EINVAL && says("no array, but NULL") && !q);
-	assert(linnos_array_drop_replica(a, 0) == -EINVAL && says("no array"));
+	assert(says("the backend is NULL") && !a);
+	assert(linnos_queue_create(&q, a, NULL) == -EINVAL && says("the array is NULL") && !q);
+	assert(linnos_array_drop_replica(a, 0) == -EINVAL &&
+	       says("the array or predictor is NULL"));
 	assert(linnos_array_restore_replica(a, 0) == -EINVAL &&
 	       linnos_set_model(a, 0, NULL) == -EINVAL);
 	assert(linnos_array_write_start(a, &write, 0, 1) == -EINVAL);
@@ -541,7 +550,7 @@ TEST(null_in_the_place_of_what_was_not_made_is_refused_by_name)
 	assert(linnos_predictor_get_replica_stats(NULL, 0, 1, &one, sizeof(one)) == -EINVAL);
 	assert(linnos_predictor_get_histogram(NULL, 0, NULL, 0) == -EINVAL);
 	assert(linnos_chooser_create(&ch, NULL) == -EINVAL && !ch);
-	assert(linnos_pread(q, buf, 1, 0) == -EINVAL && says("no queue, but NULL"));
+	assert(linnos_pread(q, buf, 1, 0) == -EINVAL && says("the queue is NULL"));
 	assert(linnos_preadv(q, &iov, 1, 0, NULL) == -EINVAL);
 	assert(linnos_queue_submit_read(q, &iov, 1, 0, NULL, NULL) == -EINVAL);
 	assert(linnos_queue_wait(q, &c, 1, -1) == -EINVAL);
@@ -580,12 +589,12 @@ TEST(a_replica_that_is_not_there_is_dropped_from_the_start)
 	assert(!linnos_array_get_replica_stats(a, 1, &one, sizeof(one)));
 	assert(one.state == LINNOS_DROPPED && !one.answered && !one.errors);
 	assert(linnos_array_restore_replica(a, 1) == -ENODEV);
-	assert(says("replica 1 was not there when the array was opened; open another array"));
+	assert(says("replica 1 was absent when the array was opened"));
 	assert(!linnos_array_drop_replica(a, 0) && linnos_array_drop_replica(a, 2) == -EBUSY &&
 	       !linnos_array_restore_replica(a, 0));
 	assert(!linnos_queue_close(q) && !linnos_array_close(a));
 	assert(linnos_array_open(&a, N, none, NULL, NULL) == -EINVAL);
-	assert(says("none of 3 replicas is there; at least one must be") && !a);
+	assert(says("all 3 replicas are absent") && !a);
 	close(fds[0]);
 	close(fds[2]);
 }
@@ -597,10 +606,10 @@ TEST(twins_and_empty_replicas_are_refused)
 	struct linnos_array *a;
 
 	assert(linnos_array_open(&a, 3, twins, NULL, NULL) == -EINVAL);
-	assert(says("replica /proc/self/exe: the same as replica /proc/self/exe; each needs") &&
+	assert(says("replica /proc/self/exe: the same file or device as replica /proc/self/exe") &&
 	       !a);
 	assert(linnos_array_open_fds(&a, 2, fds, NULL, NULL) == -EINVAL);
-	assert(says("it is empty, where another holds 1048576 bytes; copy them there") && !a);
+	assert(says("it is empty, but another replica holds 1048576 bytes") && !a);
 	/* Files that are still empty. */
 	assert(!linnos_array_open_fds(&a, 1, fds + 1, NULL, NULL) && !linnos_array_close(a));
 	close(fds[0]);

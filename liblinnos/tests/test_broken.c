@@ -73,12 +73,12 @@ static void read_when_broken(const struct scenario *s)
 	a = opened(s, fds);
 	/* With a deadline, so through the ring. */
 	o.deadline_ns = s->has_deadline ? 60000 * MS : 0;
-	assert(linnos_preadv(a->queues, &iov, 1, 4096, &o) == sizeof(buf));
+	assert(linnos_preadv(only_queue(a), &iov, 1, 4096, &o) == sizeof(buf));
 	o.deadline_ns = s->has_deadline ? MS : 0;
 	before_s = cpu_s();
 	break_rings(s);
 	for (int i = 0; i < 3; i++) {
-		ssize_t n = linnos_preadv(a->queues, &iov, 1, 4096, &o);
+		ssize_t n = linnos_preadv(only_queue(a), &iov, 1, 4096, &o);
 
 		assert(n == s->expected || (s->has_deadline && n == -ETIME));
 		if (n != -ETIME && n != -EBADF)
@@ -86,7 +86,7 @@ static void read_when_broken(const struct scenario *s)
 	}
 	/* No replica has caused this. */
 	assert(!s->error || (replica_of(a, 0).state != LINNOS_FAILING && !stats_of(a).errors));
-	assert(!linnos_queue_close(a->queues));
+	assert(!linnos_queue_close(only_queue(a)));
 	assert(!linnos_array_close(a));
 	assert(cpu_s() - before_s < 0.5);
 }
@@ -107,19 +107,19 @@ static void wait_when_broken(const struct scenario *s)
 		if (i == READS / 2)
 			break_rings(s);
 		iovs[i] = (struct iovec){bufs[i], sizeof(bufs[i])};
-		assert(!linnos_queue_submit_read(a->queues, &iovs[i], 1, 4096 * (i % 16), NULL,
+		assert(!linnos_queue_submit_read(only_queue(a), &iovs[i], 1, 4096 * (i % 16), NULL,
 						 bufs[i]));
 	}
 	while (n_back < READS) {
 		struct linnos_completion c[16];
-		int n = linnos_queue_wait(a->queues, c, 16, -1);
+		int n = linnos_queue_wait(only_queue(a), c, 16, -1);
 
 		assert(n > 0);
 		for (int i = 0; i < n; i++)
 			assert(c[i].result == s->expected || c[i].result == 4096);
 		n_back += (unsigned int)n;
 	}
-	assert(!linnos_queue_close(a->queues));
+	assert(!linnos_queue_close(only_queue(a)));
 	assert(!linnos_array_close(a));
 	assert(cpu_s() - before_s < 0.5);
 }
@@ -183,16 +183,16 @@ static void answer_when_broken(const struct scenario *s)
 	a = opened(s, fds);
 	assert(!pipe(ends));
 	for (int k = 0; k < N; k++)
-		a->replicas[k].fd = ends[0];
-	assert(!linnos_queue_submit_read(a->queues, &iov, 1, 0, NULL, NULL));
-	assert(linnos_queue_wait(a->queues, &c, 1, 0) == 0);
+		a->set.replicas[k].fd = ends[0];
+	assert(!linnos_queue_submit_read(only_queue(a), &iov, 1, 0, NULL, NULL));
+	assert(linnos_queue_wait(only_queue(a), &c, 1, 0) == 0);
 	break_rings(s);
 	/* The next read ends with the error, and this one is waited for. */
-	assert(linnos_queue_wait(a->queues, &c, 1, 5 * MS) == 0);
+	assert(linnos_queue_wait(only_queue(a), &c, 1, 5 * MS) == 0);
 	assert(write(ends[1], full, sizeof(full)) == sizeof(full));
-	assert(linnos_queue_wait(a->queues, &c, 1, -1) == 1);
+	assert(linnos_queue_wait(only_queue(a), &c, 1, -1) == 1);
 	assert(c.result == sizeof(buf) && !strcmp(buf, "answer"));
-	assert(!linnos_queue_close(a->queues) && !linnos_array_close(a));
+	assert(!linnos_queue_close(only_queue(a)) && !linnos_array_close(a));
 }
 
 TEST(submitted_read_is_answered_when_the_ring_cannot_be_entered)
@@ -309,17 +309,18 @@ TEST(reads_wait_for_room_when_the_backend_is_full)
 		for (int i = 0; i < READS; i++) {
 			iovs[i] = (struct iovec){bufs[i], sizeof(bufs[i])};
 			bufs[i][0] = 0;
-			assert(!linnos_queue_submit_read(a->queues, &iovs[i], 1, 0, NULL, bufs[i]));
+			assert(!linnos_queue_submit_read(only_queue(a), &iovs[i], 1, 0, NULL,
+							 bufs[i]));
 		}
 		for (int i = 0; i < READS; i++) {
-			assert(linnos_queue_wait(a->queues, &c, 1, -1) == 1);
+			assert(linnos_queue_wait(only_queue(a), &c, 1, -1) == 1);
 			assert(c.result == 4096 && *(char *)c.user == 'x');
 		}
 		assert(full.n_refused && !full.n_cancelled_unknown);
 		assert(!stats_of(a).errors && !stats_of(a).failovers);
 		for (unsigned int k = 0; k < N; k++)
 			assert(replica_of(a, k).state != LINNOS_FAILING);
-		assert(!linnos_queue_close(a->queues) && !linnos_array_close(a));
+		assert(!linnos_queue_close(only_queue(a)) && !linnos_array_close(a));
 	}
 }
 
@@ -333,14 +334,14 @@ TEST(reads_end_with_an_error_when_the_backend_never_has_room)
 		struct linnos_read_options o = LINNOS_READ_OPTIONS_INIT;
 		struct iovec iov = {buf, sizeof(buf)};
 
-		assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == errors[i]);
+		assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == errors[i]);
 		assert(full.now_ns < 10000 * MS && full.n_refused < 100000);
 		o.deadline_ns = 3 * MS;
 		full.now_ns = 20000 * MS;
-		assert(linnos_preadv(a->queues, &iov, 1, 0, &o) ==
+		assert(linnos_preadv(only_queue(a), &iov, 1, 0, &o) ==
 		       (errors[i] == -EAGAIN ? -ETIME : errors[i]));
 		assert(full.now_ns <= 20004 * MS);
-		assert(!linnos_queue_close(a->queues) && !linnos_array_close(a));
+		assert(!linnos_queue_close(only_queue(a)) && !linnos_array_close(a));
 	}
 }
 
@@ -365,8 +366,8 @@ static ssize_t read_bent(struct linnos_array *a, const struct iovec *iov, int n_
 	bent.result = result;
 	bent.n = n;
 	bent.n_answers = 0;
-	assert(!linnos_queue_submit_read(a->queues, iov, n_iov, 8192, NULL, NULL));
-	assert(linnos_queue_wait(a->queues, &c, 1, -1) == 1);
+	assert(!linnos_queue_submit_read(only_queue(a), iov, n_iov, 8192, NULL, NULL));
+	assert(linnos_queue_wait(only_queue(a), &c, 1, -1) == 1);
 	return c.result;
 }
 
@@ -382,14 +383,14 @@ TEST(reads_are_sent_again_when_the_thread_that_began_them_has_exited)
 			int fds[N];
 			struct linnos_array *a = made_up_array(n, BYTES, fds, NULL);
 
-			a->hooks.answer = bend;
+			a->set.hooks.answer = bend;
 			assert(read_bent(a, &iov, 1, results[i], 1) == sizeof(buf));
 			assert(is_right(buf, sizeof(buf), 8192));
 			assert(!stats_of(a).errors && !stats_of(a).failovers);
 			/* Invalid memory of the caller is not an error of a replica. */
 			if (results[i] == -EFAULT) {
 				assert(read_bent(a, &iov, 1, -EFAULT, 2) == -EFAULT);
-				assert(says("not the caller's") && !stats_of(a).errors);
+				assert(says("is not writable") && !stats_of(a).errors);
 			}
 			put_away(a, n, fds);
 		}
@@ -415,7 +416,7 @@ TEST(vectored_read_ends_with_enomem_when_there_is_no_memory_for_its_rest)
 	int fds[N];
 	struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
 
-	a->hooks.answer = bend;
+	a->set.hooks.answer = bend;
 	has_no_memory = true;
 	assert(read_bent(a, iov, 2, 4096, 1) == -ENOMEM);
 	assert(says("out of memory") && !stats_of(a).errors);
@@ -437,9 +438,10 @@ TEST(each_completion_has_an_error_text_of_its_own)
 
 	for (int i = 0; i < READS; i++) {
 		iovs[i] = (struct iovec){bufs[i], sizeof(bufs[i])};
-		assert(!linnos_queue_submit_read(a->queues, &iovs[i], 1, 4096 * i, &o, bufs[i]));
+		assert(!linnos_queue_submit_read(only_queue(a), &iovs[i], 1, 4096 * i, &o,
+						 bufs[i]));
 	}
-	assert(linnos_queue_wait(a->queues, c, READS, 0) == READS);
+	assert(linnos_queue_wait(only_queue(a), c, READS, 0) == READS);
 	for (int i = 0; i < READS; i++) {
 		snprintf(number, sizeof(number), "at %d:", 4096 * i);
 		assert(c[i].user == bufs[i] && c[i].result == -EIO);
@@ -447,10 +449,10 @@ TEST(each_completion_has_an_error_text_of_its_own)
 	}
 	/* A read that succeeds has no message. */
 	full.refuses_with = 0;
-	assert(!linnos_queue_submit_read(a->queues, &iovs[0], 1, 0, &o, NULL));
-	assert(linnos_queue_wait(a->queues, c, 1, -1) == 1 && c[0].result == 4096 &&
+	assert(!linnos_queue_submit_read(only_queue(a), &iovs[0], 1, 0, &o, NULL));
+	assert(linnos_queue_wait(only_queue(a), c, 1, -1) == 1 && c[0].result == 4096 &&
 	       !c[0].error_text);
-	assert(!linnos_queue_close(a->queues) && !linnos_array_close(a));
+	assert(!linnos_queue_close(only_queue(a)) && !linnos_array_close(a));
 }
 
 TEST(library_has_the_version_of_its_header)

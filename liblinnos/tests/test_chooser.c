@@ -132,7 +132,7 @@ TEST(a_drive_that_is_gone_is_chosen_by_nobody)
 	heard(&a, 1, MS, 300);
 	heard(&a, 2, MS, 200);
 	assert(choose(&a, 0, MS) == 0);
-	a.common.gone = 1 << 0;
+	a.common.dropped = 1 << 0;
 	assert(choose(&a, 1, MS) == 2);
 	assert(chooser_find_fastest(&a.chooser, 1, 0, 1, MS, 1 << 1 | 1 << 2) == -1);
 	/* Regardless of how long it has been stale. */
@@ -390,7 +390,7 @@ TEST(who_fails_in_a_row_is_left_alone_for_twice_as_long)
 	}
 }
 
-TEST(where_users_explore_they_leave_a_slow_drive_alone_too)
+TEST(where_users_probe_they_leave_a_slow_drive_alone_too)
 {
 	struct array a;
 	struct linnos_io io;
@@ -401,7 +401,7 @@ TEST(where_users_explore_they_leave_a_slow_drive_alone_too)
 	observer_sent(&a.drives[1], &io, MS, 0, 1, true);
 	observer_ended(&a.drives[1], &io, 501 * MS, OBSERVED_ANSWERED);
 	for (unsigned int users = 0; users < 2; users++) {
-		a.common.users_explore = users;
+		a.common.users_probe = users;
 		a.chooser.budget.tokens = 10;
 		heard(&a, 0, 600 * MS, 100);
 		heard(&a, 2, 600 * MS, 100);
@@ -446,7 +446,8 @@ static unsigned int leaves(struct array *a, unsigned int n, uint64_t home_us, ui
 		heard(a, 2, now_ns, 2 * home_us);
 		choice = chooser_read(&a->chooser, 0, 0, 1, now_ns);
 		assert(choice.drive < 2);
-		chooser_answered(&a->chooser, choice.lot, (choice.drive ? left_us : home_us) * US);
+		chooser_answered(&a->chooser, choice.assignment,
+				 (choice.drive ? left_us : home_us) * US);
 		n_left += choice.drive;
 	}
 	return n_left;
@@ -502,7 +503,7 @@ TEST(a_home_that_is_out_is_left_without_a_lot)
 	for (unsigned int i = 0; i < 1000; i++) {
 		struct choice choice = chooser_read(&a.chooser, 0, 0, 1, 3 * MS);
 
-		assert(choice.drive != 0 && choice.lot.wish == LINNOS_SLOWNESS_NONE);
+		assert(choice.drive != 0 && choice.assignment.wish == LINNOS_SLOWNESS_NONE);
 	}
 }
 
@@ -574,7 +575,7 @@ TEST(a_read_under_way_will_tell)
 
 TEST(what_is_told_counts_instead_of_a_prediction)
 {
-	struct told told = {.known = 1 << 0 | 1 << 1, .us = {900, 50}};
+	struct external_predictions external = {.known = 1 << 0 | 1 << 1, .us = {900, 50}};
 	struct array a;
 
 	setup(&a, 0);
@@ -582,22 +583,23 @@ TEST(what_is_told_counts_instead_of_a_prediction)
 	heard(&a, 1, 2 * MS, 500);
 	heard(&a, 2, 2 * MS, 200);
 	assert(choose(&a, 0, 2 * MS) == 0);
-	a.chooser.told = &told;
+	a.chooser.external = &external;
 	assert(choose(&a, 0, 2 * MS) == 1);
 	assert(a.chooser.us[0] == 900 && a.chooser.us[1] == 50);
 	/* There is no external prediction for the third drive. */
 	assert(chooser_find_fastest(&a.chooser, 0, 0, 1, 2 * MS, 1 << 1) == 2);
-	told.last = 1 << 1;
+	external.last = 1 << 1;
 	assert(choose(&a, 0, 2 * MS) == 2 && choose(&a, 1, 2 * MS) == 2);
 	/* A failed read has priority. */
-	told.last = 0;
+	external.last = 0;
 	a.drives[1].failing = true;
 	assert(choose(&a, 0, 2 * MS) == 2);
 }
 
 TEST(who_tells_says_when_to_look_at_a_drive)
 {
-	struct told told = {.known = 1 << 0 | 1 << 1 | 1 << 2, .us = {100, 900, 900}};
+	struct external_predictions external = {.known = 1 << 0 | 1 << 1 | 1 << 2,
+						.us = {100, 900, 900}};
 	struct array a;
 	int copy;
 
@@ -605,16 +607,16 @@ TEST(who_tells_says_when_to_look_at_a_drive)
 	for (unsigned int k = 0; k < N; k++)
 		heard(&a, k, 2 * MS, 100);
 	choose(&a, 0, 2 * MS);
-	a.chooser.told = &told;
+	a.chooser.external = &external;
 	/* It has been stale for long, but is not probed without a request. */
 	assert(chosen(&a, 0, 900 * MS, &copy) == 0 && copy == -1);
 	a.chooser.budget.tokens = 10;
-	told.to_ask = 1 << 2;
+	external.probe = 1 << 2;
 	assert(chosen(&a, 0, 900 * MS, &copy) == 0 && copy == 2);
 	a.drives[2].failing = true;
 	assert(chosen(&a, 0, 900 * MS, &copy) == 0 && copy == -1);
 	a.drives[2].failing = false;
-	a.common.gone = 1 << 2;
+	a.common.dropped = 1 << 2;
 	assert(chosen(&a, 0, 900 * MS, &copy) == 0 && copy == -1);
 }
 
@@ -626,18 +628,18 @@ TEST(an_idle_home_is_left_alone_while_it_answers_as_predicted)
 
 	setup(&a, 0);
 	a.chooser.margin_percent = 25;
-	a.chooser.look_every = 8;
+	a.chooser.max_unpredicted_reads = 8;
 	for (unsigned int k = 0; k < N; k++)
 		heard(&a, k, MS, 100);
-	assert(choose(&a, 0, MS) == 0 && a.chooser.n_unasked == 0);
+	assert(choose(&a, 0, MS) == 0 && a.chooser.n_unpredicted == 0);
 	/* Another drive becomes faster. This is noticed only when all drives are predicted
 	 * again. */
 	heard(&a, 1, MS, 20);
 	for (unsigned int i = 1; i <= 8; i++) {
 		assert(choose(&a, 0, MS) == 0);
-		assert(a.chooser.n_unasked == i && a.chooser.us[1] == 100);
+		assert(a.chooser.n_unpredicted == i && a.chooser.us[1] == 100);
 	}
-	assert(choose(&a, 0, MS) == 1 && a.chooser.n_unasked == 0 && a.chooser.us[1] == 20);
+	assert(choose(&a, 0, MS) == 1 && a.chooser.n_unpredicted == 0 && a.chooser.us[1] == 20);
 	/* Now the known predictions would redirect the read. */
 	assert(choose(&a, 0, MS) == 1);
 }
@@ -648,10 +650,10 @@ TEST(all_are_asked_when_home_is_not_as_before)
 	struct array a;
 
 	setup(&a, 0);
-	a.chooser.look_every = 1000;
+	a.chooser.max_unpredicted_reads = 1000;
 	for (unsigned int k = 0; k < N; k++)
 		heard(&a, k, MS, 100);
-	assert(choose(&a, 0, MS) == 0 && choose(&a, 0, MS) == 0 && a.chooser.n_unasked == 1);
+	assert(choose(&a, 0, MS) == 0 && choose(&a, 0, MS) == 0 && a.chooser.n_unpredicted == 1);
 	/* A read there was slow. */
 	heard(&a, 0, 2 * MS, 300);
 	assert(choose(&a, 0, 2 * MS) == 1 && a.chooser.us[0] == 300);
@@ -683,7 +685,7 @@ TEST(an_idle_home_is_asked_each_fourth_time)
 	struct array a;
 
 	setup(&a, 0);
-	a.chooser.look_every = 1000;
+	a.chooser.max_unpredicted_reads = 1000;
 	for (unsigned int k = 0; k < N; k++)
 		heard(&a, k, MS, 100);
 	choose(&a, 0, MS);
@@ -714,7 +716,7 @@ TEST(choosers_of_one_array_share_what_is_known_and_have_budgets_of_their_own)
 	heard(&a, 1, 99 * MS, 100);
 	assert(chosen(&a, 2, 100 * MS, &copy) != 2 && copy == 2);
 	assert(chooser_read(&second, 2, 0, 1, 100 * MS).copy == -1);
-	WRITE_ONCE(a.common.gone, 1u << 0);
+	WRITE_ONCE(a.common.dropped, 1u << 0);
 	assert(chooser_find_fastest(&second, 1, 0, 1, 100 * MS, 1 << 1) == 2);
 	/* A model is replaced. */
 	assert(a.common.chooses == 0);

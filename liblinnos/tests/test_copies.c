@@ -64,7 +64,7 @@ static struct linnos_array *array_on(struct stuck *s, int *fds, const struct lin
 
 	*s = (struct stuck){.now_ns = MS, .reader = pthread_self()};
 	assert(!pipe(s->pipe));
-	a->hooks = (struct hooks){
+	a->set.hooks = (struct hooks){
 		.clock_ns = clock_ns, .answer = answer, .prepared = prepared, .context = s};
 	return a;
 }
@@ -79,9 +79,8 @@ static bool is_at(struct linnos_array *a, unsigned int replica, uint64_t *since_
 {
 	uint64_t since;
 
-	array_lock(a);
-	since = linnos_oldest_ns(&a->known->drives[replica].drive.places);
-	array_unlock(a);
+	since = linnos_oldest_ns(&a->predictor->drives[replica].drive.places);
+
 	if (since)
 		*since_ns = since;
 	return since;
@@ -118,7 +117,7 @@ static unsigned int reads_in(struct linnos_array *a, struct stuck *s, uint64_t f
 	for (; s->now_ns < until_ns; done++) {
 		uint64_t offset = done % 64 * READ_BYTES;
 
-		assert(linnos_pread(a->queues, buf, sizeof(buf), offset) == sizeof(buf));
+		assert(linnos_pread(only_queue(a), buf, sizeof(buf), offset) == sizeof(buf));
 		assert(is_right(buf, sizeof(buf), offset));
 		hear(a, s);
 	}
@@ -135,7 +134,7 @@ static void keeps_its_rate(uint64_t bad_us, int error, bool chooses, uint64_t fo
 
 	a = array_on(&s, fds, NULL);
 	if (!chooses)
-		a->known->common.chooses = 0;
+		a->predictor->common.chooses = 0;
 	healthy = reads_in(a, &s, 1000 * MS);
 	assert(stats_of(a).explored == 0 || chooses);
 	s.bad_us = bad_us;
@@ -210,7 +209,7 @@ TEST(the_calls_for_io_uring_have_their_copies_elsewhere)
 
 	o.home = 0;
 	a = array_on(&s, fds, &o);
-	a->known->common.chooses = 0;
+	a->predictor->common.chooses = 0;
 	for (unsigned int i = 0; i < 1000; i++) {
 		struct io_uring_cqe cqe;
 		int result;
@@ -257,10 +256,10 @@ TEST(a_copy_is_sent_by_the_thread_that_waits_for_it)
 
 	o.home = 0;
 	a = array_on(&s, fds, &o);
-	a->known->common.chooses = 0;
+	a->predictor->common.chooses = 0;
 	reader = pthread_self();
-	wait_in_ring = a->backend.wait;
-	a->backend.wait = note_and_wait;
+	wait_in_ring = a->set.backend.wait;
+	a->set.backend.wait = note_and_wait;
 	reads_in(a, &s, 1000 * MS);
 	settle(a);
 	assert(stats_of(a).explored > 0);
@@ -281,15 +280,15 @@ TEST(a_copy_has_the_beginning_of_a_large_read)
 	o.home = 0;
 	a = array_on(&s, fds, &o);
 	s.bad_us = 1000;
-	a->known->common.start_ns = 1;
-	a->queues->chooser->c.budget.tokens = 10;
+	a->predictor->common.start_ns = 1;
+	only_queue(a)->account.chooser->c.budget.tokens = 10;
 	s.now_ns += 100 * MS;
-	a->known->drives[2].heard_ns = s.now_ns;
-	assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == BYTES);
-	array_lock(a);
-	linnos_load_snapshot(&a->known->drives[BAD].drive, &load);
+	a->predictor->drives[2].last_completion_ns = s.now_ns;
+	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == BYTES);
+
+	linnos_load_snapshot(&a->predictor->drives[BAD].drive, &load);
 	assert(load.read_pages == (1 << 20) / 4096);
-	array_unlock(a);
+
 	let_go(a, &s);
 	put_away(a, N, fds);
 	close_pipe(&s);
@@ -304,14 +303,14 @@ TEST(without_rings_users_look_for_themselves)
 	int fds[N];
 
 	a = array_on(&s, fds, NULL);
-	a->known->common.users_explore = true;
+	a->predictor->common.users_probe = true;
 	healthy = reads_in(a, &s, 1000 * MS);
 	s.bad_us = 500000;
 	for (int i = 0; i < 2; i++) {
 		s.error = i ? 0 : -EIO;
 		reads = reads_in(a, &s, 300000 * MS);
 		assert(reads >= healthy * 300 * 9 / 10);
-		assert(s.n_waited >= 4 && s.n_waited <= 8 && !s.n_copies && !a->lanes);
+		assert(s.n_waited >= 4 && s.n_waited <= 8 && !s.n_copies && !a->reaper.is_running);
 	}
 	put_away(a, N, fds);
 	close_pipe(&s);
@@ -332,8 +331,8 @@ TEST(who_gets_no_ring_is_counted)
 	o.home = 0;
 	o.hedge_us = 60000000;
 	a = array_on(&s, fds, &o);
-	a->known->common.chooses = 0;
-	first = a->queues;
+	a->predictor->common.chooses = 0;
+	first = only_queue(a);
 	assert(linnos_pread(first, buf, sizeof(buf), 0) == sizeof(buf));
 	assert(!linnos_queue_create(&second, a, NULL));
 	assert(stats_of(a).without_ring == 0);
@@ -343,13 +342,13 @@ TEST(who_gets_no_ring_is_counted)
 	assert(!setrlimit(RLIMIT_NOFILE, &few));
 	/* The first queue has the only ring that can be created. Its reads continue to work, but a
 	 * copy cannot be sent. */
-	first->chooser->c.budget.tokens = first->chooser->hedges.tokens = 10;
+	first->account.chooser->c.budget.tokens = first->account.chooser->hedges.tokens = 10;
 	s.now_ns += 1000 * MS;
 	assert(linnos_pread(first, buf, sizeof(buf), 0) == sizeof(buf));
 	assert(stats_of(a).without_ring == 1 && stats_of(a).explored == 0);
 	/* No descriptor is left for the ring of the second queue. */
 	for (unsigned int i = 2; i <= 5; i++) {
-		second->chooser->c.budget.tokens = 0;
+		second->account.chooser->c.budget.tokens = 0;
 		assert(linnos_pread(second, buf, sizeof(buf), 0) == sizeof(buf));
 		assert(stats_of(a).without_ring == i);
 	}
@@ -382,14 +381,14 @@ TEST(a_read_of_nothing_says_nothing_of_a_replica)
 	o.home = 0;
 	o.explore_ms = 0;
 	a = array_on(&s, fds, &o);
-	a->known->common.chooses = 0;
+	a->predictor->common.chooses = 0;
 	for (int i = 0; i < 4; i++)
-		assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == sizeof(buf));
+		assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf));
 	for (int i = 0; i < 8; i++)
-		assert(linnos_pread(a->queues, buf, 0, i) == 0);
+		assert(linnos_pread(only_queue(a), buf, 0, i) == 0);
 	assert(stats_of(a).reads == 12);
-	assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == sizeof(buf));
-	assert(a->queues->chooser->c.us[0] == USUAL_US);
+	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf));
+	assert(only_queue(a)->account.chooser->c.us[0] == USUAL_US);
 	put_away(a, N, fds);
 	close_pipe(&s);
 }

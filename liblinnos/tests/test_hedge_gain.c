@@ -12,30 +12,31 @@
 #define FREE INFINITY
 
 /* Of the reads whose prediction is FAST_US, one in `every` takes SLOW_US; none if it is 0. */
-static struct race race_after(double share, unsigned int n, unsigned int every)
+static struct hedge_gain race_after(double share, unsigned int n, unsigned int every)
 {
-	struct race race;
+	struct hedge_gain race;
 
-	race_init(&race, share);
+	hedge_gain_init(&race, share);
 	for (unsigned int i = 1; i <= n; i++)
-		race_answered(&race, FAST_US, 0, every && i % every == 0 ? SLOW_US : FAST_US);
+		hedge_gain_record_attempt(&race, FAST_US, 0,
+					  every && i % every == 0 ? SLOW_US : FAST_US);
 	return race;
 }
 
-static const struct racing fast = {.first_us = FAST_US, .second_us = FAST_US, .pages = 1};
+static const struct hedge_candidate fast = {.first_us = FAST_US, .second_us = FAST_US, .pages = 1};
 
 TEST(who_knows_nothing_races_nothing)
 {
-	struct race race = race_after(FREE, 100, 4);
+	struct hedge_gain race = race_after(FREE, 100, 4);
 
-	assert(isinf(race_plan(&race, &fast).wait_us));
+	assert(isinf(hedge_plan(&race, &fast).wait_us));
 }
 
 TEST(what_is_late_is_raced_as_soon_as_it_is_known_to_be)
 {
-	struct race race = race_after(0.05, 2000, 50);
-	struct race_plan plan = race_plan(&race, &fast);
-	struct racing late = fast;
+	struct hedge_gain race = race_after(0.05, 2000, 50);
+	struct hedge_plan plan = hedge_plan(&race, &fast);
+	struct hedge_candidate late = fast;
 
 	/* Nearly all are answered within the bin that contains FAST_US. */
 	assert(plan.wait_us > 0.8 * FAST_US && plan.wait_us < 1.5 * FAST_US);
@@ -43,38 +44,38 @@ TEST(what_is_late_is_raced_as_soon_as_it_is_known_to_be)
 	 * FAST_US. */
 	assert(plan.gain_us > 0.75 * (SLOW_US - 2 * FAST_US) && plan.gain_us < 1.25 * SLOW_US);
 	late.waited_us = plan.wait_us;
-	assert(race_plan(&race, &late).wait_us == 0);
+	assert(hedge_plan(&race, &late).wait_us == 0);
 }
 
 TEST(what_is_predicted_to_be_slow_is_raced_at_once)
 {
-	struct race race = race_after(0.05, 2000, 0);
-	struct racing slow = {.first_us = SLOW_US, .second_us = FAST_US, .pages = 1};
+	struct hedge_gain race = race_after(0.05, 2000, 0);
+	struct hedge_candidate slow = {.first_us = SLOW_US, .second_us = FAST_US, .pages = 1};
 
 	for (unsigned int i = 0; i < 1000; i++)
-		race_answered(&race, SLOW_US, 0, SLOW_US);
-	assert(race_plan(&race, &slow).wait_us == 0);
+		hedge_gain_record_attempt(&race, SLOW_US, 0, SLOW_US);
+	assert(hedge_plan(&race, &slow).wait_us == 0);
 	slow.second_us = SLOW_US;
-	assert(race_plan(&race, &slow).wait_us > 0.8 * SLOW_US);
+	assert(hedge_plan(&race, &slow).wait_us > 0.8 * SLOW_US);
 }
 
 TEST(what_takes_longer_than_any_ever_did_is_raced)
 {
-	struct race race = race_after(0.05, 3000, 0);
-	struct racing read = fast;
+	struct hedge_gain race = race_after(0.05, 3000, 0);
+	struct hedge_candidate read = fast;
 
-	assert(race_plan(&race, &read).wait_us > FAST_US);
+	assert(hedge_plan(&race, &read).wait_us > FAST_US);
 	/* The read must not be expected to complete soon. */
 	read.waited_us = 10 * FAST_US;
-	assert(race_plan(&race, &read).wait_us == 0);
+	assert(hedge_plan(&race, &read).wait_us == 0);
 }
 
 TEST(a_high_price_is_paid_by_nobody)
 {
-	struct race race = race_after(0.05, 2000, 50);
+	struct hedge_gain race = race_after(0.05, 2000, 50);
 
 	race.price_us = 100 * SLOW_US;
-	assert(isinf(race_plan(&race, &fast).wait_us));
+	assert(isinf(hedge_plan(&race, &fast).wait_us));
 }
 
 /* Every read would gain from a hedge. The price determines how many are hedged. */
@@ -83,19 +84,19 @@ TEST(races_come_to_be_the_share_that_is_given)
 	static const double shares[] = {0.05, 0.1};
 
 	for (unsigned int s = 0; s < 2; s++) {
-		struct race race = race_after(shares[s], 2000, 50);
+		struct hedge_gain race = race_after(shares[s], 2000, 50);
 		unsigned int n = 0, races = 0, random = 1;
 
 		for (unsigned int i = 0; i < 60000; i++) {
-			struct racing read = fast;
+			struct hedge_candidate read = fast;
 			bool raced;
 
 			random = random * 1103515245 + 12345;
 			read.waited_us = FAST_US * (random >> 16) / 16384.0;
-			race_begin(&race, 0);
-			raced = race_plan(&race, &read).wait_us == 0;
+			hedge_gain_begin(&race, 0);
+			raced = hedge_plan(&race, &read).wait_us == 0;
 			if (raced)
-				race_wanted(&race);
+				hedge_gain_hedge_due(&race);
 			n += i >= 30000;
 			races += i >= 30000 && raced;
 		}
@@ -105,94 +106,95 @@ TEST(races_come_to_be_the_share_that_is_given)
 
 TEST(without_a_limit_there_is_no_price)
 {
-	struct race race = race_after(FREE, 2000, 50);
+	struct hedge_gain race = race_after(FREE, 2000, 50);
 
-	race_begin(&race, 0);
-	race_wanted(&race);
+	hedge_gain_begin(&race, 0);
+	hedge_gain_hedge_due(&race);
 	assert(race.price_us == 0);
 }
 
 /* Each pending page makes a read take 10 us longer. */
-static struct race crowded_race(void)
+static struct hedge_gain crowded_race(void)
 {
-	struct race race;
+	struct hedge_gain race;
 
-	race_init(&race, 0.05);
+	hedge_gain_init(&race, 0.05);
 	for (unsigned int i = 0; i < 4000; i++)
-		race_answered(&race, FAST_US, i % 8, i % 50 ? FAST_US + 10 * (i % 8) : SLOW_US);
+		hedge_gain_record_attempt(&race, FAST_US, i % 8,
+					  i % 50 ? FAST_US + 10 * (i % 8) : SLOW_US);
 	return race;
 }
 
 TEST(what_others_lose_is_measured_and_forbids_a_race)
 {
-	struct race race = crowded_race();
-	struct racing read = fast;
+	struct hedge_gain race = crowded_race();
+	struct hedge_candidate read = fast;
 
-	assert(race_plan(&race, &read).wait_us < 3 * FAST_US);
+	assert(hedge_plan(&race, &read).wait_us < 3 * FAST_US);
 	/* 64 pages delay 100 reads by more than any read takes. */
 	read.pages = 64;
 	read.reads = 100;
-	assert(isinf(race_plan(&race, &read).wait_us));
+	assert(isinf(hedge_plan(&race, &read).wait_us));
 	/* As many pages, with no other reads in flight. */
 	read.reads = 0;
-	assert(race_plan(&race, &read).wait_us < 3 * FAST_US);
+	assert(hedge_plan(&race, &read).wait_us < 3 * FAST_US);
 	/* No reads are in flight now, but there usually are. */
 	for (unsigned int i = 0; i < 1000; i++)
-		race_begin(&race, 100);
+		hedge_gain_begin(&race, 100);
 	race.price_us = 1;
-	assert(isinf(race_plan(&race, &read).wait_us));
+	assert(isinf(hedge_plan(&race, &read).wait_us));
 }
 
 TEST(others_lose_something_even_where_it_cannot_be_seen)
 {
-	struct race race = race_after(0.05, 2000, 50);
-	struct racing slow = fast;
+	struct hedge_gain race = race_after(0.05, 2000, 50);
+	struct hedge_candidate slow = fast;
 
 	slow.second_us = SLOW_US / 2;
-	assert(isfinite(race_plan(&race, &slow).wait_us));
+	assert(isfinite(hedge_plan(&race, &slow).wait_us));
 	/* No attempt has met pending pages, so there is no slope. */
 	slow.reads = 100000;
-	assert(isinf(race_plan(&race, &slow).wait_us));
+	assert(isinf(hedge_plan(&race, &slow).wait_us));
 }
 
 TEST(races_that_gain_nothing_are_believed_less)
 {
-	struct race race = race_after(0.05, 2000, 50);
+	struct hedge_gain race = race_after(0.05, 2000, 50);
 
 	race.price_us = 500;
-	assert(isfinite(race_plan(&race, &fast).wait_us));
+	assert(isfinite(hedge_plan(&race, &fast).wait_us));
 	for (unsigned int i = 0; i < 2000; i++)
-		race_ended(&race, 2000, 0);
-	assert(isinf(race_plan(&race, &fast).wait_us));
+		hedge_gain_record_hedge(&race, 2000, 0);
+	assert(isinf(hedge_plan(&race, &fast).wait_us));
 	for (unsigned int i = 0; i < 2000; i++)
-		race_ended(&race, 2000, 2000);
-	assert(isfinite(race_plan(&race, &fast).wait_us));
+		hedge_gain_record_hedge(&race, 2000, 2000);
+	assert(isfinite(hedge_plan(&race, &fast).wait_us));
 }
 
 TEST(a_change_of_load_is_noticed)
 {
-	struct race race = race_after(0.05, 100000, 50);
+	struct hedge_gain race = race_after(0.05, 100000, 50);
 
-	assert(race_plan(&race, &fast).wait_us < 1.5 * FAST_US);
+	assert(hedge_plan(&race, &fast).wait_us < 1.5 * FAST_US);
 	/* Latencies that were late are normal now. */
 	for (unsigned int i = 0; i < 10000; i++)
-		race_answered(&race, FAST_US, 0, 2 * FAST_US);
-	assert(race_plan(&race, &fast).wait_us > 2 * FAST_US);
+		hedge_gain_record_attempt(&race, FAST_US, 0, 2 * FAST_US);
+	assert(hedge_plan(&race, &fast).wait_us > 2 * FAST_US);
 }
 
 TEST(odd_values_do_no_harm)
 {
 	static const uint32_t odd[] = {0, 1, 3, 1u << 23, UINT32_MAX};
-	struct race race = race_after(0.05, 2000, 50);
+	struct hedge_gain race = race_after(0.05, 2000, 50);
 
 	for (unsigned int i = 0; i < 5; i++) {
-		race_answered(&race, odd[i], UINT32_MAX, 0);
-		race_answered(&race, odd[i], UINT32_MAX, 1e-3);
-		race_answered(&race, odd[i], 0, 1e12);
+		hedge_gain_record_attempt(&race, odd[i], UINT32_MAX, 0);
+		hedge_gain_record_attempt(&race, odd[i], UINT32_MAX, 1e-3);
+		hedge_gain_record_attempt(&race, odd[i], 0, 1e12);
 		for (unsigned int j = 0; j < 5; j++) {
-			struct racing read = {odd[i], odd[j], 1e9, UINT32_MAX, UINT32_MAX};
+			struct hedge_candidate read = {odd[i], odd[j], 1e9, UINT32_MAX, UINT32_MAX};
 
-			assert(race_plan(&race, &read).wait_us >= 0);
+			assert(hedge_plan(&race, &read).wait_us >= 0);
 		}
 	}
 	assert(isfinite(race.us) && isfinite(race.pages_us) && race.all.n > 0);

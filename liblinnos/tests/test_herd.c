@@ -63,7 +63,7 @@ static struct linnos_latency *models[N] = {&like, &like, &like};
 
 static struct drive drives[N];
 static struct reader readers[READERS_MAX];
-static struct told told;
+static struct external_predictions external;
 static uint64_t bursts_until_us;
 static unsigned int n_sent;
 
@@ -83,8 +83,8 @@ static double service_us(unsigned int drive, uint64_t now_us)
 static void tell_news(uint64_t now_us)
 {
 	for (unsigned int d = 0; d < N; d++)
-		told.us[d] = service_us(d, now_us) *
-			     fmax(1, (drives[d].n_served + drives[d].n_waiting + 1.0) / SLOTS);
+		external.us[d] = service_us(d, now_us) *
+				 fmax(1, (drives[d].n_served + drives[d].n_waiting + 1.0) / SLOTS);
 }
 
 static void send_read(enum how how, unsigned int n_readers, unsigned int home, uint64_t now_us)
@@ -97,7 +97,7 @@ static void send_read(enum how how, unsigned int n_readers, unsigned int home, u
 		struct choice choice = chooser_read(&r->chooser, home, 0, 1, now_us * US);
 
 		to = &drives[choice.drive];
-		read.lot = choice.lot;
+		read.lot = choice.assignment;
 		observer_sent(&r->drives[choice.drive], &read.io, now_us * US, 0, 1, true);
 	}
 	assert(to->n_waiting < WAITING_MAX);
@@ -137,14 +137,14 @@ static void begin(enum how how, unsigned int n_readers)
 	srand(1);
 	n_sent = 0;
 	memset(drives, 0, sizeof(drives));
-	told = (struct told){.known = (1 << N) - 1};
+	external = (struct external_predictions){.known = (1 << N) - 1};
 	for (unsigned int i = 0; i < n_readers; i++) {
 		struct chooser *c = &readers[i].chooser;
 
 		chooser_init(c, &readers[i].common, N, readers[i].drives, models, 0, 25,
 			     how == GUARDED);
 		c->common->guard.random = 7919 * i + 1;
-		c->told = &told;
+		c->external = &external;
 	}
 }
 

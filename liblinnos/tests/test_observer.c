@@ -130,10 +130,10 @@ TEST(reads_that_fail_or_are_taken_back_are_no_history)
 	observer_init(&o, 100);
 	observer_sent(&o, &io, T0 + 0, 0, 1, true);
 	observer_ended(&o, &io, T0 + 10 * US, OBSERVED_IGNORED);
-	assert(!o.failing && !o.heard_ns);
+	assert(!o.failing && !o.last_completion_ns);
 	observer_sent(&o, &io, T0 + 20 * US, 0, 1, true);
 	observer_ended(&o, &io, T0 + 30 * US, OBSERVED_FAILED);
-	assert(o.failing && o.heard_ns == T0 + 30 * US);
+	assert(o.failing && o.last_completion_ns == T0 + 30 * US);
 	observer_features(&o, 0, 1, T0 + 40 * US, f);
 	assert(PAST(1, AGE_US) == LINNOS_LATENCY_CAP && f[LINNOS_READS_IN_FLIGHT] == 0);
 	observer_sent(&o, &io, T0 + 50 * US, 0, 1, true);

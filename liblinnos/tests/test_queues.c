@@ -123,7 +123,7 @@ TEST(a_read_goes_to_several_places)
 		struct linnos_array *a = made_up_array(N, BYTES, fds, &o);
 
 		for (unsigned int k = 0; k < N; k++)
-			a->replicas[k].align_bytes = a->replicas[k].memory_align_bytes =
+			a->set.replicas[k].align_bytes = a->set.replicas[k].memory_align_bytes =
 				direct ? 512 : 1;
 		for (int i = 0; i < 500; i++) {
 			uint64_t offset = 512 * (chance(&seed) % 1000);
@@ -136,15 +136,15 @@ TEST(a_read_goes_to_several_places)
 				iov[k].iov_base = buf + at;
 				at += iov[k].iov_len + 512;
 			}
-			assert(linnos_preadv(a->queues, iov, n, offset, NULL) >= 0);
+			assert(linnos_preadv(only_queue(a), iov, n, offset, NULL) >= 0);
 			bytes = 0;
 			for (int k = 0; k < n; k++) {
 				assert(is_right(iov[k].iov_base, iov[k].iov_len, offset + bytes));
 				bytes += iov[k].iov_len;
 			}
 		}
-		assert(linnos_preadv(a->queues, NULL, 0, 0, NULL) == -EINVAL &&
-		       says("0 places; 1 to 1024"));
+		assert(linnos_preadv(only_queue(a), NULL, 0, 0, NULL) == -EINVAL &&
+		       says("n_iov is 0; it must be between 1 and 1024"));
 		put_away(a, N, fds);
 	}
 }
@@ -167,10 +167,10 @@ TEST(a_part_of_several_places_is_read_to_the_end)
 	int fds[N], at_most = 2500;
 
 	a = made_up_array(N, BYTES, fds, &o);
-	a->hooks = (struct hooks){.answer = in_parts, .context = &at_most};
+	a->set.hooks = (struct hooks){.answer = in_parts, .context = &at_most};
 	for (int k = 0; k < 3; k++)
 		iov[k] = (struct iovec){.iov_base = buf[k], .iov_len = sizeof(buf[k])};
-	assert(linnos_preadv(a->queues, iov, 3, 10, NULL) == 6000);
+	assert(linnos_preadv(only_queue(a), iov, 3, 10, NULL) == 6000);
 	for (int k = 0; k < 3; k++)
 		assert(is_right(buf[k], 2000, 10 + 2000 * k));
 	assert(stats_of(a).failovers == 0 && stats_of(a).errors == 0);
@@ -223,10 +223,10 @@ TEST(a_read_that_every_replica_refuses_at_once_waits_for_no_deadline)
 	struct linnos_completion c;
 	char buf[READ_BYTES];
 
-	s.array->backend.submit = refuse;
+	s.array->set.backend.submit = refuse;
 	in_time.deadline_ns = MS;
 	assert(read_within(&s, buf, sizeof(buf), 0, &in_time) == -ECONNREFUSED);
-	assert(!s.queue->in_own.first);
+	assert(!s.queue->in_channel.timed.first);
 	linnos_memory_advance_clock(s.memory, 2 * MS);
 	assert(linnos_queue_wait(s.queue, &c, 1, 0) == 0);
 	assert(!stats_of(s.array).late && stats_of(s.array).failed == 1);
@@ -240,7 +240,7 @@ TEST(what_nobody_can_wait_for_writes_to_nobodys_memory)
 	char left[READ_BYTES], buf[READ_BYTES];
 
 	/* This backend cannot cancel. */
-	s.array->backend.cancel = NULL;
+	s.array->set.backend.cancel = NULL;
 	linnos_memory_set(s.memory, 1, UINT64_MAX, 0);
 	memset(left, 'x', sizeof(left));
 	assert(linnos_pread(s.queue, left, sizeof(left), 0) == -EDEADLK);
@@ -269,8 +269,8 @@ TEST(a_read_that_comes_back_by_linnos_wait_goes_to_its_memory_at_once)
 	char buf[READ_BYTES];
 	struct iovec one = {.iov_base = buf, .iov_len = sizeof(buf)};
 
-	submit_to_memory = s.array->backend.submit;
-	s.array->backend.submit = note_and_submit;
+	submit_to_memory = s.array->set.backend.submit;
+	s.array->set.backend.submit = note_and_submit;
 	assert(!linnos_queue_submit_read(s.queue, &one, 1, 0, NULL, buf) && read_into == buf);
 	assert(linnos_queue_wait(s.queue, &c, 1, -1) == 1 && is_right(buf, sizeof(buf), 0));
 	put_back(&s);
@@ -313,7 +313,7 @@ TEST(the_loser_is_cancelled_and_was_late)
 	/* 600 us are not overdue if the limit is 10 ms. The next attempt is waited for until it is
 	 * overdue. */
 	assert(replica_of(s.array, 1).answered == 10);
-	s.array->known->drives[1].overdue_us = 300;
+	s.array->predictor->drives[1].overdue_us = 300;
 	assert(linnos_pread(s.queue, buf, sizeof(buf), 4096) == READ_BYTES);
 	assert(linnos_queue_wait(s.queue, NULL, 0, 0) == 0);
 	assert(replica_of(s.array, 1).answered == 11);
@@ -352,15 +352,16 @@ TEST(options_of_reads_that_cannot_be_are_named)
 	char buf[16];
 
 	o.size = 4;
-	assert(read_within(&s, buf, 1, 0, &o) == -EINVAL && says("LINNOS_READ_OPTIONS_INIT"));
+	assert(read_within(&s, buf, 1, 0, &o) == -EINVAL &&
+	       says("struct linnos_read_options: size is 4"));
 	o = good, o.flags = 2;
-	assert(read_within(&s, buf, 1, 0, &o) == -EINVAL && says("flags 0x2"));
+	assert(read_within(&s, buf, 1, 0, &o) == -EINVAL && says("flags is 0x2"));
 	o = good, o.home = N;
-	assert(read_within(&s, buf, 1, 0, &o) == -EINVAL && says("home 3 of 3 replicas"));
+	assert(read_within(&s, buf, 1, 0, &o) == -EINVAL && says("home is 3"));
 	for (unsigned int i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
 		o = good, o.sqe_flags = refused[i];
 		assert(read_within(&s, buf, 1, 0, &o) == -EINVAL);
-		assert(says("none is linked, skipped or of a selected buffer"));
+		assert(says("only IOSQE_ASYNC and IOSQE_IO_DRAIN are supported"));
 	}
 	assert(stats_of(s.array).reads == 0);
 	put_back(&s);
@@ -385,7 +386,8 @@ TEST(many_reads_of_a_queue_come_back_to_their_users)
 
 		assert(!linnos_queue_submit_read(s.queue, &one, 1, 1000 * i, NULL, bufs[i]));
 	}
-	assert(linnos_queue_close(s.queue) == -EBUSY && says("linnos_queue_wait() until all have"));
+	assert(linnos_queue_close(s.queue) == -EBUSY &&
+	       says("linnos_queue_wait() until it has returned all"));
 	while (n_done < READS) {
 		int n = linnos_queue_wait(s.queue, c, 16, n_done % 2 ? -1 : (int64_t)(20 * MS));
 
@@ -435,10 +437,10 @@ TEST(what_a_wait_has_to_send_is_sent_when_it_returns)
 	o.hedge_us = 500;
 	o.extra_io_percent = 100;
 	s = simulate(&o, 1);
-	submit_to_memory = s.array->backend.submit;
-	wait_of_memory = s.array->backend.wait;
-	s.array->backend.submit = submit_later;
-	s.array->backend.wait = send_and_wait;
+	submit_to_memory = s.array->set.backend.submit;
+	wait_of_memory = s.array->set.backend.wait;
+	s.array->set.backend.submit = submit_later;
+	s.array->set.backend.wait = send_and_wait;
 	at_2.home = 2;
 	for (int i = 0; i < 2; i++)
 		iov[i] = (struct iovec){.iov_base = buf[i], .iov_len = READ_BYTES};
@@ -520,7 +522,7 @@ TEST(a_dropped_replica_is_taken_back_as_new)
 	assert(replica_of(s.array, 1).served >= 90);
 	assert(replica_of(s.array, 1).state == LINNOS_HEALTHY);
 	assert(linnos_array_restore_replica(s.array, N) == -EINVAL &&
-	       says("replica 3; there are 0 to 2"));
+	       says("replica is 3; it must be between 0 and 2"));
 	put_back(&s);
 }
 
@@ -620,13 +622,13 @@ TEST(writes_that_are_told_of_are_predicted_with)
 
 	assert(!linnos_array_write_start(s.array, &writes[0], 1, 5000));
 	assert(!linnos_array_write_start(s.array, &writes[1], 1, 1 << 20));
-	linnos_load_snapshot(&s.array->known->drives[1].drive, &load);
+	linnos_load_snapshot(&s.array->predictor->drives[1].drive, &load);
 	assert(load.write_pages == 2 + 256 && load.reads == 0);
 	linnos_array_write_complete(s.array, &writes[1]);
-	linnos_load_snapshot(&s.array->known->drives[1].drive, &load);
+	linnos_load_snapshot(&s.array->predictor->drives[1].drive, &load);
 	assert(load.write_pages == 2);
 	linnos_array_write_complete(s.array, &writes[0]);
-	linnos_load_snapshot(&s.array->known->drives[1].drive, &load);
+	linnos_load_snapshot(&s.array->predictor->drives[1].drive, &load);
 	assert(load.write_pages == 0 && linnos_array_write_start(s.array, writes, N, 1) == -EINVAL);
 	put_back(&s);
 }
@@ -643,18 +645,18 @@ TEST(what_a_backend_cannot_be_is_named)
 	r.align_bytes = 3;
 	assert(linnos_array_open_backend(&a, 1, &r, linnos_memory_backend(m), NULL, NULL) ==
 	       -EINVAL);
-	assert(says("powers of two can be") && !a);
+	assert(says("must be powers of two") && !a);
 	r = good, r.memory_align_bytes = 8192;
 	assert(linnos_array_open_backend(&a, 1, &r, linnos_memory_backend(m), NULL, NULL) ==
 	       -EINVAL);
 	r = good, r.size = 8;
 	assert(linnos_array_open_backend(&a, 1, &r, linnos_memory_backend(m), NULL, NULL) ==
 	       -EINVAL);
-	assert(says("struct linnos_replica of 8 bytes"));
+	assert(says("struct linnos_replica: size is 8"));
 	o.flags = LINNOS_QUERY_KERNEL;
 	assert(linnos_array_open_backend(&a, 1, &good, linnos_memory_backend(m), NULL, &o) ==
 	       -EINVAL);
-	assert(says("not of a backend"));
+	assert(says("a backend does not support"));
 	linnos_memory_free(m);
 }
 
@@ -703,7 +705,8 @@ TEST(registered_files_and_buffers_are_read_into)
 	}
 	assert(!stats_of(a).failovers && !linnos_queue_close(queue));
 	o.buffers = NULL;
-	assert(linnos_queue_create(&queue, a, &o) == -EINVAL && says("2 buffers, and none"));
+	assert(linnos_queue_create(&queue, a, &o) == -EINVAL &&
+	       says("n_buffers is 2, but buffers is NULL"));
 	free(memory);
 	put_away(a, N, fds);
 }
@@ -762,9 +765,9 @@ TEST(a_read_of_a_priority_goes_by_the_ring_and_has_it)
 	int fds[N];
 
 	a = made_up_array(N, BYTES, fds, &o);
-	a->hooks = (struct hooks){.prepared = note_ioprio, .context = &ioprio};
+	a->set.hooks = (struct hooks){.prepared = note_ioprio, .context = &ioprio};
 	best_effort.ioprio = best_effort_5;
-	assert(linnos_preadv(a->queues, &one, 1, 8, &best_effort) == READ_BYTES);
+	assert(linnos_preadv(only_queue(a), &one, 1, 8, &best_effort) == READ_BYTES);
 	assert(ioprio == best_effort_5 && is_right(buf, sizeof(buf), 8));
 	put_away(a, N, fds);
 }
@@ -781,9 +784,9 @@ TEST(a_chain_that_is_broken_ends_the_read_and_says_nothing_of_the_replica)
 	a = made_up_array(N, BYTES, fds, &o);
 	assert(!prep_read(a, &sqe, buf, sizeof(buf), 0, buf));
 	assert(linnos_queue_complete(sqe.user_data, -ECANCELED, &c) == LINNOS_READ_DONE);
-	assert(c.result == -ECANCELED && says("it was cancelled"));
+	assert(c.result == -ECANCELED && says("was cancelled"));
 	assert(!stats_of(a).errors && !stats_of(a).failovers && stats_of(a).failed == 1);
-	assert(!a->known->drives[1].failing);
+	assert(!a->predictor->drives[1].failing);
 	put_away(a, N, fds);
 }
 
@@ -802,20 +805,20 @@ TEST(a_deadline_and_a_loser_in_the_callers_ring)
 	o.extra_io_percent = 100;
 	a = made_up_array(N, BYTES, fds, &o);
 	in_time.deadline_ns = 20 * MS;
-	assert(!linnos_queue_prep_read(a->queues, &sqe[0], &one, 1, 0, &in_time, buf));
-	assert(linnos_queue_next_orphan(a->queues) == 0);
-	while (linnos_queue_next_expired(a->queues, &c) != LINNOS_READ_RESUBMIT)
+	assert(!linnos_queue_prep_read(only_queue(a), &sqe[0], &one, 1, 0, &in_time, buf));
+	assert(linnos_queue_next_orphan(only_queue(a)) == 0);
+	while (linnos_queue_next_expired(only_queue(a), &c) != LINNOS_READ_RESUBMIT)
 		usleep(100);
 	assert(!linnos_queue_prep_retry(c.read, &sqe[1]));
-	while (linnos_queue_next_timeout_ns(a->queues) > 0)
-		usleep(linnos_queue_next_timeout_ns(a->queues) / 1000 + 1);
-	assert(linnos_queue_next_expired(a->queues, &c) == LINNOS_READ_DONE && c.result == -ETIME &&
-	       c.user == buf);
+	while (linnos_queue_next_timeout_ns(only_queue(a)) > 0)
+		usleep(linnos_queue_next_timeout_ns(only_queue(a)) / 1000 + 1);
+	assert(linnos_queue_next_expired(only_queue(a), &c) == LINNOS_READ_DONE &&
+	       c.result == -ETIME && c.user == buf);
 	/* Both are orphans and may be cancelled, each once. */
-	assert(linnos_queue_next_orphan(a->queues) + linnos_queue_next_orphan(a->queues) ==
+	assert(linnos_queue_next_orphan(only_queue(a)) + linnos_queue_next_orphan(only_queue(a)) ==
 	       sqe[0].user_data + sqe[1].user_data);
-	assert(linnos_queue_next_orphan(a->queues) == 0 &&
-	       linnos_queue_next_timeout_ns(a->queues) == -1);
+	assert(linnos_queue_next_orphan(only_queue(a)) == 0 &&
+	       linnos_queue_next_timeout_ns(only_queue(a)) == -1);
 	for (int i = 0; i < 2; i++)
 		assert(linnos_queue_complete(sqe[i].user_data, -ECANCELED, &c) ==
 		       LINNOS_READ_PENDING);

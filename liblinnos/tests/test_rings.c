@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Rings of callers that are full, shared by two arrays, or torn down; and the requirements of
  * O_DIRECT. */
-#include "direct.h"
 #include "made_up.h"
 
 #include "test.h"
@@ -59,23 +58,23 @@ TEST(drives_of_any_block_size_are_read_as_they_want_it)
 		wanted = drives[d].bytes;
 		wanted_of_memory = drives[d].memory;
 		for (unsigned int k = 0; k < N; k++) {
-			a->replicas[k].align_bytes = wanted;
-			a->replicas[k].memory_align_bytes = wanted_of_memory;
+			a->set.replicas[k].align_bytes = wanted;
+			a->set.replicas[k].memory_align_bytes = wanted_of_memory;
 		}
 		for (int i = 0; i < 500; i++) {
 			size_t bytes = chance(&seed) % 100000;
 			uint64_t offset = chance(&seed) % (BYTES - bytes);
 			char *to = buf + chance(&seed) % 64;
 
-			assert(linnos_pread(a->queues, to, bytes, offset) == (ssize_t)bytes);
+			assert(linnos_pread(only_queue(a), to, bytes, offset) == (ssize_t)bytes);
 			assert(is_right(to, bytes, offset));
 		}
 		/* Aligned reads go directly to the caller's memory. */
 		callers = buf;
 		n_bounced = 0;
 		for (int i = 0; i < 100; i++)
-			assert(linnos_pread(a->queues, buf + i % 16 * wanted_of_memory, 2 * wanted,
-					    i % 8 * wanted) == (ssize_t)(2 * wanted));
+			assert(linnos_pread(only_queue(a), buf + i % 16 * wanted_of_memory,
+					    2 * wanted, i % 8 * wanted) == (ssize_t)(2 * wanted));
 		assert(n_bounced == 0 && !stats_of(a).failovers);
 		callers = NULL;
 		wanted = wanted_of_memory = 1;
@@ -94,7 +93,7 @@ TEST(a_file_tells_what_it_wants)
 	direct = open(name, O_RDONLY | O_DIRECT | O_CLOEXEC);
 	assert(!unlink(name));
 	if (direct >= 0) {
-		direct_io_needs(direct, &bytes, &memory);
+		replica_direct_alignment(direct, &bytes, &memory);
 		assert(bytes && memory && !(bytes & (bytes - 1)) && !(memory & (memory - 1)));
 		/* This alignment is sufficient. */
 		assert(!posix_memalign((void **)&buf, 65536, 131072));
@@ -105,7 +104,7 @@ TEST(a_file_tells_what_it_wants)
 	/* Without O_DIRECT the requirements are unknown, so the largest of any file system is
 	 * used. */
 	close(fd);
-	direct_io_needs(-1, &bytes, &memory);
+	replica_direct_alignment(-1, &bytes, &memory);
 	assert(bytes == 4096 && memory == 4096);
 }
 
@@ -131,7 +130,7 @@ TEST(a_drive_tells_its_blocks)
 	o.explore_ms = 0;
 	o.flags = LINNOS_QUERY_KERNEL;
 	assert(!linnos_array_open(&a, 1, &path, NULL, &o) && linnos_array_size(a) == BYTES);
-	assert(a->replicas[0].align_bytes == block);
+	assert(a->set.replicas[0].align_bytes == block);
 	assert(!linnos_queue_create(&queue, a, NULL));
 	for (int i = 0; i < 500; i++) {
 		size_t bytes = chance(&seed) % 100000;
@@ -228,7 +227,7 @@ TEST(a_full_ring_is_said_and_nothing_is_lost)
 	assert(linnos_queue_prep_retry(c.read, NULL) == -EAGAIN);
 	assert(linnos_queue_prep_retry(c.read, NULL) == -EAGAIN);
 	/* A read that has not been prepared yet is in flight, too. */
-	assert(linnos_queue_close(a->queues) == -EBUSY);
+	assert(linnos_queue_close(only_queue(a)) == -EBUSY);
 	assert(!linnos_queue_prep_retry(c.read, &sqe));
 	cqe.user_data = sqe.user_data;
 	cqe.res = pread(sqe.fd, (void *)(uintptr_t)sqe.addr, sqe.len, sqe.off);
@@ -263,15 +262,15 @@ TEST(a_read_that_is_over_before_its_hedge_is_prepared_stays_until_it_is)
 	assert(linnos_queue_complete(first.user_data, READ_BYTES, &c) == LINNOS_READ_DONE &&
 	       c.user == buf);
 	/* There is no attempt to cancel, and the next read has its own. */
-	assert(!linnos_queue_next_orphan(a->queues));
+	assert(!linnos_queue_next_orphan(only_queue(a)));
 	assert(!prep_read(a, &next, other, sizeof(other), 0, other));
-	assert(linnos_queue_close(a->queues) == -EBUSY);
+	assert(linnos_queue_close(only_queue(a)) == -EBUSY);
 	assert(!linnos_queue_prep_retry(due, &hedge));
 	assert(hedge.opcode == IORING_OP_NOP && !hedge.user_data);
 	assert(linnos_queue_complete(hedge.user_data, 0, &c) == LINNOS_READ_PENDING);
 	assert(linnos_queue_complete(next.user_data, READ_BYTES, &c) == LINNOS_READ_DONE &&
 	       c.user == other);
-	assert(linnos_queue_next_timeout_ns(a->queues) == -1 && stats_of(a).in_flight == 0);
+	assert(linnos_queue_next_timeout_ns(only_queue(a)) == -1 && stats_of(a).in_flight == 0);
 	put_away(a, N, fds);
 }
 
@@ -299,7 +298,7 @@ TEST(the_rest_of_a_read_and_its_hedge_are_prepared_each_once)
 	assert(linnos_queue_complete(sqe[rest].user_data, READ_BYTES - 512, &c) ==
 	       LINNOS_READ_DONE);
 	assert(c.user == buf && c.result == READ_BYTES);
-	assert(linnos_queue_next_orphan(a->queues) == sqe[!rest].user_data);
+	assert(linnos_queue_next_orphan(only_queue(a)) == sqe[!rest].user_data);
 	assert(linnos_queue_complete(sqe[!rest].user_data, -ECANCELED, &c) == LINNOS_READ_PENDING);
 	put_away(a, N, fds);
 }
@@ -316,7 +315,7 @@ TEST(a_read_that_is_over_before_its_hedge_is_prepared_is_abandoned_too)
 	assert(!prep_read(a, &first, buf, sizeof(buf), 0, buf));
 	hedge_of_a_full_ring(a);
 	assert(linnos_queue_complete(first.user_data, READ_BYTES, &c) == LINNOS_READ_DONE);
-	linnos_queue_abandon_reads(a->queues);
+	linnos_queue_abandon_reads(only_queue(a));
 	assert(stats_of(a).in_flight == 0);
 	put_away(a, N, fds);
 }
@@ -359,17 +358,17 @@ TEST(reads_whose_ring_is_gone_are_abandoned)
 
 		assert(linnos_queue_complete(cqe.user_data, cqe.res, &c) == LINNOS_READ_RESUBMIT);
 	}
-	assert(linnos_queue_close(a->queues) == -EBUSY &&
-	       says("linnos_queue_abandon_reads() when their ring is gone"));
-	linnos_queue_abandon_reads(a->queues);
+	assert(linnos_queue_close(only_queue(a)) == -EBUSY &&
+	       says("linnos_queue_abandon_reads() after their ring was torn down"));
+	linnos_queue_abandon_reads(only_queue(a));
 	assert(stats_of(a).in_flight == 0);
 	for (unsigned int k = 0; k < N; k++)
-		assert(!atomic64_read(&a->known->drives[k].drive.load));
+		assert(!atomic64_read(&a->predictor->drives[k].drive.load));
 	/* The queue can still read, until it is closed. */
-	assert(linnos_queue_next_timeout_ns(a->queues) == -1);
-	assert(linnos_pread(a->queues, buf, sizeof(buf), 4096) == sizeof(buf));
+	assert(linnos_queue_next_timeout_ns(only_queue(a)) == -1);
+	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 4096) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 4096));
-	linnos_queue_abandon_reads(a->queues);
+	linnos_queue_abandon_reads(only_queue(a));
 	while (stats_of(a).in_flight)
 		sched_yield();
 	put_away(a, N, fds);
@@ -386,11 +385,11 @@ TEST(what_comes_late_harms_nobody)
 	assert(!pipe(ends) && !io_uring_queue_init(8, &ring, 0));
 	a = array_of(fds, 1000000);
 	assert(!prep_read(a, io_uring_get_sqe(&ring), buf, READ_BYTES, 0, NULL));
-	late = a->queues->ring_attempts->bounce->data;
-	linnos_queue_abandon_reads(a->queues);
+	late = only_queue(a)->callers_ring.first->bounce->data;
+	linnos_queue_abandon_reads(only_queue(a));
 	/* Any number of new reads. */
 	for (int i = 0; i < 64; i++)
-		assert(linnos_pread(a->queues, buf, READ_BYTES, 0) == READ_BYTES);
+		assert(linnos_pread(only_queue(a), buf, READ_BYTES, 0) == READ_BYTES);
 	assert(write(ends[1], "late", 4) == 4);
 	assert(read(ends[0], late, 4) == -1 && errno == EFAULT);
 	put_away(a, N, fds);

@@ -50,11 +50,11 @@ static void lose(const struct linnos_array *a, bool second)
 	int none;
 
 	if (!second) {
-		assert(!ftruncate(a->replicas[1].fd, BYTES / 3));
+		assert(!ftruncate(a->set.replicas[1].fd, BYTES / 3));
 		return;
 	}
 	none = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	assert(dup2(none, a->replicas[2].fd) >= 0);
+	assert(dup2(none, a->set.replicas[2].fd) >= 0);
 	close(none);
 }
 
@@ -101,7 +101,7 @@ static void run(struct many *m)
 {
 	pthread_t threads[N_THREADS];
 
-	m->array->hooks = (struct hooks){.answer = fail_at_random, .context = m};
+	m->array->set.hooks = (struct hooks){.answer = fail_at_random, .context = m};
 	for (unsigned int i = 0; i < N_THREADS; i++)
 		assert(!pthread_create(&threads[i], NULL, read_many, m));
 	for (unsigned int i = 0; i < N_THREADS; i++)
@@ -117,7 +117,7 @@ static void check(struct many *m)
 	assert(replica_of(m->array, 0).served + replica_of(m->array, 1).served +
 		       replica_of(m->array, 2).served ==
 	       m->reads_done);
-	assert((double)s.hedges * 100 <= m->array->known->o.extra_io_percent * (double)s.reads);
+	assert((double)s.hedges * 100 <= m->array->predictor->o.extra_io_percent * (double)s.reads);
 	if (getenv("LINNOS_READS"))
 		fprintf(stderr,
 			"%lu reads: %lu right, %lu failed by all %d; attempts: %llu failed, %llu "
@@ -243,13 +243,13 @@ static void make_trouble(struct trouble *t, unsigned int replica, unsigned int k
 	if (kind == 1)
 		t->hangs = 1u << replica;
 	if (kind == 2)
-		assert(dup2(none, t->array->replicas[replica].fd) >= 0);
+		assert(dup2(none, t->array->set.replicas[replica].fd) >= 0);
 	usleep(TROUBLE_US);
 	t->fails = 0;
 	if (kind == 1)
 		let_go(t);
 	if (kind == 2)
-		assert(dup2(t->files[replica], t->array->replicas[replica].fd) >= 0);
+		assert(dup2(t->files[replica], t->array->set.replicas[replica].fd) >= 0);
 	close(none);
 }
 
@@ -319,7 +319,7 @@ TEST(replicas_fail_hang_vanish_and_come_back)
 	t.array = made_up_array(N, BYTES, fds, &o);
 	for (unsigned int k = 0; k < N; k++)
 		t.files[k] = dup(fds[k]);
-	t.array->hooks = (struct hooks){
+	t.array->set.hooks = (struct hooks){
 		.answer = fail_if_it_fails, .prepared = hang_if_it_hangs, .context = &t};
 	assert(!pthread_create(&troubler, NULL, trouble_them, &t));
 	for (unsigned int i = 0; i < N_THREADS; i++)

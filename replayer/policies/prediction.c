@@ -25,7 +25,7 @@ struct predictor {
 	struct chooser_common common;
 	struct linnos_latency *models[MAX_DRIVES];
 	struct hedge_table *hedge_tables; /* by drive; NULL for other hedging or none */
-	struct race *race;		  /* NULL without hedging by gain */
+	struct hedge_gain *race;	  /* NULL without hedging by gain */
 };
 
 static struct linnos_latency *model_read(const char *path)
@@ -57,7 +57,7 @@ static void setup(struct replay *r)
 		p->models[k] = model_read(r->o.latency_models[k]);
 	chooser_init(&p->chooser, &p->common, r->n_drives, r->observers, p->models,
 		     r->o.explore_ms * 1e6, r->o.home_margin, !r->o.unguarded);
-	p->chooser.look_every = r->o.home_unasked;
+	p->chooser.max_unpredicted_reads = r->o.home_unasked;
 	r->guard = r->o.unguarded ? NULL : &p->common.guard;
 	r->policy_state = p;
 }
@@ -80,7 +80,7 @@ static void setup_two(struct replay *r)
 	setup_hedged(r);
 	p = r->policy_state;
 	p->race = xcalloc(1, sizeof(*p->race));
-	race_init(p->race, r->hedge_budget.share);
+	hedge_gain_init(p->race, r->hedge_budget.share);
 }
 
 /* Hedge a read at the p99 of the reads with a similar prediction. */
@@ -121,9 +121,9 @@ static void race_enter(struct io *io, uint32_t predicted_us, const struct linnos
 static void race(struct replay *r, struct io *io)
 {
 	struct predictor *p = r->policy_state;
-	struct racing read = {.pages = io_pages(io)};
+	struct hedge_candidate read = {.pages = io_pages(io)};
 	struct linnos_load load;
-	struct race_plan plan;
+	struct hedge_plan plan;
 	int drive = next_best(r, io);
 
 	/* After an error, the failover handles the read. */
@@ -134,14 +134,14 @@ static void race(struct replay *r, struct io *io)
 	read.waited_us = (r->ring.now_ns - io->submit_ns) / 1000.0;
 	linnos_load_snapshot(&r->observers[drive].drive, &load);
 	read.reads = load.reads;
-	plan = race_plan(p->race, &read);
+	plan = hedge_plan(p->race, &read);
 	if (plan.wait_us > 0) {
 		if (isfinite(plan.wait_us))
 			timer_arm(&r->timers, &io->timer,
 				  r->ring.now_ns + (uint64_t)(1000 * plan.wait_us) + 1);
 		return;
 	}
-	race_wanted(p->race);
+	hedge_gain_hedge_due(p->race);
 	hedging_send(r, io, drive, SEND_PLAIN);
 	if (!(io->flags & IO_HEDGED))
 		return;
@@ -156,10 +156,10 @@ static void read_lowest(struct replay *r, struct io *io)
 		chooser_read(&p->chooser, io->home, io->offset_bytes, io_pages(io), r->ring.now_ns);
 	struct linnos_load load;
 
-	io->lot = choice.lot;
+	io->lot = choice.assignment;
 	if (p->race) {
 		linnos_load_snapshot(&r->observers[choice.drive].drive, &load);
-		race_begin(p->race, load.reads);
+		hedge_gain_begin(p->race, load.reads);
 	}
 	attempt_send(r, io, choice.drive, SEND_PLAIN);
 	if (p->race)
@@ -181,14 +181,15 @@ static void race_learn(struct replay *r, struct io *io, const struct attempt *a)
 {
 	struct predictor *p = r->policy_state;
 
-	race_answered(p->race, a->predicted_us, a->met_pages, (r->done_ns - a->submit_ns) / 1000.0);
+	hedge_gain_record_attempt(p->race, a->predicted_us, a->met_pages,
+				  (r->done_ns - a->submit_ns) / 1000.0);
 	if (!io->claimed_us)
 		return;
 	if (!io->answered)
 		io->answered_ns = r->done_ns;
 	else
-		race_ended(p->race, io->claimed_us,
-			   a->hedge ? 0 : (r->done_ns - io->answered_ns) / 1000.0);
+		hedge_gain_record_hedge(p->race, io->claimed_us,
+					a->hedge ? 0 : (r->done_ns - io->answered_ns) / 1000.0);
 }
 
 static void answered(struct replay *r, struct io *io, struct attempt *a)

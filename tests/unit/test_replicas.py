@@ -139,7 +139,7 @@ def test_replica_is_dropped_restored_and_counted(
         array.drop(2)
         with pytest.raises(OSError, match="replica 1: the last one"):
             array.drop(1)
-        with pytest.raises(OSError, match="replica 3; there are 0 to 2"):
+        with pytest.raises(OSError, match="replica is 3; it must be between 0 and 2"):
             array.replica_stats(3)
         array.set_model(2, models[0])
         assert array.replica_stats(2).model_id == array.replica_stats(0).model_id
@@ -236,9 +236,9 @@ def test_mirror_opens_without_a_missing_replica(paths: list[Path]) -> None:
     with Replicas([paths[0], None, paths[2]], home=1) as array:
         assert array.pread(4096, 0) == paths[0].read_bytes()[:4096]
         assert array.replica_stats(1).state == "dropped"
-        with pytest.raises(OSError, match="was not there when the array was opened"):
+        with pytest.raises(OSError, match="was absent when the array was opened"):
             array.restore(1)
-    with pytest.raises(OSError, match="the same as replica"):
+    with pytest.raises(OSError, match="the same file or device as replica"):
         Replicas([paths[0], paths[0]])
 
 

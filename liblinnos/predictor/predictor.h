@@ -6,8 +6,8 @@
  * replacement) or `learning` (hedging by gain, percentiles). The members of a chooser are written
  * by its thread only and read by any thread that sums the counters.
  */
-#ifndef LINNOS_CORE_H
-#define LINNOS_CORE_H
+#ifndef LINNOS_PREDICTOR_H
+#define LINNOS_PREDICTOR_H
 
 #include "budget.h"
 #include "chooser.h"
@@ -41,10 +41,10 @@ struct linnos_predictor {
 	struct observer drives[CHOOSER_DRIVES_MAX];
 	struct linnos_latency *models[CHOOSER_DRIVES_MAX];
 	unsigned int n;
-	unsigned int next_home; /* default of the next chooser's first read; random at first */
+	unsigned int next_default; /* default of the next chooser's first read; random at first */
 	struct linnos_options o;
 	uint32_t missing; /* bitmap: absent when the array was opened, and therefore never used */
-	bool hedging, races;
+	bool hedging, hedges_by_gain;
 	struct hedge_table *hedge_tables; /* by replica; NULL: not by prediction */
 	uint64_t hedge_ns;		  /* 0: none, other rules, or too few latencies yet */
 
@@ -54,16 +54,16 @@ struct linnos_predictor {
 	struct replica_counts *past_replicas;
 
 	pthread_mutex_t learning;
-	struct race race;
+	struct hedge_gain gain;
 	struct histogram latencies; /* of first attempts, in ns; old ones fade */
 	uint64_t n_latencies;
 };
 
 struct linnos_chooser {
 	struct chooser c;
-	struct linnos_predictor *known;
+	struct linnos_predictor *predictor;
 	struct linnos_chooser *next;
-	unsigned int next_home;
+	unsigned int next_default;
 	struct budget hedges;
 	uint32_t choosing; /* odd: between begin_choosing() and end_choosing(), models are in use */
 	struct counts counts;
@@ -71,20 +71,20 @@ struct linnos_chooser {
 };
 
 /* The private part of struct linnos_attempt. */
-struct sending {
+struct attempt_data {
 	struct linnos_io io;
-	uint32_t predicted_us, met_pages;
-	uint64_t lost_ns; /* when the other attempt won; 0 if none has */
-	double claimed_us;
+	uint32_t predicted_us, pages_ahead;
+	uint64_t beaten_ns; /* when the other attempt was answered first; 0 if it was not */
+	double expected_gain_us;
 	uint8_t replica, kind;
-	bool lost_to_hedge;
+	bool beaten_by_hedge;
 };
 
-_Static_assert(sizeof(struct sending) <= sizeof(struct linnos_attempt), "it has room");
+_Static_assert(sizeof(struct attempt_data) <= sizeof(struct linnos_attempt), "it has room");
 
-static inline struct sending *sending_of(const struct linnos_attempt *s)
+static inline struct attempt_data *attempt_data_of(const struct linnos_attempt *attempt)
 {
-	return (struct sending *)s;
+	return (struct attempt_data *)attempt;
 }
 
 static inline uint32_t pages_of(uint64_t bytes)
@@ -98,12 +98,24 @@ static inline void count(uint64_t *counter, uint64_t more)
 	WRITE_ONCE(*counter, *counter + more);
 }
 
+/* Add a structure of 64-bit counters, which another thread may be counting, to a sum. */
+static inline void counters_add(void *sum, const void *counters, size_t bytes)
+{
+	uint64_t *to = sum;
+	const uint64_t *from = counters;
+
+	for (size_t i = 0; i < bytes / sizeof(*to); i++)
+		to[i] += READ_ONCE(from[i]);
+}
+
 /* Provide external predictions for the next linnos_choose(). */
-void chooser_tell(struct linnos_chooser *ch, const struct told *told);
-/* Record that a copy could not be sent for lack of resources. With for_ever no further copies can
+void chooser_use_external(struct linnos_chooser *ch, const struct external_predictions *external);
+/* Record that a copy could not be sent for lack of resources. With @permanent no further copies can
  * be sent. */
-void chooser_copy_not_sent(struct linnos_chooser *ch, bool for_ever);
+void chooser_copy_not_sent(struct linnos_chooser *ch, bool permanent);
+/* Record which replicas were absent when the array was opened. They are never used. */
+void predictor_set_missing(struct linnos_predictor *p, uint32_t missing);
 /* Sum the counters of all choosers so far. */
-void known_count(struct linnos_predictor *known, struct counts *counts);
+void predictor_count(struct linnos_predictor *p, struct counts *counts);
 
 #endif

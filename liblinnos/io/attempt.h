@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attempts: a read from one replica, or a copy of a read that measures the current latency of a
+ * replica. An attempt that is still in flight when its read completes is orphaned: it has its own
+ * memory, and belongs to the thread that processes its completion. A copy never has a read.
+ *
+ * An attempt is prepared and its result is processed here, but it is submitted by others
+ * (io_channel.h, caller_ring.c).
+ */
+#ifndef LINNOS_ATTEMPT_H
+#define LINNOS_ATTEMPT_H
+
+#include "account.h"
+#include "io_request.h"
+
+/* An attempt, or a wait, fails after this many consecutive interruptions. */
+#define INTERRUPTED_MAX 1000
+/* The handle is made from the address of the attempt, whose low bits are therefore zero. */
+#define ATTEMPT_ALIGN 64
+
+struct io_channel;
+
+/* Attempts in a caller's ring or an I/O channel. */
+struct attempt_list {
+	struct attempt *first;
+	unsigned int n_unwanted;
+};
+
+struct attempt {
+	_Alignas(ATTEMPT_ALIGN) struct attempt *next; /* free list, or sent after it */
+	struct attempt *earlier, *later;
+	struct attempt_list *list; /* NULL if it is in none */
+	struct account *account;
+	struct linnos_read *read;   /* NULL for an orphan or a copy */
+	struct linnos_read *held;   /* complete; the caller has it until this attempt is prepared */
+	struct io_channel *channel; /* NULL if it is in a caller's ring, or was not sent yet */
+	struct bounce *bounce;	    /* NULL if it reads into the caller's memory */
+	struct io_request io; /* buf is that of the first byte, iov is NULL if there is a buf */
+	size_t lead;	      /* bytes in buf before those of the read */
+	size_t want;	      /* bytes needed for the read, including lead */
+	size_t from;	      /* where the next submission starts in buf */
+	size_t got;	      /* bytes of buf that were read */
+	unsigned int replica;
+	enum linnos_kind kind;
+	bool in_callers_ring, is_orphan;
+	bool is_unwanted; /* in flight, without a read, and not cancelled yet */
+	bool is_unsent;	  /* the backend had no room for it */
+	bool is_retried;  /* its result was not caused by the replica */
+	bool no_memory;	  /* for the remaining bytes */
+	bool not_sent;	  /* the ring cannot be used any more */
+	uint16_t n_interrupted;
+	struct linnos_attempt report; /* for the chooser */
+};
+
+/* How an attempt has ended. */
+enum attempt_end {
+	ATTEMPT_FULL,
+	ATTEMPT_AT_END, /* everything up to the end of the replicas */
+	ATTEMPT_CALLERS_FAULT,
+	ATTEMPT_CANCELLED,
+	ATTEMPT_NO_MEMORY,
+	ATTEMPT_NOT_SENT,
+	ATTEMPT_UNFINISHED, /* orphaned, so the remainder is not needed */
+	ATTEMPT_FAILED,
+};
+
+/* The caller's memory. It is not used if the attempt may still be in flight after the read. */
+struct read_memory {
+	const struct iovec *iov;
+	int n_iov;
+	bool may_outlive;
+};
+
+/* Create an attempt for the range in @c, which predictions count from now on. Return NULL if there
+ * is no memory.
+ * @memory is NULL for a copy. */
+struct attempt *attempt_create(struct account *account, const struct linnos_choice *c,
+			       unsigned int replica, enum linnos_kind kind,
+			       const struct read_memory *memory, uint64_t now_ns);
+/* Get the request for the bytes that were not read yet. */
+struct io_request attempt_request(const struct attempt *at);
+/* Return true if the attempt must be sent to the same replica again, because it was interrupted or
+ * only part of it was read. */
+bool attempt_continues(struct attempt *at, ssize_t result);
+enum attempt_end attempt_classify(const struct attempt *at, ssize_t result);
+/* Copy the bytes of an attempt with its own memory to the caller. Return the number of bytes of the
+ * read. */
+size_t attempt_copy_out(const struct attempt *at, const struct iovec *iov);
+/* Report the end to the chooser, and count it. */
+void attempt_report(struct attempt *at, enum attempt_end end, uint64_t now_ns);
+void attempt_free(struct attempt *at);
+/* Discard an attempt whose completion will never arrive. The replica may still write to its memory.
+ */
+void attempt_abandon(struct attempt *at);
+/* Discard an attempt whose read was complete before it was sent. */
+void attempt_cancel_unsent(struct attempt *at);
+/* Cancel a copy that cannot be sent for lack of a ring. With @permanent no further ring can be
+ * created. */
+void probe_copy_cancel(struct attempt *copy, bool permanent);
+/* Free the memory that is kept for reuse. */
+void attempts_free(struct account *account);
+
+void attempt_list_add(struct attempt_list *list, struct attempt *at);
+void attempt_list_del(struct attempt *at);
+void attempt_set_unwanted(struct attempt *at);
+/* Return an attempt that is unwanted and was sent, once; NULL if there is none. */
+struct attempt *attempt_take_unwanted(struct attempt_list *list);
+
+static inline uint64_t attempt_handle(const struct attempt *at)
+{
+	return (uintptr_t)at;
+}
+
+static inline struct attempt *attempt_of(uint64_t handle)
+{
+	return (struct attempt *)(uintptr_t)(handle & ~(uint64_t)(ATTEMPT_ALIGN - 1));
+}
+
+#endif

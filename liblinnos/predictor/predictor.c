@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT
+/* The state of the replicas, which choosers share, and its statistics: see linnos_choose.h. */
+#include "predictor.h"
+#include "messages.h"
+#include "model_file.h"
+#include "options.h"
+#include "random_bytes.h"
+#include "versioned_struct.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Overdue time without a model: no read of a healthy drive takes longer. */
+#define OVERDUE_US 10000
+/* The error of a hedging percentile is at most 1/64. */
+#define HISTOGRAM_BITS 6
+/* At most this many reads in a row stay at an idle default replica without predictions for the
+ * others. */
+#define UNPREDICTED_MAX 32
+
+unsigned int linnos_version(void)
+{
+	return LIBLINNOS_VERSION;
+}
+
+unsigned int linnos_replicas_max(void)
+{
+	return CHOOSER_DRIVES_MAX;
+}
+
+/* --- Predictors ------------------------------------------------------------------------------- */
+
+static struct linnos_latency *model_new(unsigned int replica, const char *path, int *error)
+{
+	char why[MODEL_WHY_BYTES];
+	struct linnos_latency *model =
+		path ? model_file_read(path, error, why) : model_mean_of_last(OVERDUE_US);
+
+	if (!model)
+		*error = path ? error_say(*error, "model of replica %u: %s", replica, why)
+			      : error_memory();
+	return model;
+}
+
+static int read_hedge_tables(struct linnos_predictor *p)
+{
+	char why[HEDGE_TABLE_WHY_BYTES];
+	int error = 0;
+
+	p->hedge_tables = calloc(p->n, sizeof(*p->hedge_tables));
+	if (!p->hedge_tables)
+		return error_memory();
+	for (unsigned int k = 0; !error && k < p->n; k++) {
+		if (!p->o.hedge_tables[k])
+			return error_say(-EINVAL,
+					 "options: hedge_tables[%u] is NULL; each replica needs a "
+					 "hedge table",
+					 k);
+		error = hedge_table_read(&p->hedge_tables[k], p->o.hedge_tables[k], why);
+	}
+	/* The caller may free the array of paths. */
+	p->o.hedge_tables = NULL;
+	return error ? error_say(error, "hedge table %s", why) : 0;
+}
+
+static int set_up(struct linnos_predictor *p, const char *const *models)
+{
+	const struct linnos_options *o = &p->o;
+	double share = o->extra_io_percent / 100;
+	int error = o->hedge_tables ? read_hedge_tables(p) : 0;
+
+	for (unsigned int k = 0; !error && k < p->n; k++)
+		p->models[k] = model_new(k, models ? models[k] : NULL, &error);
+	if (error)
+		return error;
+	p->hedges_by_gain = o->flags & LINNOS_HEDGE_BY_GAIN;
+	p->hedging =
+		p->n > 1 && share > 0 &&
+		(o->hedge_us || o->hedge_percentile > 0 || p->hedge_tables || p->hedges_by_gain);
+	p->hedges_by_gain = p->hedges_by_gain && p->hedging;
+	p->hedge_ns = o->hedge_us * 1000ull;
+	hedge_gain_init(&p->gain, share);
+	chooser_init(&p->first, &p->common, p->n, p->drives, p->models, o->explore_ms * 1000000ull,
+		     o->home_margin_percent, !(o->flags & LINNOS_UNGUARDED));
+	p->first.max_unpredicted_reads = o->flags & LINNOS_PREDICT_ALL ? 0 : UNPREDICTED_MAX;
+	p->past_replicas = calloc(p->n, sizeof(*p->past_replicas));
+	if (!p->past_replicas || !histogram_init(&p->latencies, HISTOGRAM_BITS))
+		return error_memory();
+	return 0;
+}
+
+/* Initialize the random generator, so that processes that read in lock-step do not choose alike. */
+static int init_random(struct linnos_predictor *p)
+{
+	int error = random_u64(&p->common.guard.random);
+
+	p->next_default = p->common.guard.random >> 32;
+	return error ? error_say(error, "getrandom: %s", strerror(-error)) : 0;
+}
+
+int linnos_predictor_create(struct linnos_predictor **p, unsigned int n, const char *const *models,
+			    const struct linnos_options *options)
+{
+	struct linnos_options o;
+	struct linnos_predictor *k;
+	int error = options_copy_in(&o, options, n);
+
+	*p = NULL;
+	if (error)
+		return error;
+	k = aligned_alloc(64, (sizeof(*k) + 63) / 64 * 64);
+	if (!k)
+		return error_memory();
+	memset(k, 0, sizeof(*k));
+	k->n = n;
+	k->o = o;
+	pthread_mutex_init(&k->lock, NULL);
+	pthread_mutex_init(&k->learning, NULL);
+	error = set_up(k, models);
+	if (!error)
+		error = init_random(k);
+	if (error)
+		linnos_predictor_free(k);
+	else
+		*p = k;
+	return error;
+}
+
+void linnos_predictor_free(struct linnos_predictor *p)
+{
+	if (!p)
+		return;
+	for (unsigned int k = 0; k < p->n; k++)
+		free(p->models[k]);
+	free(p->hedge_tables);
+	free(p->past_replicas);
+	histogram_free(&p->latencies);
+	pthread_mutex_destroy(&p->lock);
+	pthread_mutex_destroy(&p->learning);
+	free(p);
+}
+
+static int no_such_replica(const struct linnos_predictor *p, unsigned int replica)
+{
+	if (!p)
+		return error_null("array or predictor");
+	return replica < p->n ? 0
+			      : error_say(-EINVAL, "replica is %u; it must be between 0 and %u",
+					  replica, p->n - 1);
+}
+
+int linnos_predictor_drop_replica(struct linnos_predictor *p, unsigned int replica)
+{
+	int error = no_such_replica(p, replica);
+	uint32_t dropped;
+
+	if (error)
+		return error;
+	pthread_mutex_lock(&p->lock);
+	dropped = p->common.dropped | 1u << replica;
+	if (dropped == (1u << p->n) - 1)
+		error = error_say(-EBUSY,
+				  "replica %u cannot be dropped, because it is the last one",
+				  replica);
+	else
+		WRITE_ONCE(p->common.dropped, dropped);
+	pthread_mutex_unlock(&p->lock);
+	return error;
+}
+
+int linnos_predictor_restore_replica(struct linnos_predictor *p, unsigned int replica)
+{
+	int error = no_such_replica(p, replica);
+
+	if (error)
+		return error;
+	if (p->missing & 1u << replica)
+		return error_say(-ENODEV,
+				 "replica %u was absent when the array was opened; to use it, open "
+				 "another array",
+				 replica);
+	pthread_mutex_lock(&p->lock);
+	if (p->common.dropped & 1u << replica)
+		observer_reset(&p->drives[replica]);
+	WRITE_ONCE(p->common.dropped, p->common.dropped & ~(1u << replica));
+	pthread_mutex_unlock(&p->lock);
+	return 0;
+}
+
+void predictor_set_missing(struct linnos_predictor *p, uint32_t missing)
+{
+	p->missing = p->common.dropped = missing;
+}
+
+/* Wait until no thread uses a model that it may have loaded before now. The caller holds the
+ * lock. */
+static void wait_for_choosers(const struct linnos_predictor *p)
+{
+	for (const struct linnos_chooser *ch = p->choosers; ch; ch = ch->next) {
+		uint32_t choosing = __atomic_load_n(&ch->choosing, __ATOMIC_SEQ_CST);
+
+		while (choosing & 1 && __atomic_load_n(&ch->choosing, __ATOMIC_SEQ_CST) == choosing)
+			sched_yield();
+	}
+}
+
+int linnos_predictor_set_model(struct linnos_predictor *p, unsigned int replica, const char *path)
+{
+	int error = no_such_replica(p, replica);
+	struct linnos_latency *model = error ? NULL : model_new(replica, path, &error);
+
+	if (!model)
+		return error;
+	pthread_mutex_lock(&p->lock);
+	model = __atomic_exchange_n(&p->models[replica], model, __ATOMIC_SEQ_CST);
+	chooser_model_changed(&p->first, replica);
+	wait_for_choosers(p);
+	pthread_mutex_unlock(&p->lock);
+	free(model);
+	return 0;
+}
+
+/* --- Counting ------------------------------------------------------------------------------ */
+
+void predictor_count(struct linnos_predictor *p, struct counts *counts)
+{
+	pthread_mutex_lock(&p->lock);
+	*counts = p->past;
+	for (const struct linnos_chooser *ch = p->choosers; ch; ch = ch->next)
+		counters_add(counts, &ch->counts, sizeof(*counts));
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void count_replica(struct linnos_predictor *p, unsigned int replica,
+			  struct replica_counts *sum)
+{
+	pthread_mutex_lock(&p->lock);
+	*sum = p->past_replicas[replica];
+	for (const struct linnos_chooser *ch = p->choosers; ch; ch = ch->next)
+		counters_add(sum, &ch->replicas[replica], sizeof(*sum));
+	pthread_mutex_unlock(&p->lock);
+}
+
+static enum linnos_state state_of(const struct linnos_predictor *p, unsigned int replica,
+				  uint64_t now_ns)
+{
+	const struct observer *o = &p->drives[replica];
+	uint64_t last_completion_ns = READ_ONCE(o->last_completion_ns);
+
+	if (READ_ONCE(p->common.dropped) & 1u << replica)
+		return LINNOS_DROPPED;
+	if (READ_ONCE(o->failing))
+		return LINNOS_FAILING;
+	if (READ_ONCE(o->slow) || observer_has_late_read(o, now_ns))
+		return LINNOS_SLOW;
+	if (!last_completion_ns || now_ns > last_completion_ns + p->o.explore_ms * 1000000ull)
+		return LINNOS_SILENT;
+	return LINNOS_HEALTHY;
+}
+
+int linnos_predictor_get_replica_stats(struct linnos_predictor *p, unsigned int replica,
+				       uint64_t now_ns, struct linnos_replica_stats *stats,
+				       size_t bytes)
+{
+	struct linnos_replica_stats s = {0};
+	struct replica_counts sum;
+	struct linnos_load load;
+
+	if (no_such_replica(p, replica))
+		return -EINVAL;
+	count_replica(p, replica, &sum);
+	linnos_load_snapshot(&p->drives[replica].drive, &load);
+	s.state = state_of(p, replica, now_ns);
+	s.chooses = READ_ONCE(p->common.chooses) >> replica & 1;
+	s.served = sum.served;
+	s.errors = sum.errors;
+	s.answered = sum.answered;
+	s.in_flight = load.reads;
+	s.predicted_us = sum.predicted_us;
+	s.took_us = sum.took_us;
+	s.near = sum.near;
+	pthread_mutex_lock(&p->lock);
+	s.model_id = get_unaligned_le32(p->models[replica]->header + LINNOS_FILE_CRC32);
+	pthread_mutex_unlock(&p->lock);
+	versioned_struct_copy_out(stats, bytes, &s, sizeof(s));
+	return 0;
+}
+
+int linnos_predictor_get_histogram(struct linnos_predictor *p, unsigned int replica,
+				   uint64_t *counts, unsigned int n_counts)
+{
+	struct replica_counts sum;
+
+	if (no_such_replica(p, replica))
+		return -EINVAL;
+	count_replica(p, replica, &sum);
+	for (unsigned int i = 0; counts && i < n_counts; i++)
+		counts[i] = i < N_BUCKETS ? sum.buckets[i] : 0;
+	return N_BUCKETS;
+}
+
+uint64_t linnos_bucket_ns(unsigned int bucket)
+{
+	const unsigned int per_power = 1u << BUCKET_BITS;
+
+	if (bucket >= N_BUCKETS)
+		return UINT64_MAX;
+	if (bucket < per_power)
+		return bucket;
+	return (uint64_t)(bucket % per_power + per_power) << (bucket / per_power - 1);
+}
