@@ -35,17 +35,17 @@ static const char *take_row(struct hedge_table *table, const char *line)
 	uint32_t from_us, after_us;
 
 	if (!take_number(&line, ' ', &from_us) || !take_number(&line, '\n', &after_us))
-		return "expected two whole numbers: predicted us, and after how many to hedge";
+		return "a row must have two integers, the prediction and the delay in us";
 	if (!after_us)
-		return "hedging after 0 us is sending every read twice";
+		return "the delay is 0 us; it must be at least 1 us";
 	if (!n && from_us)
-		return "the first row is not that of predictions from 0 us";
+		return "the first row must begin at a prediction of 0 us";
 	if (n && from_us <= table->rows[n - 1].from_us)
-		return "predictions do not rise from row to row";
+		return "the prediction must be larger than in the previous row";
 	if (n && after_us < table->rows[n - 1].after_us)
-		return "a longer prediction is hedged earlier";
+		return "the delay must not be smaller than in the previous row";
 	if (n == HEDGE_TABLE_ROWS_MAX)
-		return "more rows than there are in any table";
+		return "too many rows; the maximum is 64";
 	table->rows[n].from_us = from_us;
 	table->rows[n].after_us = after_us;
 	table->n_rows++;
@@ -62,7 +62,7 @@ static int parse(struct hedge_table *table, FILE *file, const char *path,
 	while (!wrong && fgets(line, sizeof(line), file)) {
 		n++;
 		if (n == 1 && strcmp(line, FIRST_LINE))
-			wrong = "no hedge table of a version that is known";
+			wrong = "not a hedge table of version 1";
 		else if (n > 1 && *line != '#')
 			wrong = take_row(table, line);
 	}

@@ -56,8 +56,7 @@ static struct linnos_latency *parse(const char *path, const unsigned char *file,
 	*error = -EINVAL;
 	if (wrong == LINNOS_MODEL_UNKNOWN_VERSION && file[LINNOS_FILE_VERSION] == NETWORK_VERSION)
 		snprintf(why, MODEL_WHY_BYTES,
-			 "%s: a network that says slow or fast, not how long; " REMEDY " that does",
-			 path);
+			 "%s: a fast/slow network, which predicts no latencies; " REMEDY, path);
 	else
 		snprintf(why, MODEL_WHY_BYTES, "%s: %s; " REMEDY, path,
 			 linnos_model_error_string(wrong));

@@ -53,22 +53,24 @@ TEST(what_is_no_table_is_named_with_its_line)
 
 	assert(is_refused("", "line 0: no rows"));
 	assert(is_refused(FIRST, "line 1: no rows"));
-	assert(is_refused("linnos hedge table 2\n0 150\n", "line 1: no hedge table of a version"));
-	assert(is_refused("0 150\n", "line 1: no hedge table of a version"));
-	assert(is_refused(FIRST "0\n", "line 2: expected two whole numbers"));
-	assert(is_refused(FIRST "0 150", "line 2: expected two whole numbers"));
-	assert(is_refused(FIRST "0 150 7\n", "line 2: expected two whole numbers"));
-	assert(is_refused(FIRST "0 -5\n", "line 2: expected two whole numbers"));
-	assert(is_refused(FIRST "0 150.5\n", "line 2: expected two whole numbers"));
-	assert(is_refused(FIRST "0 4294967296\n", "line 2: expected two whole numbers"));
-	assert(is_refused(FIRST "0 99999999999999999999999\n", "line 2: expected two whole"));
-	assert(is_refused(FIRST "0 0\n", "line 2: hedging after 0 us"));
+	assert(is_refused("linnos hedge table 2\n0 150\n",
+			  "line 1: not a hedge table of version 1"));
+	assert(is_refused("0 150\n", "line 1: not a hedge table of version 1"));
+	assert(is_refused(FIRST "0\n", "line 2: a row must have two integers"));
+	assert(is_refused(FIRST "0 150", "line 2: a row must have two integers"));
+	assert(is_refused(FIRST "0 150 7\n", "line 2: a row must have two integers"));
+	assert(is_refused(FIRST "0 -5\n", "line 2: a row must have two integers"));
+	assert(is_refused(FIRST "0 150.5\n", "line 2: a row must have two integers"));
+	assert(is_refused(FIRST "0 4294967296\n", "line 2: a row must have two integers"));
+	assert(is_refused(FIRST "0 99999999999999999999999\n",
+			  "line 2: a row must have two integers"));
+	assert(is_refused(FIRST "0 0\n", "line 2: the delay is 0 us"));
 	assert(is_refused(FIRST "5 150\n", "line 2: the first row"));
-	assert(is_refused(FIRST "0 150\n0 160\n", "line 3: predictions do not rise"));
-	assert(is_refused(FIRST "0 150\n10 149\n", "line 3: a longer prediction"));
+	assert(is_refused(FIRST "0 150\n0 160\n", "line 3: the prediction must be larger"));
+	assert(is_refused(FIRST "0 150\n10 149\n", "line 3: the delay must not be smaller"));
 	for (unsigned int i = 0; i <= HEDGE_TABLE_ROWS_MAX; i++)
 		sprintf(many + strlen(many), "%u 9\n", i);
-	assert(is_refused(many, "line 66: more rows"));
+	assert(is_refused(many, "line 66: too many rows"));
 }
 
 TEST(what_cannot_be_read_is_said)

@@ -375,7 +375,7 @@ def test_agent_reports_an_unusable_model_and_continues(program: Path, tmp_path: 
     says = {
         tmp_path / "missing": "No such file or directory",
         broken: "truncated file",
-        network: "a network that says slow or fast, not how long",
+        network: "a fast/slow network, which predicts no latencies",
     }
     for model, why in says.items():
         wrong = f"has no predictions: {model}: {why}; `linnapp train --kind latency` makes one"

@@ -149,7 +149,8 @@ def test_missing_or_invalid_hedge_tables_are_refused(
     assert "--hedge-table: 0 files for 3 drives; policy lowest-p99 needs one for each" in ran.stderr
     tables = hedge_tables(tmp_path, "0 100\n50 90\n")
     ran = replay(drives, [trace], *given, "--hedge-table", tables, status=1)
-    assert "m0.hedge: line 4: a longer prediction is hedged earlier; `linnapp train" in ran.stderr
+    wrong = "the delay must not be smaller than in the previous row; `linnapp train"
+    assert f"m0.hedge: line 4: {wrong}" in ran.stderr
     first = tables.split(",")[0]
     ran = replay(drives, [trace], *given, "--hedge-table", tables, "--json", first, status=1)
     assert f"--json {first}: it is the --hedge-table" in ran.stderr
@@ -157,7 +158,7 @@ def test_missing_or_invalid_hedge_tables_are_refused(
 
 def of_another_kind(folder: Path) -> str:
     random_model(1).save(folder / "network.linnos")
-    return f"{folder}/network.linnos: a network that says slow or fast, not how long"
+    return f"{folder}/network.linnos: a fast/slow network, which predicts no latencies"
 
 
 def cut_short(folder: Path) -> str:
