@@ -64,6 +64,13 @@ static inline int made_up_replica(size_t bytes)
 	return fd;
 }
 
+static inline struct linnos_options default_options(void)
+{
+	const struct linnos_options o = LINNOS_OPTIONS_INIT;
+
+	return o;
+}
+
 /* Return the queue of an array that has one, or the one that was created last. */
 static inline struct linnos_queue *only_queue(const struct linnos_array *a)
 {
@@ -71,12 +78,12 @@ static inline struct linnos_queue *only_queue(const struct linnos_array *a)
 }
 
 /* Create n replicas of this size, and an array of them that has one queue. */
-static inline struct linnos_array *made_up_array(unsigned int n, size_t bytes, int *fds,
+static inline struct linnos_array *made_up_array(unsigned int n, size_t bytes,
 						 const struct linnos_options *options)
 {
+	int error, fds[CHOOSER_DRIVES_MAX];
 	struct linnos_queue *queue;
 	struct linnos_array *a;
-	int error;
 
 	for (unsigned int k = 0; k < n; k++)
 		fds[k] = made_up_replica(bytes);
@@ -109,8 +116,19 @@ static inline void close_fds(unsigned int n, const int *fds)
 		close(fds[k]);
 }
 
-static inline void put_away(struct linnos_array *a, unsigned int n, const int *fds)
+static inline int fd_of(const struct linnos_array *a, unsigned int replica)
 {
+	return a->set.replicas[replica].fd;
+}
+
+/* Close an array of made_up_array() and its replicas. */
+static inline void put_away(struct linnos_array *a)
+{
+	unsigned int n = a->set.n;
+	int fds[CHOOSER_DRIVES_MAX];
+
+	for (unsigned int k = 0; k < n; k++)
+		fds[k] = fd_of(a, k);
 	assert(linnos_queue_close(only_queue(a)) == 0);
 	assert(linnos_array_close(a) == 0);
 	close_fds(n, fds);

@@ -50,14 +50,14 @@ static int answer(void *context, unsigned int replica, uint64_t offset, int resu
 	return d->at_most && result > d->at_most ? d->at_most : result;
 }
 
-static struct linnos_array *array_on(struct drives *d, int *fds, const struct linnos_options *o)
+static struct linnos_array *array_on(struct drives *d, const struct linnos_options *o)
 {
 	struct linnos_options none = LINNOS_OPTIONS_INIT;
 	struct linnos_array *a;
 
 	d->reader = pthread_self();
 	none.explore_ms = 0;
-	a = made_up_array(N, BYTES, fds, o ? o : &none);
+	a = made_up_array(N, BYTES, o ? o : &none);
 	a->set.hooks = (struct hooks){.clock_ns = clock_ns, .answer = answer, .context = d};
 	return a;
 }
@@ -79,35 +79,9 @@ static void read_blocks(struct linnos_array *a, bool direct)
 			direct ? BOUNCE_ALIGN : 1;
 }
 
-TEST(any_size_at_any_offset_comes_back_whole)
+TEST(pread_writes_only_the_requested_bytes)
 {
-	uint64_t seed = 1;
-
-	for (int direct = 0; direct < 2; direct++) {
-		int fds[N];
-		struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
-		char *buf = malloc(BYTES + 64);
-
-		read_blocks(a, direct);
-		for (int i = 0; i < 2000; i++) {
-			size_t bytes = chance(&seed) % (i % 10 ? 10000 : BYTES);
-			uint64_t offset = chance(&seed) % (BYTES - bytes);
-			char *to = buf + chance(&seed) % 64;
-
-			memset(to, 0, bytes);
-			assert(linnos_pread(only_queue(a), to, bytes, offset) == (ssize_t)bytes);
-			assert(is_right(to, bytes, offset));
-		}
-		assert(stats_of(a).failovers == 0 && stats_of(a).errors == 0);
-		free(buf);
-		put_away(a, N, fds);
-	}
-}
-
-TEST(nothing_beside_the_bytes_asked_for_is_touched)
-{
-	int fds[N];
-	struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
+	struct linnos_array *a = made_up_array(N, BYTES, NULL);
 	char buf[300];
 
 	read_blocks(a, true);
@@ -116,28 +90,26 @@ TEST(nothing_beside_the_bytes_asked_for_is_touched)
 	assert(is_right(buf + 100, 100, 4050));
 	for (int i = 0; i < 100; i++)
 		assert(buf[i] == 'x' && buf[200 + i] == 'x');
-	put_away(a, N, fds);
+	put_away(a);
 }
 
 /* Counters are read while other threads count, so a completion may be counted before its
  * submission. */
-TEST(fewer_than_none_are_never_in_flight)
+TEST(in_flight_is_not_negative_when_a_completion_is_counted_first)
 {
-	int fds[N];
-	struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
+	struct linnos_array *a = made_up_array(N, BYTES, NULL);
 
 	read_often(a, 3);
 	only_queue(a)->account.counts.completed++;
 	assert(stats_of(a).in_flight == 0);
 	only_queue(a)->account.counts.completed--;
-	put_away(a, N, fds);
+	put_away(a);
 }
 
 /* The kernel rejects such a size among several buffers at any replica. */
-TEST(a_place_that_no_memory_has_is_refused_before_any_replica_is_asked)
+TEST(preadv_rejects_too_large_buffer_without_reading)
 {
-	int fds[N];
-	struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
+	struct linnos_array *a = made_up_array(N, BYTES, NULL);
 	char buf[READ_BYTES];
 	struct iovec iov[2] = {{.iov_base = buf, .iov_len = sizeof(buf)},
 			       {.iov_base = buf, .iov_len = (size_t)SSIZE_MAX + 1}};
@@ -147,14 +119,13 @@ TEST(a_place_that_no_memory_has_is_refused_before_any_replica_is_asked)
 	assert(!stats_of(a).reads && !stats_of(a).errors);
 	for (unsigned int k = 0; k < N; k++)
 		assert(replica_of(a, k).state != LINNOS_FAILING);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(a_read_ends_where_the_array_ends)
+TEST(pread_returns_short_count_at_end_of_array)
 {
 	for (int direct = 0; direct < 2; direct++) {
-		int fds[N];
-		struct linnos_array *a = made_up_array(N, 10000, fds, NULL);
+		struct linnos_array *a = made_up_array(N, 10000, NULL);
 		char buf[8192];
 
 		read_blocks(a, direct);
@@ -167,25 +138,24 @@ TEST(a_read_ends_where_the_array_ends)
 		assert(stats_of(a).errors == 0 && stats_of(a).failovers == 0);
 		/* A file may grow. */
 		for (unsigned int k = 0; k < N; k++)
-			assert(pwrite(fds[k], "more", 4, 10000) == 4);
+			assert(pwrite(fd_of(a, k), "more", 4, 10000) == 4);
 		assert(linnos_pread(only_queue(a), buf, 100, 10000) == 4 &&
 		       !memcmp(buf, "more", 4));
-		put_away(a, N, fds);
+		put_away(a);
 	}
 }
 
-TEST(a_replica_that_was_dropped_is_not_read_again)
+TEST(dropped_replica_receives_no_reads)
 {
 	for (int home = LINNOS_DEFAULT_ROUND_ROBIN; home < N; home++) {
 		struct linnos_options o = LINNOS_OPTIONS_INIT;
 		struct drives d = {.latency_us = {100, 100, 100}};
 		struct linnos_array *a;
 		char buf[READ_BYTES];
-		int fds[N];
 
 		o.home = home;
 		o.explore_ms = 1;
-		a = array_on(&d, fds, &o);
+		a = array_on(&d, &o);
 		read_often(a, 30);
 		assert(linnos_array_drop_replica(a, N) == -EINVAL && says("between 0 and 2"));
 		assert(linnos_array_drop_replica(a, 1) == 0 &&
@@ -205,44 +175,42 @@ TEST(a_replica_that_was_dropped_is_not_read_again)
 		assert(linnos_array_drop_replica(a, 2) == -EBUSY && says("the last one"));
 		d.error[2] = 0;
 		read_often(a, 3);
-		put_away(a, N, fds);
+		put_away(a);
 	}
 }
 
-TEST(a_replica_that_lost_its_end_is_no_end)
+TEST(read_fails_over_when_a_replica_was_truncated)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
-	int fds[N];
 	struct linnos_array *a;
 	char buf[5000];
 
 	o.home = 1;
-	a = made_up_array(N, BYTES, fds, &o);
-	assert(!ftruncate(fds[1], 6000));
+	a = made_up_array(N, BYTES, &o);
+	assert(!ftruncate(fd_of(a, 1), 6000));
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 3000) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 3000));
 	assert(replica_of(a, 1).errors == 1 && stats_of(a).failovers == 1);
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 100000) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 100000));
 	/* If the others fail, its end is still not the end of the array. */
-	assert(dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), fds[0]) == fds[0]);
-	assert(dup2(fds[0], fds[2]) == fds[2]);
+	assert(dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), fd_of(a, 0)) == fd_of(a, 0));
+	assert(dup2(fd_of(a, 0), fd_of(a, 2)) == fd_of(a, 2));
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 100000) < 0);
 	assert(linnos_pread(only_queue(a), buf, 1000, 3000) == 1000);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(reads_stay_at_home_until_another_is_predicted_lower_by_the_margin)
+TEST(reads_leave_default_replica_only_beyond_the_margin)
 {
 	struct drives d = {.now_ns = MS, .latency_us = {200, 160, 190}};
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct linnos_array *a;
 	struct linnos_stats s;
-	int fds[N];
 
 	o.flags = LINNOS_UNGUARDED;
 	o.explore_ms = 0;
-	a = array_on(&d, fds, &o);
+	a = array_on(&d, &o);
 	/* Reads use the replicas round robin. */
 	read_often(a, 8 * N);
 	s = stats_of(a);
@@ -253,22 +221,21 @@ TEST(reads_stay_at_home_until_another_is_predicted_lower_by_the_margin)
 	s = stats_of(a);
 	assert(s.moved > 90 && replica_of(a, 2).served < 20 && replica_of(a, 1).served > 190);
 	assert(s.reads == 108 * N && s.bytes == 108 * N * READ_BYTES);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(the_estimate_is_predicted_home_less_measured)
+TEST(saved_us_estimate_is_predicted_default_minus_measured)
 {
 	struct drives d = {.now_ns = MS, .latency_us = {1000, 100, 100}};
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct linnos_array *a;
-	int fds[N];
 	char buf[4096];
 
 	o.flags = LINNOS_UNGUARDED;
 	o.explore_ms = 0;
 	o.home = 0;
 	o.home_margin_percent = 0;
-	a = array_on(&d, fds, &o);
+	a = array_on(&d, &o);
 	/* The others have no history, so their predictions are the lowest possible. */
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf) &&
 	       !stats_of(a).moved);
@@ -279,21 +246,20 @@ TEST(the_estimate_is_predicted_home_less_measured)
 	d.latency_us[1] = d.latency_us[2] = 3000;
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf));
 	assert(stats_of(a).moved == 2 && stats_of(a).saved_us_estimate == 150 - 2750);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(an_error_goes_to_the_next_best)
+TEST(failed_read_goes_to_next_best_replica)
 {
 	struct drives d = {.now_ns = MS, .latency_us = {100, 300, 200}};
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct linnos_array *a;
-	int fds[N];
 	char buf[4096];
 
 	o.flags = LINNOS_UNGUARDED;
 	o.explore_ms = 0;
 	o.home_margin_percent = 100;
-	a = array_on(&d, fds, &o);
+	a = array_on(&d, &o);
 	read_often(a, 8 * N);
 	only_queue(a)->account.chooser->c.margin_percent = 0;
 	d.n_asked = 0;
@@ -309,83 +275,75 @@ TEST(an_error_goes_to_the_next_best)
 	assert(d.n_asked == 3 && d.asked[0] == 2 && d.asked[1] == 1 && d.asked[2] == 0);
 	assert(stats_of(a).failovers == 3 && stats_of(a).errors == 3 && !stats_of(a).failed);
 	assert(replica_of(a, 0).errors == 1 && replica_of(a, 2).errors == 1);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(when_all_fail_the_read_fails_and_says_so)
+TEST(read_fails_with_error_text_when_all_replicas_fail)
 {
 	struct drives d = {.now_ns = MS, .error = {-EIO, -EIO, -EIO}};
-	struct linnos_array *a;
-	int fds[N];
 	char buf[4096], name[64];
+	struct linnos_array *a = array_on(&d, NULL);
 
-	a = array_on(&d, fds, NULL);
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 12288) == -EIO);
 	assert(d.n_asked == N && stats_of(a).failed == 1 && stats_of(a).errors == N);
 	assert(stats_of(a).in_flight == 0 && stats_of(a).bytes == 0);
-	snprintf(name, sizeof(name), "descriptor %d: Input/output error", fds[d.asked[2]]);
+	snprintf(name, sizeof(name), "descriptor %d: Input/output error", fd_of(a, d.asked[2]));
 	assert(says("read of 4096 bytes at 12288: all 3 replicas have failed") && says(name));
 	memset(d.error, 0, sizeof(d.error));
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 12288) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 12288));
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(a_descriptor_closed_under_it_is_a_failover)
+TEST(read_fails_over_when_a_descriptor_was_closed)
 {
-	int fds[N];
-	struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
+	struct linnos_array *a = made_up_array(N, BYTES, NULL);
 	char buf[512];
 
-	close(fds[0]);
+	close(fd_of(a, 0));
 	for (int i = 0; i < 30; i++)
 		assert(linnos_pread(only_queue(a), buf, sizeof(buf), i * 512) == sizeof(buf) &&
 		       is_right(buf, sizeof(buf), i * 512));
 	assert(replica_of(a, 0).errors == 1 && !replica_of(a, 0).served);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(answers_in_parts_and_interrupted_ones_go_on)
+TEST(partial_and_interrupted_attempts_are_continued)
 {
 	for (int direct = 0; direct < 2; direct++) {
 		struct drives d = {.now_ns = MS, .at_most = 5000, .interrupted = 2};
-		struct linnos_array *a;
-		int fds[N];
 		char buf[20000];
+		struct linnos_array *a = array_on(&d, NULL);
 
-		a = array_on(&d, fds, NULL);
 		read_blocks(a, direct);
 		assert(linnos_pread(only_queue(a), buf, sizeof(buf), 100) == sizeof(buf));
 		assert(is_right(buf, sizeof(buf), 100));
 		/* In whole blocks, 4096 of 5000 bytes can be used. */
 		assert(d.n_asked == (direct ? 2 + 5 : 2 + 4));
 		assert(stats_of(a).errors == 0 && stats_of(a).failovers == 0);
-		put_away(a, N, fds);
+		put_away(a);
 	}
 }
 
-TEST(an_answer_of_no_more_than_before_is_an_end)
+TEST(attempt_without_progress_is_the_end_of_the_replica)
 {
 	struct drives d = {.now_ns = MS, .at_most = 1000};
 	struct linnos_array *a;
-	int fds[N];
 	char buf[8192];
 
 	/* A drive returns at least one block. */
-	a = array_on(&d, fds, NULL);
+	a = array_on(&d, NULL);
 	read_blocks(a, true);
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == -EIO);
 	assert(says("it ends before the others do"));
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(memory_that_is_none_is_the_callers_fault)
+TEST(pread_returns_efault_when_memory_is_not_writable)
 {
-	struct linnos_array *a;
-	int fds[N];
 	char *none = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), buf[4096];
+	struct linnos_array *a = made_up_array(N, BYTES, NULL);
 
-	a = made_up_array(N, BYTES, fds, NULL);
 	assert(linnos_pread(only_queue(a), none, 4096, 0) == -EFAULT);
 	assert(stats_of(a).errors == 0 && stats_of(a).failovers == 0 && stats_of(a).failed == 1);
 	assert(linnos_pread(only_queue(a), buf, 4096, -1) == -EINVAL &&
@@ -393,10 +351,10 @@ TEST(memory_that_is_none_is_the_callers_fault)
 	assert(linnos_pread(only_queue(a), buf, 4096, INT64_MAX - 10) == -EINVAL);
 	assert(linnos_pread(only_queue(a), buf, 4096, 0) == 4096);
 	munmap(none, 4096);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(who_cannot_be_asked_says_why)
+TEST(kernel_query_rejects_bad_arguments_and_files)
 {
 	uint32_t latency_us[16 + 1];
 	int fds[16 + 1] = {made_up_replica(4096), -1};
@@ -420,55 +378,42 @@ static bool refused(const struct linnos_options *o, int error, const char *why)
 	return as_said;
 }
 
-TEST(options_that_cannot_be_are_named)
+TEST(open_names_invalid_options)
 {
-	const struct linnos_options good = LINNOS_OPTIONS_INIT;
+	struct linnos_options good = LINNOS_OPTIONS_INIT, o;
 	const char *const nowhere[N] = {"/nowhere", "/nowhere", "/nowhere"};
-	struct linnos_options o = good;
+	const char *const missing[N] = {NULL};
 	struct {
 		struct linnos_options o;
 		uint64_t of_tomorrow;
 	} newer = {.o = good};
 
-	o.size = 0;
-	assert(refused(&o, -EINVAL, "struct linnos_options: size is 0"));
-	o = good, o.flags = 1u << 20;
-	assert(refused(&o, -EINVAL, "flags is 0x100000"));
-	o = good, o.home = N;
-	assert(refused(&o, -EINVAL, "home is 3; it must be between 0 and 2"));
-	o = good, o.home_margin_percent = 101;
-	assert(refused(&o, -EINVAL, "home_margin_percent is 101"));
-	o = good, o.extra_io_percent = 101;
-	assert(refused(&o, -EINVAL, "extra_io_percent is 101"));
-	o = good, o.extra_io_percent = NAN;
-	assert(refused(&o, -EINVAL, "extra_io_percent"));
-	o = good, o.hedge_percentile = 100;
-	assert(refused(&o, -EINVAL, "hedge_percentile is 100"));
-	o = good, o.hedge_percentile = 0.95;
-	assert(refused(&o, -EINVAL, "hedge_percentile is 0.95; it is in percent"));
-	o = good, o.hedge_percentile = 95, o.hedge_us = 100;
-	assert(refused(
-		&o, -EINVAL,
-		"hedge_us, hedge_percentile, hedge_tables and LINNOS_HEDGE_BY_GAIN exclude"));
-	o = good, o.hedge_percentile = 95, o.hedge_tables = nowhere;
-	assert(refused(
-		&o, -EINVAL,
-		"hedge_us, hedge_percentile, hedge_tables and LINNOS_HEDGE_BY_GAIN exclude"));
-	o = good, o.hedge_us = 100, o.flags = LINNOS_HEDGE_BY_GAIN;
-	assert(refused(&o, -EINVAL, "exclude each other; set one of them"));
-	o = good, o.hedge_tables = nowhere;
-	assert(refused(&o, -ENOENT, "hedge table /nowhere: No such file or directory"));
-	o.hedge_tables = (const char *const[N]){NULL};
-	assert(refused(&o, -EINVAL, "hedge_tables[0] is NULL"));
+#define REFUSED(member, value, error, text)                                                        \
+	(o = good, o.member = (value), assert(refused(&o, error, text)))
+	REFUSED(size, 0, -EINVAL, "struct linnos_options: size is 0");
+	REFUSED(flags, 1u << 20, -EINVAL, "flags is 0x100000");
+	REFUSED(home, N, -EINVAL, "home is 3; it must be between 0 and 2");
+	REFUSED(home_margin_percent, 101, -EINVAL, "home_margin_percent is 101");
+	REFUSED(extra_io_percent, 101, -EINVAL, "extra_io_percent is 101");
+	REFUSED(extra_io_percent, NAN, -EINVAL, "extra_io_percent");
+	REFUSED(hedge_percentile, 100, -EINVAL, "hedge_percentile is 100");
+	REFUSED(hedge_percentile, 0.95, -EINVAL, "hedge_percentile is 0.95; it is in percent");
+	REFUSED(hedge_tables, nowhere, -ENOENT, "hedge table /nowhere: No such file or directory");
+	REFUSED(hedge_tables, missing, -EINVAL, "hedge_tables[0] is NULL");
+	good.hedge_us = 100;
+	REFUSED(hedge_percentile, 95, -EINVAL, "exclude each other; set one of them");
+	REFUSED(hedge_tables, nowhere, -EINVAL, "exclude each other");
+	REFUSED(flags, LINNOS_HEDGE_BY_GAIN, -EINVAL, "exclude each other");
+#undef REFUSED
 	/* A program with a newer header: members that are zero have no effect. */
 	newer.o.size = sizeof(newer);
 	newer.of_tomorrow = 1;
 	assert(refused(&newer.o, -E2BIG, "older than the program's header"));
 	newer.of_tomorrow = 0;
-	put_away(made_up_array(N, 4096, (int[N]){0}, &newer.o), 0, NULL);
+	put_away(made_up_array(N, 4096, &newer.o));
 }
 
-TEST(what_cannot_be_opened_is_named)
+TEST(open_names_replicas_and_models_that_cannot_be_opened)
 {
 	const char *none[] = {"/nowhere/replica"}, *folder[] = {"/tmp"}, *pipe_[] = {"/dev/null"};
 	const char *no_model[] = {"/nowhere/model"}, *self[] = {"/proc/self/exe"};
@@ -497,10 +442,9 @@ TEST(what_cannot_be_opened_is_named)
 	assert(!linnos_array_close(NULL));
 }
 
-TEST(older_programs_get_the_statistics_they_know)
+TEST(stats_have_the_size_of_the_callers_structure)
 {
-	int fds[N];
-	struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
+	struct linnos_array *a = made_up_array(N, BYTES, NULL);
 	uint64_t few[3] = {7, 7, 7}, many[200];
 	char buf[16];
 
@@ -510,11 +454,11 @@ TEST(older_programs_get_the_statistics_they_know)
 	memset(many, 7, sizeof(many));
 	linnos_array_get_stats(a, (struct linnos_stats *)many, sizeof(many));
 	assert(many[0] == 1 && many[199] == 0);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
 /* The call that creates it has failed, and its caller has ignored the error. */
-TEST(null_in_the_place_of_what_was_not_made_is_refused_by_name)
+TEST(functions_reject_null_objects_by_name)
 {
 	struct linnos_attempt write;
 	struct linnos_replica_stats one;
@@ -565,7 +509,7 @@ TEST(null_in_the_place_of_what_was_not_made_is_refused_by_name)
 }
 
 /* A mirror that has lost a drive is opened without it. */
-TEST(a_replica_that_is_not_there_is_dropped_from_the_start)
+TEST(absent_replica_is_dropped_when_the_array_is_opened)
 {
 	int fds[N] = {made_up_replica(BYTES), -1, made_up_replica(BYTES)};
 	struct linnos_queue_options registered = LINNOS_QUEUE_OPTIONS_INIT;
@@ -599,7 +543,7 @@ TEST(a_replica_that_is_not_there_is_dropped_from_the_start)
 	close(fds[2]);
 }
 
-TEST(twins_and_empty_replicas_are_refused)
+TEST(open_rejects_duplicate_and_empty_replicas)
 {
 	const char *twins[] = {"/proc/self/exe", NULL, "/proc/self/exe"};
 	int fds[2] = {made_up_replica(BYTES), made_up_replica(0)};

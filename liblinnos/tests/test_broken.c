@@ -52,12 +52,12 @@ static void break_rings(const struct scenario *s)
 		closefrom(3);
 }
 
-static struct linnos_array *opened(const struct scenario *s, int *fds)
+static struct linnos_array *opened(const struct scenario *s)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 
 	o.hedge_us = s->hedged ? 100 : 0;
-	return made_up_array(N, BYTES, fds, &o);
+	return made_up_array(N, BYTES, &o);
 }
 
 /* One read is made while the ring works, and others after it is broken. */
@@ -66,11 +66,9 @@ static void read_when_broken(const struct scenario *s)
 	struct linnos_read_options o = LINNOS_READ_OPTIONS_INIT;
 	static char buf[4096];
 	struct iovec iov = {buf, sizeof(buf)};
-	struct linnos_array *a;
-	int fds[N];
 	double before_s;
+	struct linnos_array *a = opened(s);
 
-	a = opened(s, fds);
 	/* With a deadline, so through the ring. */
 	o.deadline_ns = s->has_deadline ? 60000 * MS : 0;
 	assert(linnos_preadv(only_queue(a), &iov, 1, 4096, &o) == sizeof(buf));
@@ -99,10 +97,8 @@ static void wait_when_broken(const struct scenario *s)
 	static struct iovec iovs[READS];
 	unsigned int n_back = 0;
 	double before_s = cpu_s();
-	struct linnos_array *a;
-	int fds[N];
+	struct linnos_array *a = opened(s);
 
-	a = opened(s, fds);
 	for (int i = 0; i < READS; i++) {
 		if (i == READS / 2)
 			break_rings(s);
@@ -177,10 +173,9 @@ static void answer_when_broken(const struct scenario *s)
 	static char buf[4096], full[4096] = "answer";
 	struct iovec iov = {buf, sizeof(buf)};
 	struct linnos_completion c;
-	struct linnos_array *a;
-	int fds[N], ends[2];
+	int ends[2];
+	struct linnos_array *a = opened(s);
 
-	a = opened(s, fds);
 	assert(!pipe(ends));
 	for (int k = 0; k < N; k++)
 		a->set.replicas[k].fd = ends[0];
@@ -380,8 +375,7 @@ TEST(reads_are_sent_again_when_the_thread_that_began_them_has_exited)
 	/* With one replica, and with several. */
 	for (unsigned int n = 1; n <= N; n += N - 1)
 		for (int i = 0; i < 2; i++) {
-			int fds[N];
-			struct linnos_array *a = made_up_array(n, BYTES, fds, NULL);
+			struct linnos_array *a = made_up_array(n, BYTES, NULL);
 
 			a->set.hooks.answer = bend;
 			assert(read_bent(a, &iov, 1, results[i], 1) == sizeof(buf));
@@ -392,7 +386,7 @@ TEST(reads_are_sent_again_when_the_thread_that_began_them_has_exited)
 				assert(read_bent(a, &iov, 1, -EFAULT, 2) == -EFAULT);
 				assert(says("is not writable") && !stats_of(a).errors);
 			}
-			put_away(a, n, fds);
+			put_away(a);
 		}
 }
 
@@ -413,8 +407,7 @@ TEST(vectored_read_ends_with_enomem_when_there_is_no_memory_for_its_rest)
 {
 	char buf[8192];
 	const struct iovec iov[2] = {{buf, 4096}, {buf + 4096, 4096}};
-	int fds[N];
-	struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
+	struct linnos_array *a = made_up_array(N, BYTES, NULL);
 
 	a->set.hooks.answer = bend;
 	has_no_memory = true;
@@ -423,7 +416,7 @@ TEST(vectored_read_ends_with_enomem_when_there_is_no_memory_for_its_rest)
 	has_no_memory = false;
 	assert(read_bent(a, iov, 2, 4096, 1) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 8192));
-	put_away(a, N, fds);
+	put_away(a);
 }
 
 TEST(each_completion_has_an_error_text_of_its_own)

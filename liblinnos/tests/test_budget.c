@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-TEST(it_starts_empty_and_twenty_reads_earn_a_hedge)
+TEST(budget_allows_a_hedge_after_twenty_reads)
 {
 	struct budget b = {.share = 0.05, .burst = 100};
 
@@ -19,7 +19,7 @@ TEST(it_starts_empty_and_twenty_reads_earn_a_hedge)
 	assert(!budget_allows(&b));
 }
 
-TEST(hedges_never_exceed_their_share_of_the_reads)
+TEST(budget_never_exceeds_its_fraction_of_the_reads)
 {
 	struct budget b = {.share = 0.05, .burst = 100};
 	unsigned int hedges = 0;
@@ -35,7 +35,7 @@ TEST(hedges_never_exceed_their_share_of_the_reads)
 	assert(hedges == 5000);
 }
 
-TEST(calm_reads_save_up_no_more_than_the_burst)
+TEST(budget_accumulates_at_most_its_burst)
 {
 	struct budget b = {.share = 0.05, .burst = 7};
 	unsigned int hedges = 0;
@@ -47,7 +47,7 @@ TEST(calm_reads_save_up_no_more_than_the_burst)
 	assert(hedges == 7);
 }
 
-TEST(a_refund_is_one_hedge_more_up_to_the_burst)
+TEST(budget_refund_returns_one_token_up_to_the_burst)
 {
 	struct budget b = {.share = 0.05, .burst = 1};
 
@@ -58,7 +58,7 @@ TEST(a_refund_is_one_hedge_more_up_to_the_burst)
 	assert(!budget_allows(&b));
 }
 
-TEST(without_a_share_there_is_no_limit)
+TEST(budget_has_no_limit_when_its_share_is_infinite)
 {
 	struct budget b = {.share = INFINITY, .burst = 1};
 

@@ -28,7 +28,7 @@ static void setup(struct array *a, uint64_t explore_ns)
 	a->common.chooses = (1 << N) - 1;
 }
 
-/* Four reads, the last of which has just completed. */
+/* Four reads complete. */
 static void heard(struct array *a, unsigned int drive, uint64_t now_ns, uint64_t latency_us)
 {
 	assert(now_ns >= latency_us * US);
@@ -38,6 +38,16 @@ static void heard(struct array *a, unsigned int drive, uint64_t now_ns, uint64_t
 		observer_sent(&a->drives[drive], &io, now_ns - latency_us * US, 0, 1, true);
 		observer_ended(&a->drives[drive], &io, now_ns, OBSERVED_ANSWERED);
 	}
+}
+
+/* Four reads of each drive complete, in this number of us. */
+static void heard_all(struct array *a, uint64_t now_ns, uint64_t first_us, uint64_t second_us,
+		      uint64_t third_us)
+{
+	const uint64_t us[N] = {first_us, second_us, third_us};
+
+	for (unsigned int k = 0; k < N; k++)
+		heard(a, k, now_ns, us[k]);
 }
 
 static unsigned int chosen(struct array *a, unsigned int home, uint64_t now_ns, int *copy)
@@ -53,16 +63,14 @@ static unsigned int choose(struct array *a, unsigned int home, uint64_t now_ns)
 	return chooser_read(&a->chooser, home, 0, 1, now_ns).drive;
 }
 
-TEST(the_lowest_prediction_is_chosen_and_equals_stay_at_home)
+TEST(chooser_returns_lowest_prediction_and_default_drive_on_ties)
 {
 	struct array a;
 
 	setup(&a, 0);
 	for (unsigned int home = 0; home < N; home++)
 		assert(choose(&a, home, MS) == home);
-	heard(&a, 0, 2 * MS, 300);
-	heard(&a, 1, 2 * MS, 100);
-	heard(&a, 2, 2 * MS, 100);
+	heard_all(&a, 2 * MS, 300, 100, 100);
 	assert(choose(&a, 0, 2 * MS) == 1);
 	assert(choose(&a, 1, 2 * MS) == 1);
 	assert(choose(&a, 2, 2 * MS) == 2);
@@ -71,15 +79,13 @@ TEST(the_lowest_prediction_is_chosen_and_equals_stay_at_home)
 	assert(chooser_find_fastest(&a.chooser, 0, 0, 1, 2 * MS, (1 << N) - 1) == -1);
 }
 
-TEST(a_read_leaves_home_for_more_than_the_margin)
+TEST(chooser_redirects_only_beyond_the_margin)
 {
 	struct array a;
 
 	setup(&a, 0);
 	a.chooser.margin_percent = 25;
-	heard(&a, 0, MS, 200);
-	heard(&a, 1, MS, 150);
-	heard(&a, 2, MS, 180);
+	heard_all(&a, MS, 200, 150, 180);
 	assert(choose(&a, 0, MS) == 0);
 	heard(&a, 1, MS, 149);
 	assert(choose(&a, 0, MS) == 1);
@@ -88,15 +94,13 @@ TEST(a_read_leaves_home_for_more_than_the_margin)
 	assert(chooser_find_fastest(&a.chooser, 0, 0, 1, MS, 1 << 0) == 1);
 }
 
-TEST(a_read_that_is_overdue_raises_its_drive)
+TEST(overdue_read_raises_prediction_of_its_drive)
 {
 	struct array a;
 	struct linnos_io io;
 
 	setup(&a, 0);
-	heard(&a, 0, MS, 100);
-	heard(&a, 1, MS, 150);
-	heard(&a, 2, MS, 900);
+	heard_all(&a, MS, 100, 150, 900);
 	observer_sent(&a.drives[0], &io, MS, 0, 1, true);
 	assert(choose(&a, 0, MS) == 0);
 	assert(choose(&a, 0, MS + (OVERDUE_US + 150) * US) == 0);
@@ -105,7 +109,7 @@ TEST(a_read_that_is_overdue_raises_its_drive)
 	assert(choose(&a, 0, 2 * MS) == 0);
 }
 
-TEST(a_drive_that_fails_comes_last_and_one_answer_brings_it_back)
+TEST(failing_drive_ranks_last_until_it_answers)
 {
 	struct array a;
 	struct linnos_io io;
@@ -122,15 +126,13 @@ TEST(a_drive_that_fails_comes_last_and_one_answer_brings_it_back)
 	assert(choose(&a, 0, MS) == 0);
 }
 
-TEST(a_drive_that_is_gone_is_chosen_by_nobody)
+TEST(dropped_drive_is_never_chosen)
 {
 	struct array a;
 	int copy;
 
 	setup(&a, 20 * MS);
-	heard(&a, 0, MS, 100);
-	heard(&a, 1, MS, 300);
-	heard(&a, 2, MS, 200);
+	heard_all(&a, MS, 100, 300, 200);
 	assert(choose(&a, 0, MS) == 0);
 	a.common.dropped = 1 << 0;
 	assert(choose(&a, 1, MS) == 2);
@@ -170,7 +172,7 @@ static struct served run(struct array *a, uint64_t *now_ns, unsigned int reads, 
 	return served;
 }
 
-TEST(at_most_one_read_in_a_hundred_is_copied)
+TEST(probe_copies_are_at_most_one_percent_of_reads)
 {
 	static const uint64_t every_ns[] = {10 * US, 1 * MS, 30 * MS, 1000 * MS};
 	static const uint64_t latency_us[N] = {1, 5000, 5};
@@ -181,9 +183,7 @@ TEST(at_most_one_read_in_a_hundred_is_copied)
 		struct served served;
 
 		setup(&a, 20 * MS);
-		heard(&a, 0, 10 * MS, 1);
-		heard(&a, 1, 10 * MS, 5000);
-		heard(&a, 2, 10 * MS, 5);
+		heard_all(&a, 10 * MS, 1, 5000, 5);
 		served = run(&a, &now_ns, 100000, every_ns[i], latency_us);
 		assert(served.copies > 0 && served.copies <= 1000);
 		/* No user waits for the drives that are probed. */
@@ -191,7 +191,7 @@ TEST(at_most_one_read_in_a_hundred_is_copied)
 	}
 }
 
-TEST(copies_are_part_of_the_extra_io_that_is_allowed)
+TEST(probe_copies_count_against_the_extra_io_cap)
 {
 	static const uint64_t latency_us[N] = {1, 5000, 5};
 	static const struct {
@@ -226,7 +226,7 @@ TEST(copies_are_part_of_the_extra_io_that_is_allowed)
 	}
 }
 
-TEST(a_drive_that_was_bad_and_recovers_is_used_again)
+TEST(recovered_drive_is_used_again)
 {
 	static const uint64_t slow[N] = {5000, 200, 300}, recovered[N] = {100, 200, 300};
 	struct array a;
@@ -245,7 +245,7 @@ TEST(a_drive_that_was_bad_and_recovers_is_used_again)
 	assert(served.by[0] > 980);
 }
 
-TEST(without_exploration_it_is_locked_out)
+TEST(slow_drive_is_never_used_again_without_probes)
 {
 	static const uint64_t recovered[N] = {100, 200, 300};
 	struct array a;
@@ -253,115 +253,14 @@ TEST(without_exploration_it_is_locked_out)
 	struct served served;
 
 	setup(&a, 0);
-	heard(&a, 0, 10 * MS, 5000);
-	heard(&a, 1, 10 * MS, 200);
-	heard(&a, 2, 10 * MS, 300);
+	heard_all(&a, 10 * MS, 5000, 200, 300);
 	served = run(&a, &now_ns, 10000, 100 * US, recovered);
 	assert(served.by[0] == 0 && served.copies == 0);
 }
 
 /* --- Drives that fail, hang or are slow ------------------------------------------------ */
 
-/* Reads in flight at a drive, in the order of their submission. */
-struct hanging {
-	struct linnos_io io[64];
-	uint64_t end_ns[64];
-	unsigned int first, n;
-};
-
-static void end_by(struct array *a, struct hanging *h, unsigned int drive, uint64_t now_ns,
-		   enum observed_end end)
-{
-	for (; h->first < h->n && h->end_ns[h->first] <= now_ns; h->first++)
-		observer_ended(&a->drives[drive], &h->io[h->first], h->end_ns[h->first], end);
-}
-
-/* One user, who sends the next read after each answer, and a drive 1 that takes bad_us and then
- * answers or fails. A failed read is sent to the next drive. Return the number of reads in
- * for_ns. */
-static unsigned int user_reads(struct array *a, uint64_t *now_ns, uint64_t for_ns, uint64_t bad_us,
-			       enum observed_end end, unsigned int *asked)
-{
-	const uint64_t until_ns = *now_ns + for_ns;
-	struct hanging copies = {0};
-	unsigned int done = 0;
-
-	*asked = 0;
-	for (unsigned int i = 0; *now_ns < until_ns; i++, done++) {
-		uint32_t tried = 0;
-		int copy, drive = chosen(a, i % N, *now_ns, &copy);
-
-		end_by(a, &copies, 1, *now_ns, end);
-		if (copy == 1) {
-			/* Not while the previous one is in flight. */
-			assert(copies.first == copies.n);
-			copies.first = copies.n = 0;
-			observer_sent(&a->drives[1], &copies.io[0], *now_ns, 0, 1, true);
-			copies.end_ns[copies.n++] = *now_ns + bad_us * US;
-		} else if (copy >= 0) {
-			struct linnos_io io;
-
-			observer_sent(&a->drives[copy], &io, *now_ns, 0, 1, true);
-			observer_ended(&a->drives[copy], &io, *now_ns + 1760 * US,
-				       OBSERVED_ANSWERED);
-		}
-		while (drive >= 0) {
-			bool is_bad = drive == 1 && bad_us;
-			struct linnos_io io;
-
-			tried |= 1u << drive;
-			*asked += drive == 1;
-			observer_sent(&a->drives[drive], &io, *now_ns, 0, 1, true);
-			*now_ns += (is_bad ? bad_us : 1760) * US;
-			observer_ended(&a->drives[drive], &io, *now_ns,
-				       is_bad ? end : OBSERVED_ANSWERED);
-			if (!is_bad || end == OBSERVED_ANSWERED)
-				break;
-			drive = chooser_find_fastest(&a->chooser, i % N, 0, 1, *now_ns, tried);
-		}
-	}
-	end_by(a, &copies, 1, UINT64_MAX, end);
-	return done;
-}
-
-TEST(one_user_keeps_his_rate_beside_a_drive_that_fails_or_hangs_or_takes_long)
-{
-	static const struct {
-		uint64_t bad_us, for_s;
-		enum observed_end end;
-	} cases[] = {
-		{500000, 100, OBSERVED_FAILED},
-		{500000, 100, OBSERVED_ANSWERED},
-		/* The failure is unknown until the first read has hung. */
-		{30000000, 600, OBSERVED_FAILED},
-		{30000000, 600, OBSERVED_ANSWERED},
-		{100, 100, OBSERVED_FAILED},
-	};
-
-	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++)
-		for (unsigned int chooses = 0; chooses < 2; chooses++) {
-			struct array a;
-			uint64_t now_ns = MS, healthy;
-			unsigned int reads, asked;
-
-			setup(&a, 20 * MS);
-			a.chooser.margin_percent = 25;
-			/* Also without models that redirect reads. */
-			a.common.chooses = chooses ? (1 << N) - 1 : 0;
-			healthy = user_reads(&a, &now_ns, 1000 * MS, 0, OBSERVED_ANSWERED, &asked);
-			healthy *= cases[i].for_s;
-			reads = user_reads(&a, &now_ns, cases[i].for_s * 1000 * MS, cases[i].bad_us,
-					   cases[i].end, &asked);
-			assert(reads >= healthy * 9 / 10);
-			assert(asked == 1);
-			/* The drive is healthy again. */
-			user_reads(&a, &now_ns, 130000 * MS, 0, OBSERVED_ANSWERED, &asked);
-			user_reads(&a, &now_ns, 1000 * MS, 0, OBSERVED_ANSWERED, &asked);
-			assert(asked > healthy / cases[i].for_s / 4);
-		}
-}
-
-TEST(who_fails_in_a_row_is_left_alone_for_twice_as_long)
+TEST(quiet_time_doubles_with_each_consecutive_failure)
 {
 	struct array a;
 	struct linnos_io io;
@@ -390,7 +289,7 @@ TEST(who_fails_in_a_row_is_left_alone_for_twice_as_long)
 	}
 }
 
-TEST(where_users_probe_they_leave_a_slow_drive_alone_too)
+TEST(slow_drive_is_not_probed_in_its_quiet_time_when_users_probe)
 {
 	struct array a;
 	struct linnos_io io;
@@ -414,7 +313,7 @@ TEST(where_users_probe_they_leave_a_slow_drive_alone_too)
 	assert(copy == 1);
 }
 
-TEST(large_reads_may_take_longer)
+TEST(large_reads_have_a_longer_limit)
 {
 	struct array a;
 	struct linnos_io io;
@@ -441,9 +340,7 @@ static unsigned int leaves(struct array *a, unsigned int n, uint64_t home_us, ui
 	for (unsigned int i = 0; i < n; i++, now_ns += 10 * MS) {
 		struct choice choice;
 
-		heard(a, 0, now_ns, home_us);
-		heard(a, 1, now_ns, other_us);
-		heard(a, 2, now_ns, 2 * home_us);
+		heard_all(a, now_ns, home_us, other_us, 2 * home_us);
 		choice = chooser_read(&a->chooser, 0, 0, 1, now_ns);
 		assert(choice.drive < 2);
 		chooser_answered(&a->chooser, choice.assignment,
@@ -453,16 +350,14 @@ static unsigned int leaves(struct array *a, unsigned int n, uint64_t home_us, ui
 	return n_left;
 }
 
-TEST(reads_that_come_at_once_do_not_all_leave_for_one_drive)
+TEST(concurrent_reads_do_not_all_go_to_one_drive)
 {
 	struct linnos_io ios[60];
 	unsigned int n_left = 0;
 	struct array a;
 
 	setup(&a, 0);
-	heard(&a, 0, MS, OVERDUE_US);
-	heard(&a, 1, MS, OVERDUE_US / 4);
-	heard(&a, 2, MS, OVERDUE_US);
+	heard_all(&a, MS, OVERDUE_US, OVERDUE_US / 4, OVERDUE_US);
 	for (unsigned int i = 0; i < 60; i++) {
 		unsigned int drive = choose(&a, 0, MS);
 
@@ -474,7 +369,7 @@ TEST(reads_that_come_at_once_do_not_all_leave_for_one_drive)
 	assert(n_left >= 43 && n_left <= 47);
 }
 
-TEST(guarded_reads_leave_home_where_that_is_worth_it)
+TEST(guard_redirects_only_when_that_reduces_latency)
 {
 	struct array a;
 
@@ -491,7 +386,7 @@ TEST(guarded_reads_leave_home_where_that_is_worth_it)
 	assert(leaves(&a, 1000, 2 * OVERDUE_US, OVERDUE_US, 4 * OVERDUE_US) == 1000);
 }
 
-TEST(a_home_that_is_out_is_left_without_a_lot)
+TEST(unhealthy_default_drive_needs_no_control_group)
 {
 	struct array a;
 	struct linnos_io io;
@@ -507,7 +402,7 @@ TEST(a_home_that_is_out_is_left_without_a_lot)
 	}
 }
 
-TEST(guarded_copies_go_only_to_drives_that_reads_leave)
+TEST(guarded_probe_copies_go_only_to_avoided_drives)
 {
 	struct array a;
 	int copy;
@@ -515,27 +410,22 @@ TEST(guarded_copies_go_only_to_drives_that_reads_leave)
 	setup(&a, 20 * MS);
 	a.common.unguarded = false;
 	a.chooser.budget.tokens = 10;
-	for (unsigned int drive = 0; drive < N; drive++)
-		heard(&a, drive, MS, 100);
+	heard_all(&a, MS, 100, 100, 100);
 	chosen(&a, 0, 30 * MS, &copy);
 	assert(copy == -1);
-	heard(&a, 0, 100 * MS, 100);
-	heard(&a, 1, 100 * MS, 4 * OVERDUE_US);
-	heard(&a, 2, 100 * MS, 100);
+	heard_all(&a, 100 * MS, 100, 4 * OVERDUE_US, 100);
 	chosen(&a, 0, 130 * MS, &copy);
 	assert(copy == 1);
 }
 
-TEST(a_model_that_does_not_choose_moves_no_read)
+TEST(model_that_does_not_choose_redirects_no_read)
 {
 	struct array a;
 	struct linnos_io io;
 
 	chooser_init(&a.chooser, &a.common, N, a.drives, models, 20 * MS, 0, false);
 	assert(!a.common.chooses);
-	heard(&a, 0, MS, 900);
-	heard(&a, 1, MS, 100);
-	heard(&a, 2, MS, 100);
+	heard_all(&a, MS, 900, 100, 100);
 	assert(choose(&a, 0, MS) == 0);
 	/* Only the default drive has such a model; then only the other one. */
 	a.common.chooses = 1 << 0;
@@ -553,16 +443,14 @@ TEST(a_model_that_does_not_choose_moves_no_read)
 	assert(chooser_find_fastest(&a.chooser, 0, 0, 1, 2 * MS, 1 << 1 | 1 << 2) == 0);
 }
 
-TEST(a_read_under_way_will_tell)
+TEST(drive_with_a_read_in_flight_is_not_probed)
 {
 	struct array a;
 	struct linnos_io io;
 	int copy;
 
 	setup(&a, 20 * MS);
-	heard(&a, 0, MS, 100);
-	heard(&a, 1, MS, 100);
-	heard(&a, 2, MS, 400);
+	heard_all(&a, MS, 100, 100, 400);
 	choose(&a, 0, MS);
 	a.chooser.budget.tokens = 10;
 	observer_sent(&a.drives[2], &io, MS, 0, 1, true);
@@ -573,15 +461,13 @@ TEST(a_read_under_way_will_tell)
 	assert(chosen(&a, 0, 31 * MS, &copy) == 0 && copy == 2);
 }
 
-TEST(what_is_told_counts_instead_of_a_prediction)
+TEST(external_prediction_replaces_the_models)
 {
 	struct external_predictions external = {.known = 1 << 0 | 1 << 1, .us = {900, 50}};
 	struct array a;
 
 	setup(&a, 0);
-	heard(&a, 0, 2 * MS, 100);
-	heard(&a, 1, 2 * MS, 500);
-	heard(&a, 2, 2 * MS, 200);
+	heard_all(&a, 2 * MS, 100, 500, 200);
 	assert(choose(&a, 0, 2 * MS) == 0);
 	a.chooser.external = &external;
 	assert(choose(&a, 0, 2 * MS) == 1);
@@ -596,7 +482,7 @@ TEST(what_is_told_counts_instead_of_a_prediction)
 	assert(choose(&a, 0, 2 * MS) == 2);
 }
 
-TEST(who_tells_says_when_to_look_at_a_drive)
+TEST(external_predictions_request_probes)
 {
 	struct external_predictions external = {.known = 1 << 0 | 1 << 1 | 1 << 2,
 						.us = {100, 900, 900}};
@@ -604,8 +490,7 @@ TEST(who_tells_says_when_to_look_at_a_drive)
 	int copy;
 
 	setup(&a, MS);
-	for (unsigned int k = 0; k < N; k++)
-		heard(&a, k, 2 * MS, 100);
+	heard_all(&a, 2 * MS, 100, 100, 100);
 	choose(&a, 0, 2 * MS);
 	a.chooser.external = &external;
 	/* It has been stale for long, but is not probed without a request. */
@@ -622,15 +507,14 @@ TEST(who_tells_says_when_to_look_at_a_drive)
 
 /* --- Several threads, and which drives are predicted ------------------------------------- */
 
-TEST(an_idle_home_is_left_alone_while_it_answers_as_predicted)
+TEST(reads_stay_at_idle_default_drive_without_predictions)
 {
 	struct array a;
 
 	setup(&a, 0);
 	a.chooser.margin_percent = 25;
 	a.chooser.max_unpredicted_reads = 8;
-	for (unsigned int k = 0; k < N; k++)
-		heard(&a, k, MS, 100);
+	heard_all(&a, MS, 100, 100, 100);
 	assert(choose(&a, 0, MS) == 0 && a.chooser.n_unpredicted == 0);
 	/* Another drive becomes faster. This is noticed only when all drives are predicted
 	 * again. */
@@ -644,15 +528,14 @@ TEST(an_idle_home_is_left_alone_while_it_answers_as_predicted)
 	assert(choose(&a, 0, MS) == 1);
 }
 
-TEST(all_are_asked_when_home_is_not_as_before)
+TEST(all_drives_are_predicted_when_the_default_drive_changes)
 {
 	struct linnos_io io;
 	struct array a;
 
 	setup(&a, 0);
 	a.chooser.max_unpredicted_reads = 1000;
-	for (unsigned int k = 0; k < N; k++)
-		heard(&a, k, MS, 100);
+	heard_all(&a, MS, 100, 100, 100);
 	assert(choose(&a, 0, MS) == 0 && choose(&a, 0, MS) == 0 && a.chooser.n_unpredicted == 1);
 	/* A read there was slow. */
 	heard(&a, 0, 2 * MS, 300);
@@ -679,15 +562,14 @@ TEST(all_are_asked_when_home_is_not_as_before)
 	assert(choose(&a, 0, 3 * MS) != 0);
 }
 
-TEST(an_idle_home_is_asked_each_fourth_time)
+TEST(idle_default_drive_is_predicted_for_every_fourth_read)
 {
 	unsigned int n_asked = 0;
 	struct array a;
 
 	setup(&a, 0);
 	a.chooser.max_unpredicted_reads = 1000;
-	for (unsigned int k = 0; k < N; k++)
-		heard(&a, k, MS, 100);
+	heard_all(&a, MS, 100, 100, 100);
 	choose(&a, 0, MS);
 	for (unsigned int i = 0; i < 40; i++) {
 		a.chooser.us[0] = 99;
@@ -697,7 +579,7 @@ TEST(an_idle_home_is_asked_each_fourth_time)
 	assert(n_asked == 40 / DEFAULT_PREDICT_EVERY);
 }
 
-TEST(choosers_of_one_array_share_what_is_known_and_have_budgets_of_their_own)
+TEST(choosers_share_state_but_not_budgets)
 {
 	struct linnos_latency with_trees = {.overdue_us = 70, .n_trees = 32};
 	struct linnos_latency *other[N] = {&mean_of_last, &mean_of_last, &mean_of_last};
@@ -725,7 +607,7 @@ TEST(choosers_of_one_array_share_what_is_known_and_have_budgets_of_their_own)
 	assert(a.common.chooses == 1 << 1 && a.drives[1].overdue_us == 70);
 }
 
-TEST(of_those_that_stayed_only_some_are_told)
+TEST(guard_gets_a_sample_of_unassigned_latencies)
 {
 	struct array a;
 

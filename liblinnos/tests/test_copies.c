@@ -58,9 +58,9 @@ static void prepared(void *context, unsigned int replica, struct io_uring_sqe *s
 	sqe->user_data = user_data;
 }
 
-static struct linnos_array *array_on(struct stuck *s, int *fds, const struct linnos_options *o)
+static struct linnos_array *array_on(struct stuck *s, const struct linnos_options *o)
 {
-	struct linnos_array *a = made_up_array(N, BYTES, fds, o);
+	struct linnos_array *a = made_up_array(N, BYTES, o);
 
 	*s = (struct stuck){.now_ns = MS, .reader = pthread_self()};
 	assert(!pipe(s->pipe));
@@ -126,13 +126,11 @@ static unsigned int reads_in(struct linnos_array *a, struct stuck *s, uint64_t f
 
 static void keeps_its_rate(uint64_t bad_us, int error, bool chooses, uint64_t for_s)
 {
-	struct linnos_array *a;
 	unsigned int healthy, reads;
 	uint64_t since_ns;
 	struct stuck s;
-	int fds[N];
+	struct linnos_array *a = array_on(&s, NULL);
 
-	a = array_on(&s, fds, NULL);
 	if (!chooses)
 		a->predictor->common.chooses = 0;
 	healthy = reads_in(a, &s, 1000 * MS);
@@ -155,32 +153,31 @@ static void keeps_its_rate(uint64_t bad_us, int error, bool chooses, uint64_t fo
 	reads_in(a, &s, 1000 * MS);
 	assert(replica_of(a, BAD).served > healthy / 3);
 	settle(a);
-	put_away(a, N, fds);
+	put_away(a);
 	close_pipe(&s);
 }
 
-TEST(one_thread_keeps_its_rate_beside_a_replica_that_fails_late)
+TEST(one_thread_keeps_its_rate_when_a_replica_fails_or_is_slow)
 {
-	keeps_its_rate(500000, -EIO, true, 60);
-	keeps_its_rate(500000, -EIO, false, 60);
-}
+	static const struct {
+		uint64_t bad_us, for_s;
+		int error;
+	} cases[] = {{500000, 60, -EIO}, {500000, 10, 0}, {100, 10, -EIO}};
 
-TEST(one_thread_keeps_its_rate_beside_a_replica_that_takes_long)
-{
-	keeps_its_rate(500000, 0, true, 10);
-	keeps_its_rate(500000, 0, false, 10);
+	/* With and without models that redirect reads. */
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		for (int chooses = 0; chooses < 2; chooses++)
+			keeps_its_rate(cases[i].bad_us, cases[i].error, chooses, cases[i].for_s);
 }
 
 /* The first read hangs as well: without a hedge no thread could send another one. */
 TEST(one_thread_keeps_its_rate_after_the_first_read_that_hangs)
 {
-	struct linnos_array *a;
 	uint64_t since_ns = 0, first_ns;
 	unsigned int healthy;
 	struct stuck s;
-	int fds[N];
+	struct linnos_array *a = array_on(&s, NULL);
 
-	a = array_on(&s, fds, NULL);
 	healthy = reads_in(a, &s, 1000 * MS);
 	s.bad_us = 30000000;
 	s.error = -EIO;
@@ -193,11 +190,11 @@ TEST(one_thread_keeps_its_rate_after_the_first_read_that_hangs)
 	assert(since_ns == first_ns);
 	/* It may hang while the array is closed, which waits for it. */
 	assert(write(s.pipe[1], "x", 1) == 1);
-	put_away(a, N, fds);
+	put_away(a);
 	close_pipe(&s);
 }
 
-TEST(the_calls_for_io_uring_have_their_copies_elsewhere)
+TEST(probe_copies_are_not_in_the_callers_ring)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct linnos_array *a;
@@ -205,10 +202,9 @@ TEST(the_calls_for_io_uring_have_their_copies_elsewhere)
 	struct linnos_completion c;
 	char buf[READ_BYTES];
 	struct stuck s;
-	int fds[N];
 
 	o.home = 0;
-	a = array_on(&s, fds, &o);
+	a = array_on(&s, &o);
 	a->predictor->common.chooses = 0;
 	for (unsigned int i = 0; i < 1000; i++) {
 		struct io_uring_cqe cqe;
@@ -217,7 +213,7 @@ TEST(the_calls_for_io_uring_have_their_copies_elsewhere)
 		assert(!prep_read(a, &sqe, buf, sizeof(buf), i, NULL));
 		cqe = (struct io_uring_cqe){.user_data = sqe.user_data};
 		result = pread(sqe.fd, (void *)(uintptr_t)sqe.addr, sqe.len, sqe.off);
-		assert(sqe.fd == fds[0]);
+		assert(sqe.fd == fd_of(a, 0));
 		cqe.res = result;
 		assert(linnos_queue_complete(cqe.user_data, cqe.res, &c) == LINNOS_READ_DONE &&
 		       c.result == READ_BYTES);
@@ -227,7 +223,7 @@ TEST(the_calls_for_io_uring_have_their_copies_elsewhere)
 		settle(a);
 	}
 	assert(stats_of(a).explored == 9 + 1 && replica_of(a, 0).served == 1000);
-	put_away(a, N, fds);
+	put_away(a);
 	close_pipe(&s);
 }
 
@@ -247,15 +243,14 @@ static int note_and_wait(void *queue, int64_t timeout_ns)
 /* The kernel reports a completion in the thread that submitted the request, which it cannot do
  * while that thread waits for a drive. The replica would seem to take as long as the reader's own
  * next read. */
-TEST(a_copy_is_sent_by_the_thread_that_waits_for_it)
+TEST(probe_copy_is_submitted_by_the_reaper)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct linnos_array *a;
 	struct stuck s;
-	int fds[N];
 
 	o.home = 0;
-	a = array_on(&s, fds, &o);
+	a = array_on(&s, &o);
 	a->predictor->common.chooses = 0;
 	reader = pthread_self();
 	wait_in_ring = a->set.backend.wait;
@@ -264,21 +259,20 @@ TEST(a_copy_is_sent_by_the_thread_that_waits_for_it)
 	settle(a);
 	assert(stats_of(a).explored > 0);
 	assert(n_readers_waits == 0 && n_others_waits > 0);
-	put_away(a, N, fds);
+	put_away(a);
 	close_pipe(&s);
 }
 
-TEST(a_copy_has_the_beginning_of_a_large_read)
+TEST(probe_copy_of_large_read_has_its_first_bytes)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct linnos_array *a;
 	struct linnos_load load;
 	static char buf[2 << 20];
 	struct stuck s;
-	int fds[N];
 
 	o.home = 0;
-	a = array_on(&s, fds, &o);
+	a = array_on(&s, &o);
 	s.bad_us = 1000;
 	a->predictor->common.start_ns = 1;
 	only_queue(a)->account.chooser->c.budget.tokens = 10;
@@ -290,19 +284,17 @@ TEST(a_copy_has_the_beginning_of_a_large_read)
 	assert(load.read_pages == (1 << 20) / 4096);
 
 	let_go(a, &s);
-	put_away(a, N, fds);
+	put_away(a);
 	close_pipe(&s);
 }
 
 /* Without io_uring a user's read probes a stale replica, and leaves a failed one alone. */
-TEST(without_rings_users_look_for_themselves)
+TEST(users_reads_probe_when_there_are_no_rings)
 {
-	struct linnos_array *a;
 	unsigned int healthy, reads;
 	struct stuck s;
-	int fds[N];
+	struct linnos_array *a = array_on(&s, NULL);
 
-	a = array_on(&s, fds, NULL);
 	a->predictor->common.users_probe = true;
 	healthy = reads_in(a, &s, 1000 * MS);
 	s.bad_us = 500000;
@@ -312,13 +304,13 @@ TEST(without_rings_users_look_for_themselves)
 		assert(reads >= healthy * 300 * 9 / 10);
 		assert(s.n_waited >= 4 && s.n_waited <= 8 && !s.n_copies && !a->reaper.is_running);
 	}
-	put_away(a, N, fds);
+	put_away(a);
 	close_pipe(&s);
 }
 
 /* --- Without a ring, of no bytes, aligned ---------------------------------------------- */
 
-TEST(who_gets_no_ring_is_counted)
+TEST(reads_without_ring_are_counted)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct linnos_queue *first, *second;
@@ -326,11 +318,10 @@ TEST(who_gets_no_ring_is_counted)
 	struct linnos_array *a;
 	char buf[READ_BYTES];
 	struct stuck s;
-	int fds[N];
 
 	o.home = 0;
 	o.hedge_us = 60000000;
-	a = array_on(&s, fds, &o);
+	a = array_on(&s, &o);
 	a->predictor->common.chooses = 0;
 	first = only_queue(a);
 	assert(linnos_pread(first, buf, sizeof(buf), 0) == sizeof(buf));
@@ -366,21 +357,20 @@ TEST(who_gets_no_ring_is_counted)
 	assert(stats_of(a).without_ring == 5);
 	settle(a);
 	assert(!linnos_queue_close(second));
-	put_away(a, N, fds);
+	put_away(a);
 	close_pipe(&s);
 }
 
-TEST(a_read_of_nothing_says_nothing_of_a_replica)
+TEST(empty_read_does_not_change_the_history)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct linnos_array *a;
 	char buf[READ_BYTES];
 	struct stuck s;
-	int fds[N];
 
 	o.home = 0;
 	o.explore_ms = 0;
-	a = array_on(&s, fds, &o);
+	a = array_on(&s, &o);
 	a->predictor->common.chooses = 0;
 	for (int i = 0; i < 4; i++)
 		assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf));
@@ -389,6 +379,6 @@ TEST(a_read_of_nothing_says_nothing_of_a_replica)
 	assert(stats_of(a).reads == 12);
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf));
 	assert(only_queue(a)->account.chooser->c.us[0] == USUAL_US);
-	put_away(a, N, fds);
+	put_away(a);
 	close_pipe(&s);
 }

@@ -43,7 +43,7 @@ static unsigned int leave(struct linnos_guard *g, enum linnos_slowness wish, uns
 	return n_left;
 }
 
-TEST(a_wish_says_how_slow_home_is)
+TEST(slowness_class_depends_on_overdue_time)
 {
 	assert(linnos_classify_slowness(0, 100) == LINNOS_SLOWNESS_NORMAL);
 	assert(linnos_classify_slowness(100, 100) == LINNOS_SLOWNESS_NORMAL);
@@ -55,7 +55,7 @@ TEST(a_wish_says_how_slow_home_is)
 	assert(linnos_classify_slowness(UINT32_MAX, UINT32_MAX) == LINNOS_SLOWNESS_NORMAL);
 }
 
-TEST(who_has_no_reason_stays)
+TEST(guard_never_redirects_reads_without_slowness)
 {
 	struct linnos_guard g = {0};
 
@@ -64,7 +64,7 @@ TEST(who_has_no_reason_stays)
 	assert(!g.random && !g.wished[LINNOS_SLOWNESS_NONE]);
 }
 
-TEST(most_leave_before_anything_is_known)
+TEST(guard_redirects_most_reads_without_data)
 {
 	unsigned int n_left[LINNOS_N_SLOWNESS] = {0};
 
@@ -81,7 +81,7 @@ TEST(most_leave_before_anything_is_known)
 		assert(n_left[w] > 930 && n_left[w] < 985);
 }
 
-TEST(what_helps_is_followed_and_what_harms_is_not)
+TEST(guard_follows_beneficial_and_stops_harmful_redirection)
 {
 	for (enum linnos_slowness wish = LINNOS_SLOWNESS_NORMAL; wish < LINNOS_N_SLOWNESS; wish++) {
 		struct linnos_guard better = {0}, worse = {0};
@@ -94,7 +94,7 @@ TEST(what_helps_is_followed_and_what_harms_is_not)
 	}
 }
 
-TEST(what_gains_nothing_is_hardly_followed)
+TEST(guard_rarely_redirects_without_benefit)
 {
 	unsigned int n_left = 0;
 
@@ -107,7 +107,7 @@ TEST(what_gains_nothing_is_hardly_followed)
 	assert(n_left < 50 * 2000 * 0.25);
 }
 
-TEST(heavy_tails_do_not_decide)
+TEST(guard_is_not_misled_by_heavy_tails)
 {
 	unsigned int n_same = 0, n_better = 0;
 
@@ -124,7 +124,7 @@ TEST(heavy_tails_do_not_decide)
 
 /* A drive that hangs: only few reads stay there, at 40 ms each. When it recovers, redirection
  * stops. */
-TEST(hardly_any_stays_where_that_is_dear)
+TEST(control_group_is_small_when_it_is_costly)
 {
 	unsigned int n_left = 0;
 
@@ -165,7 +165,7 @@ static unsigned int stay_at_a_hang(struct linnos_guard *g, enum linnos_slowness 
 
 /* If the guard ignored reads in the control group that have not completed, many would stay until
  * some have. */
-TEST(hardly_any_stays_until_a_hang_is_answered)
+TEST(control_group_is_small_while_its_reads_hang)
 {
 	for (enum linnos_slowness wish = LINNOS_SLOWNESS_NORMAL; wish < LINNOS_N_SLOWNESS; wish++) {
 		unsigned int n_stayed = 0;
@@ -181,7 +181,7 @@ TEST(hardly_any_stays_until_a_hang_is_answered)
 }
 
 /* A default replica without any completion is no reason to stay. */
-TEST(most_leave_until_home_has_answered)
+TEST(guard_redirects_most_reads_until_the_default_replica_answers)
 {
 	for (enum linnos_slowness wish = LINNOS_SLOWNESS_NORMAL; wish < LINNOS_N_SLOWNESS; wish++) {
 		struct linnos_guard g = {.random = 7919};
@@ -198,7 +198,7 @@ TEST(most_leave_until_home_has_answered)
 	}
 }
 
-TEST(a_change_of_load_is_noticed)
+TEST(change_of_load_is_noticed)
 {
 	for (unsigned int seed = 0; seed < 20; seed++) {
 		struct linnos_guard g = {0};
@@ -214,7 +214,7 @@ TEST(a_change_of_load_is_noticed)
 
 /* A default replica with too high predictions is detected from the latencies of the control
  * group. */
-TEST(who_took_longer_than_home_was_called_stays)
+TEST(guard_stops_when_redirected_reads_exceed_the_default_prediction)
 {
 	for (enum linnos_slowness wish = LINNOS_SLOWNESS_NORMAL; wish < LINNOS_N_SLOWNESS; wish++) {
 		struct linnos_guard g = {.random = wish};
@@ -240,7 +240,7 @@ TEST(who_took_longer_than_home_was_called_stays)
 }
 
 /* In 95 % of the cases a mean is within two of its standard errors, if no sample has decayed. */
-TEST(how_sure_a_mean_is_is_told)
+TEST(variance_of_the_mean_covers_the_true_mean)
 {
 	unsigned int within = 0;
 
@@ -258,7 +258,7 @@ TEST(how_sure_a_mean_is_is_told)
 	assert(within >= 180);
 }
 
-TEST(latencies_of_a_year_do_not_overflow)
+TEST(guard_does_not_overflow_with_latencies_of_a_year)
 {
 	struct linnos_guard g = {0};
 	struct linnos_redirect_benefit worth;

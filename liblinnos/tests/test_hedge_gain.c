@@ -25,14 +25,14 @@ static struct hedge_gain race_after(double share, unsigned int n, unsigned int e
 
 static const struct hedge_candidate fast = {.first_us = FAST_US, .second_us = FAST_US, .pages = 1};
 
-TEST(who_knows_nothing_races_nothing)
+TEST(no_hedge_without_data)
 {
 	struct hedge_gain race = race_after(FREE, 100, 4);
 
 	assert(isinf(hedge_plan(&race, &fast).wait_us));
 }
 
-TEST(what_is_late_is_raced_as_soon_as_it_is_known_to_be)
+TEST(late_read_is_hedged_as_soon_as_it_is_late)
 {
 	struct hedge_gain race = race_after(0.05, 2000, 50);
 	struct hedge_plan plan = hedge_plan(&race, &fast);
@@ -47,7 +47,7 @@ TEST(what_is_late_is_raced_as_soon_as_it_is_known_to_be)
 	assert(hedge_plan(&race, &late).wait_us == 0);
 }
 
-TEST(what_is_predicted_to_be_slow_is_raced_at_once)
+TEST(read_with_slow_prediction_is_hedged_at_once)
 {
 	struct hedge_gain race = race_after(0.05, 2000, 0);
 	struct hedge_candidate slow = {.first_us = SLOW_US, .second_us = FAST_US, .pages = 1};
@@ -59,7 +59,7 @@ TEST(what_is_predicted_to_be_slow_is_raced_at_once)
 	assert(hedge_plan(&race, &slow).wait_us > 0.8 * SLOW_US);
 }
 
-TEST(what_takes_longer_than_any_ever_did_is_raced)
+TEST(read_is_hedged_when_it_exceeds_all_observed_latencies)
 {
 	struct hedge_gain race = race_after(0.05, 3000, 0);
 	struct hedge_candidate read = fast;
@@ -70,7 +70,7 @@ TEST(what_takes_longer_than_any_ever_did_is_raced)
 	assert(hedge_plan(&race, &read).wait_us == 0);
 }
 
-TEST(a_high_price_is_paid_by_nobody)
+TEST(no_hedge_at_a_high_price)
 {
 	struct hedge_gain race = race_after(0.05, 2000, 50);
 
@@ -79,7 +79,7 @@ TEST(a_high_price_is_paid_by_nobody)
 }
 
 /* Every read would gain from a hedge. The price determines how many are hedged. */
-TEST(races_come_to_be_the_share_that_is_given)
+TEST(hedges_converge_to_the_allowed_fraction)
 {
 	static const double shares[] = {0.05, 0.1};
 
@@ -104,7 +104,7 @@ TEST(races_come_to_be_the_share_that_is_given)
 	}
 }
 
-TEST(without_a_limit_there_is_no_price)
+TEST(price_is_zero_without_a_limit)
 {
 	struct hedge_gain race = race_after(FREE, 2000, 50);
 
@@ -125,7 +125,7 @@ static struct hedge_gain crowded_race(void)
 	return race;
 }
 
-TEST(what_others_lose_is_measured_and_forbids_a_race)
+TEST(measured_delay_of_other_reads_prevents_hedges)
 {
 	struct hedge_gain race = crowded_race();
 	struct hedge_candidate read = fast;
@@ -145,7 +145,7 @@ TEST(what_others_lose_is_measured_and_forbids_a_race)
 	assert(isinf(hedge_plan(&race, &read).wait_us));
 }
 
-TEST(others_lose_something_even_where_it_cannot_be_seen)
+TEST(delay_of_other_reads_has_a_lower_bound)
 {
 	struct hedge_gain race = race_after(0.05, 2000, 50);
 	struct hedge_candidate slow = fast;
@@ -157,7 +157,7 @@ TEST(others_lose_something_even_where_it_cannot_be_seen)
 	assert(isinf(hedge_plan(&race, &slow).wait_us));
 }
 
-TEST(races_that_gain_nothing_are_believed_less)
+TEST(expected_gain_is_reduced_after_hedges_without_gain)
 {
 	struct hedge_gain race = race_after(0.05, 2000, 50);
 
@@ -171,7 +171,7 @@ TEST(races_that_gain_nothing_are_believed_less)
 	assert(isfinite(hedge_plan(&race, &fast).wait_us));
 }
 
-TEST(a_change_of_load_is_noticed)
+TEST(change_of_load_is_noticed)
 {
 	struct hedge_gain race = race_after(0.05, 100000, 50);
 
@@ -182,7 +182,7 @@ TEST(a_change_of_load_is_noticed)
 	assert(hedge_plan(&race, &fast).wait_us > 2 * FAST_US);
 }
 
-TEST(odd_values_do_no_harm)
+TEST(extreme_values_are_accepted)
 {
 	static const uint32_t odd[] = {0, 1, 3, 1u << 23, UINT32_MAX};
 	struct hedge_gain race = race_after(0.05, 2000, 50);

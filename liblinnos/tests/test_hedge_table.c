@@ -33,7 +33,7 @@ static int is_refused(const char *text, const char *reason)
 	return reads(text) == -EINVAL && strstr(why, reason) && strstr(why, "`linnapp train");
 }
 
-TEST(a_row_counts_from_its_prediction_to_the_next_one)
+TEST(table_row_applies_up_to_the_next_prediction)
 {
 	static const uint32_t expected[][2] = {
 		{0, 150},   {1, 150},	{89, 150},    {90, 200},    {127, 200},
@@ -47,7 +47,7 @@ TEST(a_row_counts_from_its_prediction_to_the_next_one)
 	assert(hedge_table_after_us(&table, 77) == UINT32_MAX);
 }
 
-TEST(what_is_no_table_is_named_with_its_line)
+TEST(invalid_table_is_rejected_with_its_line)
 {
 	char many[2000] = FIRST;
 
@@ -73,7 +73,7 @@ TEST(what_is_no_table_is_named_with_its_line)
 	assert(is_refused(many, "line 66: too many rows"));
 }
 
-TEST(what_cannot_be_read_is_said)
+TEST(unreadable_table_is_rejected)
 {
 	assert(hedge_table_read(&table, "/nowhere", why) == -ENOENT);
 	assert(!strcmp(why,

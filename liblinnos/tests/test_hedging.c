@@ -27,9 +27,9 @@ static uint64_t clock_ns(void *context)
 	return ((struct kernel *)context)->now_ns;
 }
 
-static struct linnos_array *array_on(struct kernel *k, int *fds, const struct linnos_options *o)
+static struct linnos_array *array_on(struct kernel *k, const struct linnos_options *o)
 {
-	struct linnos_array *a = made_up_array(N, BYTES, fds, o);
+	struct linnos_array *a = made_up_array(N, BYTES, o);
 
 	k->now_ns = MS;
 	a->set.hooks = (struct hooks){.clock_ns = clock_ns, .context = k};
@@ -97,10 +97,10 @@ static void calm(struct linnos_array *a, struct kernel *k, unsigned int reads)
 }
 
 /* An array with a read from offset 0 and its hedge, sent 600 us later, in flight. */
-static struct linnos_array *array_with_hedge(struct kernel *k, int *fds, char *buf)
+static struct linnos_array *array_with_hedge(struct kernel *k, char *buf)
 {
 	struct linnos_options o = hedged(500, 100);
-	struct linnos_array *a = array_on(k, fds, &o);
+	struct linnos_array *a = array_on(k, &o);
 
 	calm(a, k, 10);
 	assert(!prep_read(a, new_sqe(k), buf, READ_BYTES, 0, buf));
@@ -109,15 +109,13 @@ static struct linnos_array *array_with_hedge(struct kernel *k, int *fds, char *b
 	return a;
 }
 
-TEST(a_read_comes_back_to_whom_it_belongs)
+TEST(completion_has_the_user_pointer_of_its_read)
 {
 	struct kernel k = {0};
 	struct linnos_completion c;
-	struct linnos_array *a;
 	char bufs[8][READ_BYTES];
-	int fds[N];
+	struct linnos_array *a = array_on(&k, NULL);
 
-	a = array_on(&k, fds, NULL);
 	for (int i = 0; i < 8; i++)
 		assert(!prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 1000 * i, bufs[i]));
 	assert(stats_of(a).in_flight == 8 && linnos_queue_close(only_queue(a)) == -EBUSY);
@@ -129,18 +127,17 @@ TEST(a_read_comes_back_to_whom_it_belongs)
 				1000 * (((char *)c.user - bufs[0]) / READ_BYTES)));
 	}
 	assert(linnos_queue_next_timeout_ns(only_queue(a)) == -1 && !hedge_due(a));
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(what_fails_goes_on_at_another_replica_and_what_is_short_at_the_same)
+TEST(failed_attempt_changes_replica_and_short_one_does_not)
 {
 	struct kernel k = {0};
 	struct linnos_completion c;
-	struct linnos_array *a;
 	char buf[READ_BYTES];
-	int fds[N], first;
+	int first;
+	struct linnos_array *a = array_on(&k, NULL);
 
-	a = array_on(&k, fds, NULL);
 	assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 77, &k));
 	first = k.pending[0].fd;
 	assert(complete(a, &k, 0, 1000, &c) == LINNOS_READ_RESUBMIT && c.user == &k);
@@ -148,42 +145,38 @@ TEST(what_fails_goes_on_at_another_replica_and_what_is_short_at_the_same)
 	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_RESUBMIT);
 	assert(k.pending[0].fd != first && k.pending[0].off == 77);
 	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE && c.result == READ_BYTES);
-	assert(is_right(buf, sizeof(buf), 77) && fds[c.replica] != first);
+	assert(is_right(buf, sizeof(buf), 77) && fd_of(a, c.replica) != first);
 
 	assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, &k));
 	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_RESUBMIT);
 	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_RESUBMIT);
 	assert(complete_as(a, &k, 0, -ENODATA, &c) == LINNOS_READ_DONE);
 	assert(c.result == -ENODATA && c.user == &k && says("No data available"));
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(what_cannot_be_prepared_is_a_no_op)
+TEST(prep_read_prepares_nop_on_error)
 {
 	struct kernel k = {0};
 	struct linnos_completion c;
-	struct linnos_array *a;
 	char buf[16];
-	int fds[N];
+	struct linnos_array *a = array_on(&k, NULL);
 
-	a = array_on(&k, fds, NULL);
 	assert(prep_read(a, new_sqe(&k), buf, sizeof(buf), -5, NULL) == -EINVAL);
 	assert(k.pending[0].opcode == IORING_OP_NOP);
 	assert(complete_as(a, &k, 0, 0, &c) == LINNOS_READ_PENDING);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(a_hedge_wins_and_the_loser_harms_nobody)
+TEST(orphaned_attempt_does_not_write_to_callers_memory)
 {
 	struct linnos_options o = hedged(500, 100);
 	struct kernel k = {0};
 	struct linnos_completion c;
-	struct linnos_array *a;
 	struct linnos_read *due;
 	char *buf = malloc(READ_BYTES);
-	int fds[N];
+	struct linnos_array *a = array_on(&k, &o);
 
-	a = array_on(&k, fds, &o);
 	calm(a, &k, 10);
 	assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 4096, buf));
 	assert(linnos_queue_next_timeout_ns(only_queue(a)) == 500 * US && !hedge_due(a));
@@ -205,53 +198,48 @@ TEST(a_hedge_wins_and_the_loser_harms_nobody)
 	assert(complete_as(a, &k, 0, READ_BYTES, &c) == LINNOS_READ_PENDING && !c.user);
 	assert(stats_of(a).hedges == 1 && stats_of(a).hedges_won == 1);
 	assert(stats_of(a).hedges_saved_us == 3000 && stats_of(a).in_flight == 0);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(a_hedge_that_loses_is_no_win)
+TEST(hedge_is_not_counted_as_won_when_the_primary_answers)
 {
 	struct kernel k = {0};
 	struct linnos_completion c;
-	struct linnos_array *a;
 	char buf[READ_BYTES];
-	int fds[N];
+	struct linnos_array *a = array_with_hedge(&k, buf);
 
-	a = array_with_hedge(&k, fds, buf);
 	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE && is_right(buf, READ_BYTES, 0));
 	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_PENDING);
 	assert(stats_of(a).hedges == 1 && !stats_of(a).hedges_won && !stats_of(a).hedges_saved_us);
 	assert(stats_of(a).errors == 1 && !stats_of(a).failovers);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(a_failure_waits_for_the_attempt_beside_it)
+TEST(failed_attempt_waits_for_the_other_attempt)
 {
 	struct kernel k = {0};
 	struct linnos_completion c;
-	struct linnos_array *a;
 	char buf[READ_BYTES];
-	int fds[N];
+	struct linnos_array *a = array_with_hedge(&k, buf);
 
-	a = array_with_hedge(&k, fds, buf);
 	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_PENDING && !c.user);
 	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_RESUBMIT);
 	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE && is_right(buf, READ_BYTES, 0));
 	assert(c.result == READ_BYTES && stats_of(a).failovers == 1 && !stats_of(a).hedges_won);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(by_percentile_it_begins_when_enough_was_seen)
+TEST(percentile_hedging_starts_after_enough_latencies)
 {
 	struct linnos_options o = hedged(0, 50);
 	struct kernel k = {0};
 	struct linnos_completion c;
 	struct linnos_array *a;
 	char buf[READ_BYTES];
-	int fds[N];
 
 	o.hedge_percentile = 90;
 	o.explore_ms = 0;
-	a = array_on(&k, fds, &o);
+	a = array_on(&k, &o);
 	for (unsigned int i = 0; i < 400; i++) {
 		assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, NULL));
 		/* p90 is 100 us: one of twenty reads takes ten times as long. */
@@ -262,7 +250,7 @@ TEST(by_percentile_it_begins_when_enough_was_seen)
 		k.now_ns += i % 20 ? 100 * US : 1000 * US;
 		assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE);
 	}
-	put_away(a, N, fds);
+	put_away(a);
 }
 
 /* Replica 0 recently took 200 us, the others 3 ms. Without a model these are the predictions. */
@@ -278,7 +266,7 @@ static void hear(struct linnos_array *a)
 		}
 }
 
-TEST(by_prediction_each_read_has_a_time_of_its_own)
+TEST(hedge_table_delay_depends_on_the_prediction)
 {
 	char names[N][32];
 	const char *paths[N];
@@ -288,7 +276,6 @@ TEST(by_prediction_each_read_has_a_time_of_its_own)
 	struct linnos_array *a;
 	struct linnos_read *due;
 	char bufs[4][READ_BYTES];
-	int fds[N];
 
 	for (int i = 0; i < N; i++) {
 		/* Reads of the second and the third replica are hedged slightly later. */
@@ -302,7 +289,7 @@ TEST(by_prediction_each_read_has_a_time_of_its_own)
 	o.hedge_tables = paths;
 	o.explore_ms = 0;
 	o.home = 1;
-	a = array_on(&k, fds, &o);
+	a = array_on(&k, &o);
 	for (int i = 0; i < N; i++)
 		assert(!unlink(names[i]));
 	/* There is no history, so the prediction is the lowest one. */
@@ -347,7 +334,7 @@ TEST(by_prediction_each_read_has_a_time_of_its_own)
 	assert(linnos_queue_next_timeout_ns(only_queue(a)) == -1);
 	while (k.n_pending)
 		complete(a, &k, 0, -1, &c);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
 TEST(large_reads_are_not_hedged)
@@ -355,18 +342,16 @@ TEST(large_reads_are_not_hedged)
 	struct linnos_options o = hedged(1, 100);
 	struct kernel k = {0};
 	struct linnos_completion c;
-	struct linnos_array *a;
 	static char buf[(1 << 20) + 1];
-	int fds[N];
+	struct linnos_array *a = array_on(&k, &o);
 
-	a = array_on(&k, fds, &o);
 	assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, NULL));
 	assert(k.pending[0].addr == (uintptr_t)buf &&
 	       linnos_queue_next_timeout_ns(only_queue(a)) == -1);
 	/* One byte more than there is: the end is found when no bytes follow. */
 	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_RESUBMIT);
 	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE && c.result == 1 << 20);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
 /* --- Random events --------------------------------------------------------------- */
@@ -413,12 +398,11 @@ static uint64_t live(uint64_t seed, uint32_t flags, double percent, uint32_t bur
 	unsigned int waiting = 0;
 	uint64_t n_failed = 0, n_done = 0, hedges;
 	struct linnos_array *a;
-	int fds[N];
 
 	o.flags = flags;
 	o.extra_io_burst = burst;
 	o.explore_ms = 1;
-	a = array_on(&k, fds, &o);
+	a = array_on(&k, &o);
 	for (unsigned int step = 0; step < steps || waiting || k.n_pending; step++) {
 		struct user *u = &users[chance(&seed) % USERS];
 		struct linnos_read *due;
@@ -465,7 +449,7 @@ static uint64_t live(uint64_t seed, uint32_t flags, double percent, uint32_t bur
 	assert(stats_of(a).reads == n_done + n_failed && stats_of(a).failed == n_failed);
 	assert(stats_of(a).in_flight == 0 && n_done > 10 * n_failed);
 	free(users);
-	put_away(a, N, fds);
+	put_away(a);
 	return hedges;
 }
 
@@ -482,13 +466,13 @@ TEST(extra_io_never_exceeds_its_cap_at_any_moment)
 	}
 }
 
-TEST(without_a_share_nothing_is_hedged)
+TEST(no_read_is_hedged_when_extra_io_is_zero)
 {
 	assert(live(1, 0, 0, 100, 2000) == 0);
 	assert(live(1, LINNOS_HEDGE_BY_GAIN, 0, 100, 2000) == 0);
 }
 
-TEST(calm_times_save_up_no_more_than_the_burst)
+TEST(hedges_accumulate_at_most_to_the_burst)
 {
 	struct linnos_options o = hedged(500, 10);
 	struct kernel k = {0};
@@ -496,10 +480,9 @@ TEST(calm_times_save_up_no_more_than_the_burst)
 	struct linnos_array *a;
 	struct linnos_read *due;
 	static char bufs[60][READ_BYTES];
-	int fds[N];
 
 	o.extra_io_burst = 4;
-	a = array_on(&k, fds, &o);
+	a = array_on(&k, &o);
 	calm(a, &k, 1000);
 	for (int i = 0; i < 60; i++)
 		assert(!prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 0, NULL));
@@ -509,17 +492,17 @@ TEST(calm_times_save_up_no_more_than_the_burst)
 	assert(stats_of(a).hedges == 4 && stats_of(a).hedges_denied == 56);
 	while (k.n_pending)
 		complete(a, &k, 0, -1, &c);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
 /* --- Hedging by gain ------------------------------------------------------------------- */
 
-static struct linnos_array *array_by_gain(struct kernel *k, int *fds, double percent)
+static struct linnos_array *array_by_gain(struct kernel *k, double percent)
 {
 	struct linnos_options o = hedged(0, percent);
 
 	o.flags = LINNOS_HEDGE_BY_GAIN;
-	return array_on(k, fds, &o);
+	return array_on(k, &o);
 }
 
 /* Advance the time until the oldest read must be sent again; NULL if that never happens. */
@@ -538,17 +521,15 @@ static struct linnos_read *due_at_last(struct linnos_array *a, struct kernel *k)
 	return due;
 }
 
-TEST(by_gain_a_read_is_hedged_once_it_is_late)
+TEST(hedging_by_gain_hedges_late_reads)
 {
 	struct linnos_completion c;
-	struct linnos_array *a;
 	struct linnos_read *due;
 	char buf[READ_BYTES];
 	struct kernel k = {0};
 	uint64_t begun_ns;
-	int fds[N];
+	struct linnos_array *a = array_by_gain(&k, 5);
 
-	a = array_by_gain(&k, fds, 5);
 	/* Without a distribution there is no expected gain. */
 	assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, NULL));
 	assert(linnos_queue_next_timeout_ns(only_queue(a)) == -1);
@@ -570,19 +551,17 @@ TEST(by_gain_a_read_is_hedged_once_it_is_late)
 	k.now_ns += 5 * MS;
 	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_PENDING);
 	assert(stats_of(a).hedges_won == 1 && stats_of(a).hedges_saved_us == 5000);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
 /* If reads are late repeatedly, hedges do not exceed the budget. */
-TEST(by_gain_no_more_reads_are_sent_twice_than_may_be)
+TEST(hedging_by_gain_respects_the_cap)
 {
 	struct linnos_completion c;
-	struct linnos_array *a;
 	char buf[READ_BYTES];
 	struct kernel k = {0};
-	int fds[N];
+	struct linnos_array *a = array_by_gain(&k, 5);
 
-	a = array_by_gain(&k, fds, 5);
 	calm(a, &k, 1000);
 	for (int i = 0; i < 4000; i++) {
 		struct linnos_read *due = NULL;
@@ -604,7 +583,7 @@ TEST(by_gain_no_more_reads_are_sent_twice_than_may_be)
 	}
 	assert(stats_of(a).hedges >= 100 && stats_of(a).hedges <= 250);
 	assert(stats_of(a).hedges_won >= stats_of(a).hedges * 9 / 10);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
 /* --- In a ring ------------------------------------------------------------------------ */
@@ -619,7 +598,7 @@ static struct io_uring_sqe *sqe_of(struct io_uring *ring)
 
 /* The loop of linnos_queue_prep_read(3). The descriptor of one replica is invalid, so that io_uring
  * itself returns an error. */
-TEST(a_program_reads_in_its_own_ring)
+TEST(reads_complete_in_a_callers_ring)
 {
 	enum { DEPTH = 16, READS = 4000 };
 	struct linnos_options o = hedged(200, 20);
@@ -628,11 +607,10 @@ TEST(a_program_reads_in_its_own_ring)
 	unsigned int begun = 0, done = 0;
 	struct linnos_array *a;
 	struct io_uring ring;
-	int fds[N];
 
 	assert(!io_uring_queue_init(4 * DEPTH, &ring, 0));
-	a = made_up_array(N, BYTES, fds, &o);
-	close(fds[1]);
+	a = made_up_array(N, BYTES, &o);
+	close(fd_of(a, 1));
 	while (done < READS || stats_of(a).in_flight) {
 		struct io_uring_cqe *cqe;
 		struct linnos_read *due;
@@ -674,7 +652,7 @@ TEST(a_program_reads_in_its_own_ring)
 	assert(done == READS && stats_of(a).reads == READS && !stats_of(a).failed);
 	assert(replica_of(a, 1).errors >= 1 && stats_of(a).failovers >= 1);
 	io_uring_queue_exit(&ring);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
 /* --- linnos_pread() in a ring of the array ------------------------------------------- */
@@ -703,22 +681,40 @@ static int as_whole(void *context, unsigned int replica, uint64_t offset, int re
 	return replica || result < 0 ? result : READ_BYTES;
 }
 
-TEST(pread_is_answered_by_the_hedge_and_the_loser_is_heard_of_later)
+/* An array whose replica 0 is held, and whose attempts cannot be cancelled, as those that a drive
+ * has begun. */
+static struct linnos_array *array_held(struct held *h, const struct linnos_options *o)
+{
+	struct linnos_array *a = made_up_array(N, BYTES, o);
+
+	assert(!pipe(h->pipe));
+	a->set.hooks = (struct hooks){.answer = as_whole, .prepared = hold, .context = h};
+	a->set.backend.cancel = NULL;
+	return a;
+}
+
+static void let_go(const struct held *h)
+{
+	assert(write(h->pipe[1], "x", 1) == 1);
+}
+
+static void put_away_held(struct linnos_array *a, const struct held *h)
+{
+	put_away(a);
+	close_fds(2, h->pipe);
+}
+
+TEST(pread_returns_with_the_hedge_and_counts_the_orphan_later)
 {
 	struct linnos_options o = hedged(1000, 100);
 	struct linnos_array *a;
 	struct held h;
 	char buf[READ_BYTES];
-	int fds[N];
 
-	assert(!pipe(h.pipe));
 	o.flags = LINNOS_UNGUARDED;
 	o.home = 0;
 	o.explore_ms = 0;
-	a = made_up_array(N, BYTES, fds, &o);
-	a->set.hooks = (struct hooks){.answer = as_whole, .prepared = hold, .context = &h};
-	/* As for a request that a drive has begun, which cannot be cancelled. */
-	a->set.backend.cancel = NULL;
+	a = array_held(&h, &o);
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 8192) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 8192));
 	assert(stats_of(a).hedges == 1 && stats_of(a).hedges_won == 1);
@@ -731,24 +727,20 @@ TEST(pread_is_answered_by_the_hedge_and_the_loser_is_heard_of_later)
 		assert(linnos_pread(only_queue(a), buf, sizeof(buf), i) == sizeof(buf) &&
 		       is_right(buf, 100, i));
 	assert(replica_of(a, 0).served == 0 && stats_of(a).moved == 100);
-	assert(write(h.pipe[1], "x", 1) == 1);
+	let_go(&h);
 	while (stats_of(a).in_flight)
 		sched_yield();
 	assert(stats_of(a).hedges_saved_us >= 20000);
-	put_away(a, N, fds);
-	close(h.pipe[0]);
-	close(h.pipe[1]);
+	put_away_held(a, &h);
 }
 
-TEST(without_a_race_pread_in_a_ring_is_pread)
+TEST(pread_through_ring_returns_the_data_without_hedges)
 {
 	struct linnos_options o = hedged(60000000, 100);
-	struct linnos_array *a;
 	uint64_t seed = 1;
 	char buf[20000];
-	int fds[N];
+	struct linnos_array *a = made_up_array(N, BYTES, &o);
 
-	a = made_up_array(N, BYTES, fds, &o);
 	for (int i = 0; i < 2000; i++) {
 		size_t bytes = chance(&seed) % sizeof(buf);
 		uint64_t offset = chance(&seed) % (BYTES - bytes);
@@ -760,30 +752,24 @@ TEST(without_a_race_pread_in_a_ring_is_pread)
 	assert(linnos_pread(only_queue(a), buf, 100, BYTES - 10) == 10);
 	assert(linnos_pread(only_queue(a), buf, 100, BYTES) == 0);
 	assert(stats_of(a).hedges == 0 && stats_of(a).errors == 0);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(close_waits_for_the_loser)
+TEST(array_close_waits_for_orphans)
 {
 	struct linnos_options o = hedged(1000, 100);
 	struct linnos_array *a;
 	struct held h;
 	char buf[READ_BYTES];
-	int fds[N];
 
-	assert(!pipe(h.pipe));
 	o.home = 0;
 	o.home_margin_percent = 100;
-	a = made_up_array(N, BYTES, fds, &o);
-	a->set.hooks = (struct hooks){.answer = as_whole, .prepared = hold, .context = &h};
-	/* As for a request that a drive has begun, which cannot be cancelled. */
-	a->set.backend.cancel = NULL;
+	a = array_held(&h, &o);
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf));
 	/* Closing would wait forever. */
-	assert(stats_of(a).in_flight == 1 && write(h.pipe[1], "x", 1) == 1);
-	put_away(a, N, fds);
-	close(h.pipe[0]);
-	close(h.pipe[1]);
+	assert(stats_of(a).in_flight == 1);
+	let_go(&h);
+	put_away_held(a, &h);
 }
 
 static bool is_held(struct linnos_array *a)
@@ -801,17 +787,16 @@ static uint64_t ticking(void *context)
 	return __atomic_add_fetch(&((struct held *)context)->now_ns, 1000, __ATOMIC_RELAXED);
 }
 
-TEST(by_gain_pread_is_hedged)
+TEST(hedging_by_gain_hedges_pread)
 {
 	struct linnos_options o = hedged(0, 50);
 	struct held h = {.now_ns = MS};
 	struct linnos_array *a;
 	char buf[READ_BYTES];
-	int fds[N];
 
 	assert(!pipe(h.pipe));
 	o.flags = LINNOS_HEDGE_BY_GAIN | LINNOS_UNGUARDED;
-	a = made_up_array(N, BYTES, fds, &o);
+	a = made_up_array(N, BYTES, &o);
 	a->set.hooks = (struct hooks){.clock_ns = ticking, .context = &h};
 	for (int i = 0; i < 1000; i++)
 		assert(linnos_pread(only_queue(a), buf, sizeof(buf), i) == sizeof(buf));
@@ -826,11 +811,9 @@ TEST(by_gain_pread_is_hedged)
 		assert(linnos_pread(only_queue(a), buf, sizeof(buf), i) == sizeof(buf) &&
 		       is_right(buf, sizeof(buf), i));
 		if (is_held(a))
-			assert(write(h.pipe[1], "x", 1) == 1);
+			let_go(&h);
 		while (stats_of(a).in_flight)
 			sched_yield();
 	}
-	put_away(a, N, fds);
-	close(h.pipe[0]);
-	close(h.pipe[1]);
+	put_away_held(a, &h);
 }

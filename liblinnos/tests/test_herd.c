@@ -177,7 +177,7 @@ static double whole_us(enum how how, unsigned int n_readers, double load, bool b
 	return mean_us(run(how, n_readers, load, 1, RUN_US));
 }
 
-TEST(readers_of_the_same_news_do_not_all_go_to_one_drive)
+TEST(readers_with_equal_predictions_spread_over_drives)
 {
 	static const double loads[] = {0.7, 0.9};
 
@@ -206,7 +206,7 @@ TEST(readers_of_the_same_news_do_not_all_go_to_one_drive)
 	}
 }
 
-TEST(many_readers_gain_in_bursts_what_one_does)
+TEST(many_readers_gain_as_much_in_bursts_as_one)
 {
 	double home_us = whole_us(AT_HOME, 1, 0.7, true);
 	double one_us = whole_us(GUARDED, 1, 0.7, true);
@@ -223,7 +223,7 @@ TEST(many_readers_gain_in_bursts_what_one_does)
 
 /* Bursts have led to redirection. Then there are no more bursts, and the drives are nearly
  * saturated. */
-TEST(readers_stay_again_within_a_second_when_leaving_no_longer_helps)
+TEST(readers_return_within_a_second_when_redirection_stops_helping)
 {
 	double home_us = whole_us(AT_HOME, 1, 0.9, false);
 

@@ -4,7 +4,7 @@
 
 #include "test.h"
 
-TEST(small_values_have_a_bucket_each)
+TEST(histogram_has_a_bucket_for_each_small_value)
 {
 	struct histogram h = {.bits = 6};
 
@@ -12,7 +12,7 @@ TEST(small_values_have_a_bucket_each)
 		assert(histogram_bucket(&h, v) == v);
 }
 
-TEST(buckets_follow_each_other_without_a_gap)
+TEST(histogram_buckets_have_no_gaps)
 {
 	struct histogram h = {.bits = 6};
 
@@ -24,7 +24,7 @@ TEST(buckets_follow_each_other_without_a_gap)
 	assert(histogram_bucket(&h, UINT64_MAX) == (65 - 6) * 64 - 1);
 }
 
-TEST(a_value_comes_back_within_its_bucket)
+TEST(histogram_returns_value_within_its_bucket)
 {
 	for (unsigned int bits = 6; bits <= 11; bits += 5) {
 		struct histogram h;
@@ -43,7 +43,7 @@ TEST(a_value_comes_back_within_its_bucket)
 	}
 }
 
-TEST(ranks_count_from_one_and_end_at_the_last)
+TEST(nearest_rank_is_between_one_and_the_count)
 {
 	struct histogram h;
 
@@ -60,7 +60,7 @@ TEST(ranks_count_from_one_and_end_at_the_last)
 	assert(nearest_rank(100, 1) == 100);
 }
 
-TEST(fading_halves_what_was_counted)
+TEST(histogram_fade_halves_the_counts)
 {
 	struct histogram h;
 

@@ -52,7 +52,7 @@ int __wrap_fstat(int fd, struct stat *s)
 }
 
 /* The module's device is opened only once, so this test comes first. */
-TEST(a_kernel_that_cannot_tell_says_so_whatever_its_drivers_say)
+TEST(kernel_query_returns_enotty_when_unsupported)
 {
 	static const int fds[] = {DRIVE};
 
@@ -66,7 +66,7 @@ TEST(a_kernel_that_cannot_tell_says_so_whatever_its_drivers_say)
 	assert(linnos_kernel_best_drives(1, fds, 0, NULL) == -EINVAL);
 }
 
-TEST(the_module_is_asked_whatever_a_driver_says_that_knows_no_question)
+TEST(kernel_query_falls_back_to_the_module)
 {
 	static const int fds[] = {DRIVE};
 

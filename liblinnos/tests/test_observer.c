@@ -12,7 +12,7 @@
 #define T0 (1000000 * US)
 #define PAST(ago, what) f[LINNOS_PAST + ((ago)-1) * LINNOS_N_PAST + LINNOS_PAST_##what]
 
-TEST(nothing_is_known_of_a_new_drive)
+TEST(features_of_new_drive_are_zero)
 {
 	struct observer o;
 	uint32_t f[LINNOS_N_FEATURES];
@@ -29,7 +29,7 @@ TEST(nothing_is_known_of_a_new_drive)
 			assert(f[i] == 0);
 }
 
-TEST(what_is_sent_counts_at_once)
+TEST(submitted_io_counts_at_once)
 {
 	struct observer o;
 	struct linnos_io read, write;
@@ -50,7 +50,7 @@ TEST(what_is_sent_counts_at_once)
 	assert(PAST(1, AGE_US) == 9 && PAST(2, AGE_US) == LINNOS_LATENCY_CAP);
 }
 
-TEST(reads_meet_within_8_kib_of_each_512)
+TEST(region_counts_reads_within_its_limits)
 {
 	struct observer o;
 	struct linnos_io read, write;
@@ -73,7 +73,7 @@ TEST(reads_meet_within_8_kib_of_each_512)
 	assert(f[LINNOS_IN_REGION] == 0);
 }
 
-TEST(a_read_is_overdue_from_after_its_time_until_it_ends)
+TEST(overdue_read_is_counted_until_it_ends)
 {
 	struct observer o;
 	struct linnos_io first, second;
@@ -96,7 +96,7 @@ TEST(a_read_is_overdue_from_after_its_time_until_it_ends)
 	assert(f[LINNOS_OVERDUE] == 0 && f[LINNOS_OLDEST_US] == 0);
 }
 
-TEST(a_read_sees_those_that_were_not_larger_in_order)
+TEST(history_has_reads_of_same_and_smaller_size_classes_in_order)
 {
 	static const uint32_t pages[] = {LINNOS_SMALL_PAGES,  LINNOS_SMALL_PAGES + 1,  1,
 					 LINNOS_MEDIUM_PAGES, LINNOS_MEDIUM_PAGES + 1, 2};
@@ -121,7 +121,7 @@ TEST(a_read_sees_those_that_were_not_larger_in_order)
 	assert(PAST(3, PAGES) == LINNOS_MEDIUM_PAGES && PAST(4, PAGES) == 1);
 }
 
-TEST(reads_that_fail_or_are_taken_back_are_no_history)
+TEST(failed_and_cancelled_reads_are_not_in_the_history)
 {
 	struct observer o;
 	struct linnos_io io;
@@ -142,7 +142,7 @@ TEST(reads_that_fail_or_are_taken_back_are_no_history)
 }
 
 /* The list of reads and its oldest entry are correct whatever the order of completions. */
-TEST(any_order_of_ends_gives_what_counting_gives)
+TEST(features_equal_a_reference_for_any_completion_order)
 {
 	enum { N = 40 };
 	struct observer o;

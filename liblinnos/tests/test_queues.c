@@ -71,7 +71,7 @@ static ssize_t read_within(struct simulated *s, void *buf, size_t bytes, off_t o
 	return linnos_preadv(s->queue, &one, 1, offset, o);
 }
 
-TEST(time_passes_where_somebody_waits)
+TEST(memory_backend_clock_advances_while_waiting)
 {
 	struct linnos_options o = at_home_of_1();
 	struct simulated s = simulate(&o, 1);
@@ -89,7 +89,7 @@ TEST(time_passes_where_somebody_waits)
 	put_back(&s);
 }
 
-TEST(a_backend_is_read_as_it_wants_to_be)
+TEST(backend_requests_are_aligned)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	uint64_t seed = 1;
@@ -111,7 +111,7 @@ TEST(a_backend_is_read_as_it_wants_to_be)
 	}
 }
 
-TEST(a_read_goes_to_several_places)
+TEST(preadv_fills_several_buffers)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	static char buf[60000];
@@ -119,8 +119,7 @@ TEST(a_read_goes_to_several_places)
 
 	o.explore_ms = 0;
 	for (int direct = 0; direct < 2; direct++) {
-		int fds[N];
-		struct linnos_array *a = made_up_array(N, BYTES, fds, &o);
+		struct linnos_array *a = made_up_array(N, BYTES, &o);
 
 		for (unsigned int k = 0; k < N; k++)
 			a->set.replicas[k].align_bytes = a->set.replicas[k].memory_align_bytes =
@@ -145,7 +144,7 @@ TEST(a_read_goes_to_several_places)
 		}
 		assert(linnos_preadv(only_queue(a), NULL, 0, 0, NULL) == -EINVAL &&
 		       says("n_iov is 0; it must be between 1 and 1024"));
-		put_away(a, N, fds);
+		put_away(a);
 	}
 }
 
@@ -158,15 +157,14 @@ static int in_parts(void *context, unsigned int replica, uint64_t offset, int re
 	return result > *at_most ? *at_most : result;
 }
 
-TEST(a_part_of_several_places_is_read_to_the_end)
+TEST(preadv_continues_partial_reads)
 {
 	struct linnos_options o = at_home_of_1();
-	struct linnos_array *a;
 	char buf[3][2000];
 	struct iovec iov[3];
-	int fds[N], at_most = 2500;
+	int at_most = 2500;
+	struct linnos_array *a = made_up_array(N, BYTES, &o);
 
-	a = made_up_array(N, BYTES, fds, &o);
 	a->set.hooks = (struct hooks){.answer = in_parts, .context = &at_most};
 	for (int k = 0; k < 3; k++)
 		iov[k] = (struct iovec){.iov_base = buf[k], .iov_len = sizeof(buf[k])};
@@ -174,10 +172,10 @@ TEST(a_part_of_several_places_is_read_to_the_end)
 	for (int k = 0; k < 3; k++)
 		assert(is_right(buf[k], 2000, 10 + 2000 * k));
 	assert(stats_of(a).failovers == 0 && stats_of(a).errors == 0);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(a_read_is_over_by_its_deadline_and_nothing_is_written_later)
+TEST(read_ends_at_its_deadline_and_writes_nothing_later)
 {
 	struct linnos_options o = at_home_of_1();
 	struct simulated s = simulate(&o, 1);
@@ -215,7 +213,7 @@ static int refuse(void *queue, const struct linnos_request *request)
 
 /* Otherwise the read would be accessed at its deadline, on a stack that is used for something else
  * by then. */
-TEST(a_read_that_every_replica_refuses_at_once_waits_for_no_deadline)
+TEST(read_ends_at_once_when_all_submissions_fail)
 {
 	struct linnos_options o = at_home_of_1();
 	struct simulated s = simulate(&o, 1);
@@ -233,7 +231,7 @@ TEST(a_read_that_every_replica_refuses_at_once_waits_for_no_deadline)
 	put_back(&s);
 }
 
-TEST(what_nobody_can_wait_for_writes_to_nobodys_memory)
+TEST(abandoned_read_does_not_write_to_callers_memory)
 {
 	struct linnos_options o = at_home_of_1();
 	struct simulated s = simulate(&o, 1);
@@ -261,7 +259,7 @@ static int note_and_submit(void *queue, const struct linnos_request *request)
 	return submit_to_memory(queue, request);
 }
 
-TEST(a_read_that_comes_back_by_linnos_wait_goes_to_its_memory_at_once)
+TEST(submitted_read_uses_callers_memory)
 {
 	struct linnos_options o = at_home_of_1();
 	struct simulated s = simulate(&o, 1);
@@ -276,7 +274,7 @@ TEST(a_read_that_comes_back_by_linnos_wait_goes_to_its_memory_at_once)
 	put_back(&s);
 }
 
-TEST(a_failure_leaves_time_for_another_replica)
+TEST(read_with_deadline_fails_over)
 {
 	struct linnos_options o = at_home_of_1();
 	struct simulated s = simulate(&o, 1);
@@ -291,7 +289,7 @@ TEST(a_failure_leaves_time_for_another_replica)
 	put_back(&s);
 }
 
-TEST(the_loser_is_cancelled_and_was_late)
+TEST(orphan_is_cancelled_and_counts_as_late)
 {
 	struct linnos_options o = at_home_of_1();
 	struct simulated s;
@@ -320,7 +318,7 @@ TEST(the_loser_is_cancelled_and_was_late)
 	put_back(&s);
 }
 
-TEST(a_read_may_forbid_its_hedge_and_name_its_home)
+TEST(read_options_set_default_replica_and_disable_hedging)
 {
 	struct linnos_options o = at_home_of_1();
 	struct linnos_read_options mine = LINNOS_READ_OPTIONS_INIT;
@@ -341,7 +339,7 @@ TEST(a_read_may_forbid_its_hedge_and_name_its_home)
 	put_back(&s);
 }
 
-TEST(options_of_reads_that_cannot_be_are_named)
+TEST(invalid_read_options_are_named)
 {
 	const struct linnos_read_options good = LINNOS_READ_OPTIONS_INIT;
 	struct linnos_read_options o = good;
@@ -367,7 +365,7 @@ TEST(options_of_reads_that_cannot_be_are_named)
 	put_back(&s);
 }
 
-TEST(many_reads_of_a_queue_come_back_to_their_users)
+TEST(queue_wait_returns_all_reads)
 {
 	enum { READS = 200 };
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
@@ -425,7 +423,7 @@ static int send_and_wait(void *queue, int64_t timeout_ns)
 	return wait_of_memory(queue, timeout_ns);
 }
 
-TEST(what_a_wait_has_to_send_is_sent_when_it_returns)
+TEST(queue_wait_submits_failovers_and_hedges_before_it_returns)
 {
 	struct linnos_options o = at_home_of_1();
 	struct linnos_read_options at_2 = LINNOS_READ_OPTIONS_INIT;
@@ -463,7 +461,7 @@ TEST(what_a_wait_has_to_send_is_sent_when_it_returns)
 	put_back(&s);
 }
 
-TEST(a_wait_ends_with_its_time)
+TEST(queue_wait_returns_after_its_timeout)
 {
 	struct linnos_options o = at_home_of_1();
 	struct simulated s = simulate(&o, 1);
@@ -481,7 +479,7 @@ TEST(a_wait_ends_with_its_time)
 	put_back(&s);
 }
 
-TEST(a_queue_whose_wait_fails_is_closed_when_its_reads_have_come_back)
+TEST(queue_closes_after_a_failed_wait_when_reads_have_returned)
 {
 	struct linnos_options o = at_home_of_1();
 	struct simulated s = simulate(&o, 1);
@@ -499,7 +497,7 @@ TEST(a_queue_whose_wait_fails_is_closed_when_its_reads_have_come_back)
 	put_back(&s);
 }
 
-TEST(a_dropped_replica_is_taken_back_as_new)
+TEST(restored_replica_has_no_history)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct simulated s = simulate(&o, 1);
@@ -536,7 +534,7 @@ static uint64_t time_of_a_read(struct simulated *s)
 }
 
 /* Its history was reset, so its prediction is the lowest one. */
-TEST(reads_leave_a_replica_that_was_taken_back_to_a_copy_until_that_has_been_answered)
+TEST(restored_replica_gets_reads_after_its_probe_copy_is_answered)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct simulated s;
@@ -562,7 +560,7 @@ TEST(reads_leave_a_replica_that_was_taken_back_to_a_copy_until_that_has_been_ans
 	put_back(&s);
 }
 
-TEST(a_replica_that_was_taken_back_is_read_where_no_copy_will_be_sent)
+TEST(restored_replica_gets_reads_at_once_without_probes)
 {
 	for (int never = 0; never < 2; never++) {
 		struct linnos_options o = LINNOS_OPTIONS_INIT;
@@ -581,7 +579,7 @@ TEST(a_replica_that_was_taken_back_is_read_where_no_copy_will_be_sent)
 	}
 }
 
-TEST(a_replica_tells_how_it_is_doing)
+TEST(replica_stats_have_state_and_histogram)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct simulated s;
@@ -613,7 +611,7 @@ TEST(a_replica_tells_how_it_is_doing)
 	put_back(&s);
 }
 
-TEST(writes_that_are_told_of_are_predicted_with)
+TEST(reported_writes_count_as_load)
 {
 	struct linnos_options o = at_home_of_1();
 	struct simulated s = simulate(&o, 1);
@@ -633,7 +631,7 @@ TEST(writes_that_are_told_of_are_predicted_with)
 	put_back(&s);
 }
 
-TEST(what_a_backend_cannot_be_is_named)
+TEST(invalid_backend_replicas_are_named)
 {
 	const struct linnos_replica good = {.size = sizeof(good), .bytes = 4096};
 	struct linnos_replica r = good;
@@ -662,19 +660,17 @@ TEST(what_a_backend_cannot_be_is_named)
 
 /* --- Queues for files ---------------------------------------------------------------------- */
 
-TEST(registered_files_and_buffers_are_read_into)
+TEST(reads_use_registered_files_and_buffers)
 {
 	enum { READS = 32 };
 	struct linnos_queue_options o = LINNOS_QUEUE_OPTIONS_INIT;
 	struct linnos_completion c[READS];
 	struct linnos_queue *queue;
-	struct linnos_array *a;
 	struct iovec buffers[2];
 	unsigned int n = 0;
 	char *memory;
-	int fds[N];
+	struct linnos_array *a = made_up_array(N, BYTES, NULL);
 
-	a = made_up_array(N, BYTES, fds, NULL);
 	assert(!posix_memalign((void **)&memory, 4096, (READS + 1) * READ_BYTES));
 	buffers[0] = (struct iovec){.iov_base = memory, .iov_len = 8 * READ_BYTES};
 	buffers[1] = (struct iovec){.iov_base = memory + 8 * READ_BYTES,
@@ -708,22 +704,20 @@ TEST(registered_files_and_buffers_are_read_into)
 	assert(linnos_queue_create(&queue, a, &o) == -EINVAL &&
 	       says("n_buffers is 2, but buffers is NULL"));
 	free(memory);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(fixed_files_and_buffers_of_the_callers_ring_are_used)
+TEST(callers_ring_uses_its_fixed_files_and_buffers)
 {
 	struct linnos_queue_options o = LINNOS_QUEUE_OPTIONS_INIT;
 	int indices[N] = {5, 6, 7};
 	struct io_uring_sqe sqe;
 	struct linnos_completion c;
 	struct linnos_queue *queue;
-	struct linnos_array *a;
 	char buf[2 * READ_BYTES];
 	struct iovec buffer = {.iov_base = buf, .iov_len = READ_BYTES}, one = buffer;
-	int fds[N];
+	struct linnos_array *a = made_up_array(N, BYTES, NULL);
 
-	a = made_up_array(N, BYTES, fds, NULL);
 	o.fixed_files = indices;
 	o.buffers = &buffer;
 	o.n_buffers = 1;
@@ -741,7 +735,7 @@ TEST(fixed_files_and_buffers_of_the_callers_ring_are_used)
 	assert(sqe.opcode == IORING_OP_READ);
 	assert(linnos_queue_complete(sqe.user_data, READ_BYTES, &c) == LINNOS_READ_DONE);
 	assert(!linnos_queue_close(queue));
-	put_away(a, N, fds);
+	put_away(a);
 }
 
 static void note_ioprio(void *context, unsigned int replica, struct io_uring_sqe *sqe)
@@ -753,44 +747,40 @@ static void note_ioprio(void *context, unsigned int replica, struct io_uring_sqe
 }
 
 /* pread(2) does not support priorities. */
-TEST(a_read_of_a_priority_goes_by_the_ring_and_has_it)
+TEST(read_with_priority_uses_the_ring)
 {
 	struct linnos_options o = at_home_of_1();
 	struct linnos_read_options best_effort = LINNOS_READ_OPTIONS_INIT;
 	const uint32_t best_effort_5 = 2 << 13 | 5;
-	struct linnos_array *a;
 	char buf[READ_BYTES];
 	struct iovec one = {.iov_base = buf, .iov_len = sizeof(buf)};
 	uint32_t ioprio = 0;
-	int fds[N];
+	struct linnos_array *a = made_up_array(N, BYTES, &o);
 
-	a = made_up_array(N, BYTES, fds, &o);
 	a->set.hooks = (struct hooks){.prepared = note_ioprio, .context = &ioprio};
 	best_effort.ioprio = best_effort_5;
 	assert(linnos_preadv(only_queue(a), &one, 1, 8, &best_effort) == READ_BYTES);
 	assert(ioprio == best_effort_5 && is_right(buf, sizeof(buf), 8));
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(a_chain_that_is_broken_ends_the_read_and_says_nothing_of_the_replica)
+TEST(cancelled_attempt_ends_the_read_without_a_failure)
 {
 	struct linnos_options o = at_home_of_1();
 	struct io_uring_sqe sqe;
 	struct linnos_completion c;
-	struct linnos_array *a;
 	char buf[READ_BYTES];
-	int fds[N];
+	struct linnos_array *a = made_up_array(N, BYTES, &o);
 
-	a = made_up_array(N, BYTES, fds, &o);
 	assert(!prep_read(a, &sqe, buf, sizeof(buf), 0, buf));
 	assert(linnos_queue_complete(sqe.user_data, -ECANCELED, &c) == LINNOS_READ_DONE);
 	assert(c.result == -ECANCELED && says("was cancelled"));
 	assert(!stats_of(a).errors && !stats_of(a).failovers && stats_of(a).failed == 1);
 	assert(!a->predictor->drives[1].failing);
-	put_away(a, N, fds);
+	put_away(a);
 }
 
-TEST(a_deadline_and_a_loser_in_the_callers_ring)
+TEST(orphans_in_callers_ring_are_returned_once)
 {
 	struct linnos_options o = at_home_of_1();
 	struct linnos_read_options in_time = LINNOS_READ_OPTIONS_INIT;
@@ -799,11 +789,10 @@ TEST(a_deadline_and_a_loser_in_the_callers_ring)
 	struct linnos_array *a;
 	char buf[READ_BYTES];
 	struct iovec one = {.iov_base = buf, .iov_len = sizeof(buf)};
-	int fds[N];
 
 	o.hedge_us = 1;
 	o.extra_io_percent = 100;
-	a = made_up_array(N, BYTES, fds, &o);
+	a = made_up_array(N, BYTES, &o);
 	in_time.deadline_ns = 20 * MS;
 	assert(!linnos_queue_prep_read(only_queue(a), &sqe[0], &one, 1, 0, &in_time, buf));
 	assert(linnos_queue_next_orphan(only_queue(a)) == 0);
@@ -823,5 +812,5 @@ TEST(a_deadline_and_a_loser_in_the_callers_ring)
 		assert(linnos_queue_complete(sqe[i].user_data, -ECANCELED, &c) ==
 		       LINNOS_READ_PENDING);
 	assert(stats_of(a).cancelled == 2 && stats_of(a).in_flight == 0);
-	put_away(a, N, fds);
+	put_away(a);
 }

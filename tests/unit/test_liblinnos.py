@@ -54,7 +54,7 @@ def test_drives_of_any_block_size_are_read_directly(
         pytest.skip(f"no loop device with blocks of {block_bytes} bytes here: {made.stderr}")
     device = made.stdout.strip()
     try:
-        BUILDS.passes("test_rings", "a_drive_tells_its_blocks",
+        BUILDS.passes("test_rings", "device_alignment_is_its_block_size",
                       LINNOS_DEVICE=device, LINNOS_BLOCK_BYTES=str(block_bytes))  # fmt: skip
     finally:
         subprocess.run(["/sbin/losetup", "--detach", device], check=True)
