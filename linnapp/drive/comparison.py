@@ -10,6 +10,7 @@ blocks of time decides whether a difference is significant (:mod:`linnapp.stats`
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,15 +27,31 @@ from linnapp.model import LatencyModel, Model, engine
 
 #: Maximum p-value for "better". It is less than the 2.5 % with which a model that is only as
 #: good as the active one may replace it, because neighbouring blocks can share a burst.
-CHANCE = 0.01
+ALPHA = 0.01
 
 #: Minimum number of reads in a block of time: predictions are similar during a burst, and one burst
 #: of many consecutive reads can make one of two equal models look better in several short blocks.
 MIN_BLOCK_READS = 100
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Comparison:
+#: What is compared, by its unit; lower is better.
+MEASURES = {
+    #: Half the mean gamma deviance, which training minimises.
+    "deviance": "the deviance of its predictions",
+    #: See :func:`~linnapp.learn.network.bias.expected_mean_us`. Without an active model, it is the
+    #: mean if every read is admitted.
+    "us": "the array's mean latency in us",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """A new model compared with the active one."""
+
+    #: {"deviance", "us"}: a key of `MEASURES`
+    unit: str
+    new: float
+    active: float
     reads: int
     #: Time from the first read to the last.
     seconds: float
@@ -45,7 +62,7 @@ class _Comparison:
     @property
     def new_is_better(self) -> bool:
         """True if the new model should replace the active one; equal models must not alternate."""
-        return self.p_value is not None and self.p_value <= CHANCE
+        return self.p_value is not None and self.p_value <= ALPHA
 
     @property
     def verdict(self) -> str:
@@ -54,50 +71,35 @@ class _Comparison:
             return "cannot tell which is better"
         return "better" if self.new_is_better else "no better"
 
-    def _certainty(self) -> str:
-        if self.p_value is not None:
+    def __str__(self) -> str:
+        if self.p_value is None:
+            certainty = (
+                f"these reads span {self.seconds:.1f} s, and at least "
+                f"{stats.MIN_BLOCKS * MIN_BLOCK_READS} reads over "
+                f"{stats.MIN_BLOCKS * stats.BLOCK_S:g} s are needed: record for longer (--duration)"
+            )
+        else:
             significant = "significant" if self.new_is_better else "not significant"
-            return f"{significant} (p = {self.p_value:.2g})"
+            certainty = f"{significant} (p = {self.p_value:.2g})"
         return (
-            f"these reads span {self.seconds:.1f} s, and at least "
-            f"{stats.MIN_BLOCKS * MIN_BLOCK_READS} reads over {stats.MIN_BLOCKS * stats.BLOCK_S:g} "
-            "s are needed: record for longer (--duration)"
+            f"for the newest {self.reads} reads, which it was not trained on, "
+            f"{MEASURES[self.unit]} is {self.new:.4g}, with the active model {self.active:.4g}; "
+            f"{certainty}"
         )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class MeanComparison(_Comparison):
-    """Comparison by the array's expected mean latency."""
-
-    #: `new_mean_us`, `active_mean_us`: see :func:`~linnapp.learn.network.bias.expected_mean_us`.
-    #: Without an active model, the latter is the mean if every read is admitted.
-    new_mean_us: float
-    active_mean_us: float
-
-    def __str__(self) -> str:
-        return (
-            f"with the newest {self.reads} reads, which it was not trained on, the array's mean "
-            f"latency would be {self.new_mean_us:.1f} us, with what is active "
-            f"{self.active_mean_us:.1f} us; {self._certainty()}"
-        )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PredictionComparison(_Comparison):
-    """Comparison by prediction error: half the mean gamma deviance, which training minimises."""
-
-    new_deviance: float
-    active_deviance: float
-
-    def __str__(self) -> str:
-        return (
-            f"for the newest {self.reads} reads, which it was not trained on, its predictions' "
-            f"deviance is {self.new_deviance:.3f}, the active model's {self.active_deviance:.3f}; "
-            f"{self._certainty()}"
-        )
-
-
-Comparison = MeanComparison | PredictionComparison
+def _compare(
+    unit: str,
+    arrival_ns: npt.NDArray[Any],
+    new: float,
+    active: float,
+    gains: Callable[[npt.NDArray[Any]], npt.NDArray[Any]],
+) -> Comparison:
+    """Compare two values; `gains` returns the new model's gain in each block of time."""
+    blocks = stats.block_numbers(arrival_ns, MIN_BLOCK_READS)
+    seconds = float(np.ptp(arrival_ns.astype(np.int64))) / 1e9 if len(arrival_ns) else 0.0
+    p_value = None if blocks is None else stats.paired_p_value(gains(blocks))
+    return Comparison(unit, float(new), float(active), len(arrival_ns), seconds, p_value)
 
 
 def compare(
@@ -125,50 +127,34 @@ def compare_predictions(
     latency_us: npt.NDArray[Any],
     new_us: npt.NDArray[Any],
     active_us: npt.NDArray[Any],
-) -> PredictionComparison:
+) -> Comparison:
     """Compare two models' predictions of the same reads."""
     by_new, by_active = (deviances(us, latency_us) for us in (new_us, active_us))
-    blocks = stats.block_numbers(arrival_ns, MIN_BLOCK_READS)
-    p_value = None
-    if blocks is not None:
-        p_value = stats.paired_p_value(stats.block_sums(blocks, by_active - by_new)[:, 0])
-    return PredictionComparison(
-        reads=len(latency_us),
-        seconds=_seconds(arrival_ns),
-        p_value=p_value,
-        new_deviance=float(by_new.mean()),
-        active_deviance=float(by_active.mean()),
+    return _compare(
+        "deviance",
+        arrival_ns,
+        by_new.mean(),
+        by_active.mean(),
+        lambda blocks: stats.block_sums(blocks, by_active - by_new)[:, 0],
     )
 
 
-def compare_means(
-    new: Verdicts, active: Verdicts, failover_us: float, replicas: int
-) -> MeanComparison:
+def compare_means(new: Verdicts, active: Verdicts, failover_us: float, replicas: int) -> Comparison:
     """Compare the array's mean latencies that result from the refusals of two models."""
     by_active, by_new = (
         Refusals(of.latency_us, of.pages, of.revoked.astype(np.int64), 1, failover_us, replicas)
         for of in (active, new)
     )
-    blocks = stats.block_numbers(new.arrival_ns, MIN_BLOCK_READS)
-    p_value = None
-    if blocks is not None:
+
+    def gains(blocks: npt.NDArray[Any]) -> npt.NDArray[Any]:
         # Within a block all drives are equally slow, so the bursts of a block cancel out.
         active_us, new_us = (
             array_means_us(of.sums_of(blocks), failover_us, replicas)[:, 1]
             for of in (by_active, by_new)
         )
-        p_value = stats.paired_p_value((active_us - new_us) * np.bincount(blocks))
-    return MeanComparison(
-        reads=len(new.latency_us),
-        seconds=_seconds(new.arrival_ns),
-        p_value=p_value,
-        new_mean_us=float(by_new.means_us()[1]),
-        active_mean_us=float(by_active.means_us()[1]),
-    )
+        return np.asarray((active_us - new_us) * np.bincount(blocks))
 
-
-def _seconds(arrival_ns: npt.NDArray[Any]) -> float:
-    return float(np.ptp(arrival_ns.astype(np.int64))) / 1e9 if len(arrival_ns) else 0.0
+    return _compare("us", new.arrival_ns, by_new.means_us()[1], by_active.means_us()[1], gains)
 
 
 @dataclasses.dataclass(frozen=True)

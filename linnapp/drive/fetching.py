@@ -100,7 +100,7 @@ class ModelStore:
         if model.model_id != model_id:
             raise ModelError(
                 f"{path}: model {model.model_id}, its record is of {model_id}: it is being "
-                "trained anew, or half copied; fetch it again when that is done"
+                "trained again, or half copied; fetch it again when that is done"
             )
         return model
 

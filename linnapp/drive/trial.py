@@ -292,7 +292,7 @@ class _Trial:
         off, on = (second, first) if on_first else (first, second)
         if not self.pairs and not off.reads + on.reads:
             raise DeviceError(
-                f"{self._array.name}: nobody read from it in {2 * self._plan.block_s:g} s; begin "
+                f"{self._array.name}: no reads in {2 * self._plan.block_s:g} s; begin "
                 "when it has its usual load"
             )
         if self._array.n_missing or self._array.sync_action != "idle":

@@ -29,6 +29,7 @@ from unittest import mock
 from linnapp import files, stats
 from linnapp.cli import cli
 from linnapp.drive import comparison, recalibration, state
+from linnapp.drive.switches import run_directory
 from linnapp.drive.sysfs import Drive
 from linnapp.learn import recipe
 from linnapp.learn.network import training
@@ -279,7 +280,13 @@ def main() -> None:
     def one(step: str, at: Any) -> None:
         with given.log.open("a") as log:
             log.write(f"--- {step}\n")
-        report(step, run(arguments, given.log, at))
+        status = run(arguments, given.log, at)
+        # A second process restores the modes if the run was killed during the recording.
+        for _ in range(1000):
+            if not list(run_directory().glob("*")):
+                break
+            time.sleep(0.01)
+        report(step, status)
 
     import_tensorflow()
     arguments = [*given.devices, "--models", str(given.models), *given.options]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from linnapp.drive.comparison import CHANCE
+from linnapp.drive.comparison import ALPHA
 from linnapp.lab.array import Array
 from linnapp.model import LatencyModel
 
@@ -161,7 +161,7 @@ def test_recalibration_is_stable_on_one_load_and_follows_a_new_one(
                 # Another model only where it predicts the newest reads significantly better.
                 # Where there were too few blocks to tell, the active one stays.
                 p = line["comparison"]["p_value"]
-                assert (now != before) == (p is not None and p <= CHANCE), log
+                assert (now != before) == (p is not None and p <= ALPHA), log
             replaced += sum(now != before for before, now in itertools.pairwise(ids[:-1]))
             assert LatencyModel.load(last["uploaded"]).n_trees
         else:

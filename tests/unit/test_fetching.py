@@ -154,7 +154,7 @@ def test_fetched_model_keeps_the_mode_of_the_drive(
     [
         ("model", "corrupt: checksum"),
         ("cut", "truncated or padded"),
-        ("other", "it is being trained anew, or half copied; fetch it again"),
+        ("other", "it is being trained again, or half copied; fetch it again"),
         ("record", "not a record, which has a model_id"),
         ("id", "not a record, which has a model_id"),
         ("missing", "store/sda.json: No such file or directory"),

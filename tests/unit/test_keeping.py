@@ -109,22 +109,22 @@ def test_reads_are_steered_as_in_md(here: Answer, there: Answer, over: bool) -> 
 # -- expectations from training --
 
 
-def foreseen(*us: int) -> TrainingExpectation:
+def expected(*us: int) -> TrainingExpectation:
     return TrainingExpectation("id", 0.05, 0.5, {16: (1.0, us)} if us else {})
 
 
 def test_expected_steering_follows_from_random_predictions() -> None:
-    alike, twice = foreseen(100, 100), foreseen(200, 200)
+    alike, twice = expected(100, 100), expected(200, 200)
     assert alike.redirected([alike]) == 0.0
     assert twice.redirected([alike]) == 1.0 and alike.redirected([twice]) == 0.0
     # Every second read is predicted slow, on both drives.
-    both = foreseen(100, 1000)
+    both = expected(100, 1000)
     assert both.redirected([both]) == pytest.approx(0.25)
     assert both.redirected([both, both]) == pytest.approx(0.375)
     # Networks predict no latencies.
-    assert foreseen().redirected([both]) == 0.05
+    assert expected().redirected([both]) == 0.05
     sizes = TrainingExpectation("id", 0.0, 0.5, {16: (0.5, [100]), 256: (0.5, [1000])})
-    assert sizes.redirected([foreseen(100)]) == 0.5
+    assert sizes.redirected([expected(100)]) == 0.5
 
 
 def test_foreseen_takes_expectations_from_the_training_record(tmp_path: Path) -> None:
@@ -211,13 +211,13 @@ def test_keeper_resets_an_array_with_wrong_predictions(block: Path) -> None:
 
     # Expected: half a doubling. The bound is one more: a factor of 2.8 in either direction.
     for latency_us in (280, 36):
-        assert why(foreseen(100), Served(100, False, latency_us)) == ""
+        assert why(expected(100), Served(100, False, latency_us)) == ""
     for latency_us in (290, 35):
-        assert why(foreseen(100), Served(100, False, latency_us)).startswith(
+        assert why(expected(100), Served(100, False, latency_us)).startswith(
             "sda: predictions are off by a factor of 2.9 in the mean (expected from training: "
             "1.4, the bound is 2.8)"
         )
-    seen = dataclasses.replace(foreseen(), error=0.02)
+    seen = dataclasses.replace(expected(), error=0.02)
     assert why(seen, Served(0, False, 500)) == ""
     assert "100% of the reads called fast were slow" in why(seen, Served(0, False, 501))
     # Reads that were predicted slow are no error.

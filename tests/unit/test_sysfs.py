@@ -380,13 +380,13 @@ def test_upload_and_its_undo_can_be_undone(live_tree: Path, tmp_path: Path) -> N
 def test_status_works_without_a_home_directory(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def nobody(uid: int) -> object:
+    def no_such_user(uid: int) -> object:
         raise KeyError(uid)
 
     for name in ("HOME", "LINNAPP_STATE", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.geteuid", lambda: 54321)
-    monkeypatch.setattr("pwd.getpwuid", nobody)
+    monkeypatch.setattr("pwd.getpwuid", no_such_user)
     run_cli("status", "sda", "--json")
     assert json.loads(capsys.readouterr().out)["drives"][0]["per_second"] is None
     assert state.uploaded_at("sda", "12345678") is None
