@@ -21,7 +21,6 @@ from linnapp.drive.sysfs import (
     has_no_queue,
     is_made_up,
     node_of,
-    nvme_paths,
     observer_of,
     sysfs_root,
 )
@@ -137,27 +136,12 @@ def check(target: Target, conf: DrivesConf) -> None:
 
 def _check_disk(name: str) -> None:
     disk = sysfs_root() / "block" / name
-    if why := (nvme_paths(name) and has_no_queue(name)) or has_no_node(name):
+    if array := _array_below(name):
+        raise DeviceError(f"{name} is a volume on {array}: name /dev/{array}")
+    if why := has_no_queue(name) or has_no_node(name):
         raise DeviceError(why)
-    if (disk / "dm").is_dir():
-        array = _array_below(name)
-        instead = (
-            f"it lies on {array}: name /dev/{array}"
-            if array
-            else ("put md on the drives and the volume on md")
-        )
-        raise DeviceError(
-            f"{name} is a device-mapper volume (dm-crypt, LVM), which has no queue of its own to "
-            f"predict; {instead}"
-        )
-    if (disk / "md").is_dir():
-        raise DeviceError(f"{name} is an md array inside another one; enable the inner one")
-    if is_made_up(name):
-        raise DeviceError(f"{name} is not a drive but a disk in memory or in a file; name drives")
-    if not (disk / "mq").is_dir():
-        raise DeviceError(
-            f"{name} passes its I/Os on and serves no requests; name the disks below it"
-        )
+    if is_made_up(name) or not (disk / "mq").is_dir():
+        raise DeviceError(f"{name} is not a drive that serves requests itself; name drives")
     try:
         rotates = (disk / "queue" / "rotational").read_text().strip() == "1"
     except OSError as error:

@@ -82,7 +82,7 @@ class Plan:
         if self.n_pairs < MIN_PAIRS:
             raise LinnappError(
                 f"--hours {self.hours:g} has {self.n_pairs} pairs of blocks of {self.block_s:g} s, "
-                f"and nothing can be decided by fewer than {MIN_PAIRS}: --hours "
+                f"and a decision needs at least {MIN_PAIRS}: --hours "
                 f"{1.05 * MIN_PAIRS * 2 * self.block_s / 3600:.2g}, or more"
             )
 
@@ -251,7 +251,7 @@ class _Trial:
         self._plan = plan
         self._display = display
         self._rng = np.random.default_rng(plan.seed)
-        self._looks = looks(plan.n_pairs)
+        self._analyses = looks(plan.n_pairs)
         self._folder = folder
         self.pairs: list[tuple[Block, Block]] = []
         self.disturbed = 0
@@ -261,10 +261,10 @@ class _Trial:
         """Run the trial and return the reason for its end."""
         ended = "time"
         try:
-            self._display.log(f"{self._array.name}: {self._next_look()}")
+            self._display.log(f"{self._array.name}: {self._next_analysis()}")
             while len(self.pairs) + self.disturbed < self._plan.n_pairs:
                 is_new = self._add_pair()
-                if is_new and len(self.pairs) in self._looks[:-1] and (why := self._decided()):
+                if is_new and len(self.pairs) in self._analyses[:-1] and (why := self._decided()):
                     return why
         except KeyboardInterrupt:
             # The results since the last analysis are not known to anyone, so this is the final one.
@@ -274,16 +274,15 @@ class _Trial:
                 raise
             self._display.log(str(error))
             ended = "failed"
-        self._look(last=True)
+        self._analyse(last=True)
         return ended
 
-    def _next_look(self) -> str:
+    def _next_analysis(self) -> str:
         done = len(self.pairs)
-        look = next(look for look in self._looks if look > done)
-        at = time.localtime(time.time() + 2 * self._plan.block_s * (look - done))
-        return (
-            f"next look after pair {look} of {self._plan.n_pairs}, at {time.strftime('%H:%M', at)}"
-        )
+        number = next(n for n in self._analyses if n > done)
+        at_s = time.time() + 2 * self._plan.block_s * (number - done)
+        at = time.strftime("%H:%M", time.localtime(at_s))
+        return f"next analysis after pair {number} of {self._plan.n_pairs}, at {at}"
 
     def _add_pair(self) -> bool:
         """Measure a pair; return true if it was added."""
@@ -292,12 +291,14 @@ class _Trial:
         off, on = (second, first) if on_first else (first, second)
         if not self.pairs and not off.reads + on.reads:
             raise DeviceError(
-                f"{self._array.name}: no reads in {2 * self._plan.block_s:g} s; begin "
-                "when it has its usual load"
+                f"{self._array.name}: no reads in {2 * self._plan.block_s:g} s; start "
+                "the trial under its usual load"
             )
         if self._array.n_missing or self._array.sync_action != "idle":
             self.disturbed += 1
-            self._display.log(f"{self._array.name} is degraded, or busy with itself: not counted")
+            self._display.log(
+                f"{self._array.name} is degraded, or busy with a resync or check: not counted"
+            )
             return False
         self.pairs.append((off, on))
         return True
@@ -306,7 +307,9 @@ class _Trial:
         plan = self._plan
         done, reads = len(self.pairs), sum(block.reads for pair in self.pairs for block in pair)
         state = "on" if on else "off"
-        self._display.show(f"pair {done + 1}, linnos {state}; {reads} reads; {self._next_look()}")
+        self._display.show(
+            f"pair {done + 1}, linnos {state}; {reads} reads; {self._next_analysis()}"
+        )
         self._array.set_state("on" if on else "off", noted=False)
         ios = self._ios()
         time.sleep(plan.wash_s)
@@ -353,7 +356,7 @@ class _Trial:
             sum(drive.stats.get("inference_ns", 0) for drive in drives),
         )
 
-    def _look(self, *, last: bool) -> None:
+    def _analyse(self, *, last: bool) -> None:
         of_pairs = self._plan.n_pairs
         if len(self.pairs) >= MIN_PAIRS and all((blocks := paired(self.pairs)).reads):
             error = alpha_of_analysis(of_pairs, last=last)
@@ -361,10 +364,12 @@ class _Trial:
 
     def _decided(self) -> str:
         """Return the reason to end at this interim analysis; empty to continue."""
-        self._look(last=False)
+        self._analyse(last=False)
         found = self.effects.values()
         if not found or not all(effect.is_done for effect in found):
-            self._display.log(f"after {len(self.pairs)} pairs: not decided; {self._next_look()}")
+            self._display.log(
+                f"after {len(self.pairs)} pairs: not decided; {self._next_analysis()}"
+            )
             return ""
         return "decided" if any(effect.is_decided for effect in found) else "hopeless"
 

@@ -107,7 +107,7 @@ def test_trial_measures_the_gain_of_choosing_and_leaves_no_files(boot, tmp_path:
 
     print(text("refused"), text("said"), text("helps"), text("nothing"), text("after_ended"))
     for why in ("flash0: no md array", "no mirror has a model", "0.0 is not in the range",
-                "fewer than 8", "md0: no reads in 2 s",
+                "at least 8", "md0: no reads in 2 s",
                 "degraded", "linnapp trial is running"):  # fmt: skip
         assert why in text("refused")
     assert text("after_refused") == "off\n"

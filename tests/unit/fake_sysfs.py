@@ -192,10 +192,21 @@ class FakeSysfs:
                 (place / "holders" / name).symlink_to(self.block / name)
         return md
 
-    def settings(self, *names: str) -> list[str]:
+    def settings(self) -> list[str]:
         """Return md0's state, and the modes of sda and sdb."""
         files = [self.block / name / "linnos" / "mode" for name in ("sda", "sdb")]
         return [path.read_text().strip() for path in (self.block / "md0/md/linnos", *files)]
+
+    def reboot(self) -> None:
+        """Give all files the kernel's values after a boot."""
+        (self.block / "md0" / "md" / "linnos").write_text("off\n")
+        for name in ("sda", "sdb"):
+            directory = self.block / name / "linnos"
+            for file in ("model_id", "model_kind", "threshold_us"):
+                (directory / file).write_text(f"{_FILES[file]}\n")
+            (directory / "mode").write_text("off\n")
+            (directory / "model").unlink()
+            (directory / "model").touch()
 
     def fail(self, fails: Callable[[str, int], BaseException | None]) -> None:
         """Raise an error at some writes, chosen by the file's name and the number of the write."""

@@ -138,17 +138,19 @@ def test_unsuitable_drives_are_refused(sysfs: FakeSysfs) -> None:
     refused(["sda", "sdz"], "sdz: no such disk")
     refused(["sda", "sdc"], "sdc: .*this kernel lacks the LinnOS patch")
     sysfs.add_disk("loop0")
-    refused(["sda", "loop0"], "loop0 is not a drive but a disk in memory or in a file")
+    refused(["sda", "loop0"], "loop0 is not a drive that serves requests itself")
     (block / "dm-0" / "dm").mkdir(parents=True)
-    refused(["sda", "dm-0"], r"dm-0 is a device-mapper volume \(dm-crypt, LVM\).*put md on the dri")
+    refused(
+        ["sda", "dm-0"], r"dm-0 is a device-mapper volume \(dm-crypt, LVM\).*name the disks below"
+    )
     # LVM on dm-crypt on the array.
     for upper, lower in (("dm-1", "dm-0"), ("dm-0", "md0")):
         (block / upper / "dm").mkdir(parents=True, exist_ok=True)
         (block / upper / "slaves").mkdir()
         (block / upper / "slaves" / lower).symlink_to(block / lower)
-    refused(["dm-1"], "dm-1 is a device-mapper volume .*it lies on md0: name /dev/md0")
+    refused(["dm-1"], "dm-1 is a volume on md0: name /dev/md0")
     (block / "drbd0").mkdir()
-    refused(["sda", "drbd0"], "drbd0 passes its I/Os on")
+    refused(["sda", "drbd0"], "drbd0 is a DRBD device")
     (block / "sdb" / "queue" / "rotational").write_text("1\n")
     refused(["sda", "sdb"], "sdb reports that it rotates")
     (block / "sdb" / "queue" / "rotational").write_text("0\n")
@@ -364,6 +366,44 @@ def test_command_that_was_killed_can_be_completed_and_undone(
         if not was_killed:
             break
     assert number > 3
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_sequence_of_commands_kills_and_reboots_keeps_drives_and_file_consistent(
+    run: Run, sysfs: FakeSysfs, recordings: Path, seed: int
+) -> None:
+    """After each step `restore` succeeds, and the kernel then has the settings of drives.conf."""
+    rng = np.random.default_rng(seed)
+    commands = {
+        "enable": ["enable", "md0", "--recordings", recordings],
+        "disable": ["disable"],
+        "restore": ["restore"],
+    }
+    for _ in range(8):
+        step = str(rng.choice(["command", "kill", "reboot", "by hand"], p=[0.4, 0.35, 0.15, 0.1]))
+        words = commands[str(rng.choice(list(commands), p=[0.6, 0.2, 0.2]))]
+        was_empty = load_conf(sysfs.conf).is_empty
+        if step == "kill":
+            killed_at(int(rng.integers(1, 9)), sysfs, lambda words=words: run(*words))
+        elif step == "reboot":
+            sysfs.reboot()
+        elif step == "by hand" and not was_empty:
+            Drive("sda").set_mode("off")
+        elif step == "command":
+            ran = run(*words)
+            assert ran.exit_code == (words == ["restore"] and was_empty), ran.output
+        conf = load_conf(sysfs.conf)
+        assert len(conf.drives) in (0, 2) and len(conf.arrays) == len(conf.drives) // 2
+        if conf.is_empty:
+            assert sysfs.settings() == ["off"] * 3
+            continue
+        ran = run("restore")
+        assert ran.exit_code == 0, ran.output
+        assert sysfs.settings() == ["on", "observe", "observe"]
+        active = [Drive(name).model_id for name in ("sda", "sdb")]
+        assert active == [LatencyModel.load(path).model_id for path in conf.models]
+    assert run("disable").exit_code == 0
+    assert sysfs.settings() == ["off"] * 3 and not list((sysfs.state).glob("enable/*"))
 
 
 @pytest.mark.parametrize("end", [None, KeyboardInterrupt, DeviceError])

@@ -79,7 +79,7 @@ def test_trial_refuses_unsuitable_arrays_and_plans(
 
     refused("sda: no md array", "sda")
     refused("md9: no such disk", "md9")
-    refused("--hours 0.001 has 1 pairs .* fewer than 8", plan=dataclasses.replace(PLAN, hours=1e-3))
+    refused("--hours 0.001 has 1 pairs .* at least 8", plan=dataclasses.replace(PLAN, hours=1e-3))
     for file, text, says in (
         ("level", "raid5", "only raid1 and raid10"),
         ("degraded", "1", "md0 is degraded"),
@@ -107,7 +107,7 @@ def test_trial_ends_when_decided_and_restores_the_mode(
     assert found.ended == "decided" and len(found.pairs) == 12 and found.was_on
     assert all(0.4 < e.low < 0.5 < e.high < 0.6 for e in found.effects.values())
     assert (md / "linnos").read_text().strip() == "on"
-    assert "next look after pair 12 of 18" in said.lines[0]
+    assert "next analysis after pair 12 of 18" in said.lines[0]
     assert list((tmp_path / "run").iterdir()) == [] and not (tmp_path / "state" / "enable").exists()
     assert "It has a benefit" in to_text(found) and "linnos on" in to_text(found)
     assert json.loads(json.dumps(to_json(found)))["latencies"]["p99"]["decided"]
