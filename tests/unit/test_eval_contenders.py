@@ -14,8 +14,7 @@ from eval import cells, contenders, demo, grid, tuning
 from eval.cache import Cache
 from eval.cells import Replay, Replayed
 from eval.contenders import Contender
-from eval.experiments import traces, unseen
-from eval.experiments.windows import replays as windows_replays
+from eval.experiments import traces, unseen, windows
 from linnapp.trace.formats import replay_log
 
 
@@ -52,7 +51,7 @@ def test_alternatives_are_neither_our_policies_nor_bounds() -> None:
 @pytest.mark.parametrize(
     "names",
     [
-        contenders.NAMES, contenders.INJECTED, unseen.POLICIES, windows_replays.POLICIES,
+        contenders.NAMES, contenders.INJECTED, unseen.POLICIES, windows.POLICIES,
         [row.name for row in traces.ROWS.values()], [row.name for row in demo.ROWS],
     ],
     ids=["Fig. 8", "injected", "unseen", "windows", "traces", "the demo"],

@@ -6,7 +6,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 from eval import seeds
-from eval.experiments.windows import replays as windows
 
 
 def _blocks(development: bool) -> set[int]:
@@ -29,12 +28,3 @@ def test_fewer_seeds_are_a_prefix() -> None:
     for development in (True, False):
         assert len(seeds.repeats(development)) == 5
         assert seeds.repeats(development, 2) == seeds.repeats(development)[:2]
-
-
-def test_windows_stay_in_range_and_vary() -> None:
-    assert windows.PARAMETERS["windows"] <= seeds.MAX_WINDOWS
-    drawn = [windows.draw_window(seeds.window_base(True) + i, (1, 2)) for i in range(200)]
-    assert drawn == [windows.draw_window(seeds.window_base(True) + i, (1, 2)) for i in range(200)]
-    kinds = {(w["inject"] or "none").split(":")[0] for w in drawn}
-    assert kinds == {"none", "continuous", "random", "interval"}
-    assert {w["workload"] for w in drawn} == set(windows.PARAMETERS["workloads"])
