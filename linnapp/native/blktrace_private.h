@@ -3,7 +3,8 @@
  * The parts of the blktrace parser, in the order in which data goes through them:
  *
  *   files -> blktrace_events.c: events in order of time
- *         -> blktrace_requests.c: requests of the drive, and I/Os with what they saw
+ *         -> blktrace_requests.c: I/Os with the state that they saw, made of the parts and
+ *            requests that blktrace_parts.c keeps
  *         -> blktrace_parser.c: columns
  */
 #ifndef LINNAPP_BLKTRACE_PRIVATE_H

@@ -21,6 +21,10 @@
  * Calls and I/Os that do not match the user's filters are left out here, before they take space in
  * the buffer, and are counted.
  *
+ * The code is in four files, each a layer: watch_kernel.bpf.h has the kernel's types,
+ * watch_paths.bpf.h the names of files, watch_ios.bpf.h the block I/Os, and this file the filters,
+ * system calls and processes.
+ *
  * Only tracepoints are used, no probes in functions, which some kernels do not permit.
  */
 #include <stdbool.h>
@@ -31,147 +35,7 @@
 #include <bpf/bpf_core_read.h>
 
 #include "watch_records.h"
-
-/* The fields of the kernel's types that are read; offsets are found when the program is loaded. */
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct signal_struct {
-	struct {
-		int counter;
-	} live;
-};
-
-struct super_block {
-	__u32 s_dev;
-};
-
-struct inode {
-	__u16 i_mode;
-	struct super_block *i_sb;
-	unsigned long i_ino;
-	__u32 i_generation;
-};
-
-struct qstr {
-	__u32 len;
-	const unsigned char *name;
-};
-
-struct dentry {
-	struct dentry *d_parent;
-	struct qstr d_name;
-	struct inode *d_inode;
-};
-
-struct vfsmount {
-	struct dentry *mnt_root;
-};
-
-struct mount {
-	struct mount *mnt_parent;
-	struct dentry *mnt_mountpoint;
-	struct vfsmount mnt;
-};
-
-struct path {
-	struct vfsmount *mnt;
-	struct dentry *dentry;
-};
-
-struct fs_struct {
-	struct path pwd;
-};
-
-struct file {
-	unsigned int f_mode;
-	void *f_op;
-	struct inode *f_inode;
-	struct path f_path;
-	__s64 f_pos;
-};
-
-struct fdtable {
-	unsigned int max_fds;
-	struct file **fd;
-};
-
-struct files_struct {
-	struct fdtable *fdt;
-};
-
-struct bio_list {
-};
-
-#ifdef __TARGET_ARCH_x86
-struct pt_regs {
-	unsigned long di, si, dx, r10, r9, r8, orig_ax;
-};
-#else
-struct user_pt_regs {
-	__u64 regs[31];
-};
-#endif
-
-struct thread_info {
-#ifdef __TARGET_ARCH_x86
-	__u32 status;
-#else
-	unsigned long flags;
-#endif
-};
-
-struct task_struct {
-	struct thread_info thread_info;
-	unsigned int __state;
-	unsigned int flags;
-	unsigned in_iowait : 1;
-	int pid;
-	int tgid;
-	struct fs_struct *fs;
-	struct files_struct *files;
-	struct task_struct *group_leader;
-	char comm[LW_COMM];
-	struct signal_struct *signal;
-	struct bio_list *bio_list;
-};
-
-/* Placeholder for a place that contains an address. */
-struct list_head {
-	struct list_head *next;
-};
-
-struct block_device_operations {
-	void *submit_bio;
-};
-
-struct gendisk {
-	int major;
-	int first_minor;
-	struct block_device_operations *fops;
-};
-
-struct block_device {
-	struct gendisk *bd_disk;
-};
-
-struct bvec_iter {
-	__u64 bi_sector;
-	unsigned int bi_size;
-};
-
-struct bio {
-	struct bio *bi_next;
-	struct block_device *bi_bdev;
-	unsigned int bi_opf;
-	unsigned short bi_ioprio;
-	__u8 bi_status;
-	struct bvec_iter bi_iter;
-	void *bi_private;
-};
-
-struct request {
-	struct bio *bio;
-};
-#pragma clang attribute pop
+#include "watch_kernel.bpf.h"
 
 enum req_flag_bits { __REQ_META, __REQ_FUA, __REQ_PREFLUSH, __REQ_RAHEAD, __REQ_LATCRIT };
 
@@ -230,7 +94,7 @@ struct decided_read {
 struct named_file {
 	struct lw_file file;
 	__u32 is_elsewhere;	/* not in a requested path */
-	__u32 is_told;
+	__u32 is_reported;
 };
 
 /* Buffer for composing paths: a folder's path ends at FOLDER_END, where a name in it starts. */
@@ -356,7 +220,7 @@ static __always_inline bool is_chosen(const struct lw_choice *choice)
 }
 
 /* Return true if this thread is one of those requested. */
-static __noinline int is_asked_for(__u32 tid)
+static __noinline int is_requested(__u32 tid)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 
@@ -377,251 +241,7 @@ static __noinline int is_asked_for(__u32 tid)
 	return true;
 }
 
-static __always_inline void describe(__u64 address, struct inode *inode, struct lw_file *to)
-{
-	to->address = address;
-	to->inode = BPF_CORE_READ(inode, i_ino);
-	to->device = BPF_CORE_READ(inode, i_sb, s_dev);
-	to->mode = BPF_CORE_READ(inode, i_mode);
-	to->generation = BPF_CORE_READ(inode, i_generation);
-}
-
-static __always_inline struct file *file_of(struct task_struct *task, int fd)
-{
-	struct fdtable *table = task->files->fdt;
-	struct file *file = NULL;
-
-	if (fd < 0 || (unsigned int)fd >= table->max_fds)
-		return NULL;
-	bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd);
-	return file;
-}
-
-/* A walk from a dentry to the root. */
-struct walk {
-	struct dentry *dentry;
-	struct mount *mount;
-	struct path_text *to;
-	__u32 start;	/* start of the text so far */
-	bool is_done;
-};
-
-static long prepend_component(__u32 index, struct walk *walk)
-{
-	struct dentry *dentry = walk->dentry, *parent = BPF_CORE_READ(dentry, d_parent);
-	struct mount *mount = walk->mount, *below;
-	__u32 length, start = walk->start;
-
-	if (dentry == BPF_CORE_READ(mount, mnt.mnt_root)) {
-		below = BPF_CORE_READ(mount, mnt_parent);
-		walk->dentry = BPF_CORE_READ(mount, mnt_mountpoint);
-		walk->mount = below;
-		walk->is_done = below == mount || !below;
-		return walk->is_done;
-	}
-	/* The mount is gone, or the file system is not mounted. */
-	if (parent == dentry || !parent) {
-		walk->is_done = true;
-		return 1;
-	}
-	length = BPF_CORE_READ(dentry, d_name.len);
-	if (length >= LW_COMPONENT || start < length + 1)
-		return 1;
-	start -= length + 1;
-	walk->to->text[start & (FOLDER_END - 1)] = '/';
-	if (bpf_probe_read_kernel(walk->to->text + ((start + 1) & (FOLDER_END - 1)),
-				  length & (LW_COMPONENT - 1), BPF_CORE_READ(dentry, d_name.name)))
-		return 1;
-	walk->start = start;
-	walk->dentry = parent;
-	return 0;
-}
-
-/* Write the path of a dentry so that it ends before `end`; return its start, or -1 if too long. */
-static __always_inline int write_path(struct dentry *dentry, struct vfsmount *vfsmount,
-				      struct path_text *to, __u32 end)
-{
-	struct walk walk = {
-		.dentry = dentry,
-		.mount = (void *)vfsmount - bpf_core_field_offset(struct mount, mnt),
-		.to = to,
-		.start = end,
-	};
-
-	bpf_loop(LW_MAX_COMPONENTS, prepend_component, &walk, 0);
-	return walk.is_done ? (int)walk.start : -1;
-}
-
-/* Return true if the text from `start` on is a requested path, or is in one. */
-static __always_inline bool is_in_paths(const struct path_text *path, __u32 start)
-{
-	const char *text;
-
-	if (start > FOLDER_END)
-		return false;
-	/* The verifier of 6.1 loses the bound if one copy is compared and another one added. */
-	barrier_var(start);
-	text = path->text + (start & (2 * FOLDER_END - 1));
-#pragma unroll
-	for (int i = 0; i < LW_MAX_PATHS; i++) {
-		__u32 length = settings.path_length[i];
-
-		if (!length || length >= LW_PREFIX)
-			continue;
-		if (!bpf_strncmp(text, length, (const char *)settings.path[i]) &&
-		    (!text[length] || text[length] == '/'))
-			return true;
-	}
-	return false;
-}
-
-/* Report the name of a file or directory; remember whether it is in the requested paths. */
-static __noinline int tell_path(struct dentry *dentry, struct vfsmount *vfsmount,
-				struct lw_file *file, bool in_any_case)
-{
-	struct named_file name = { .file = *file };
-	struct lw_name_record *record;
-	__u64 address = file->address;
-	struct path_text *path;
-	__u32 zero = 0, length;
-	int start;
-
-	path = bpf_map_lookup_elem(&path_texts, &zero);
-	if (!path)
-		return true;
-	start = write_path(dentry, vfsmount, path, FOLDER_END - 1);
-	if (start <= 0)
-		goto lost;
-	path->text[FOLDER_END - 1] = '\0';
-	if (settings.by_path)
-		name.is_elsewhere = !is_in_paths(path, start);
-	name.is_told = !name.is_elsewhere || in_any_case;
-	if (!name.is_told)
-		goto known;
-	length = FOLDER_END - start;
-	record = bpf_ringbuf_reserve(&records, sizeof(*record) + LW_SHORT_NAME, 0);
-	if (!record)
-		goto lost;
-	if (length < LW_SHORT_NAME) {
-		bpf_probe_read_kernel(record->name, length & (LW_SHORT_NAME - 1),
-				      path->text + (start & (FOLDER_END - 1)));
-	} else {
-		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
-		record = bpf_ringbuf_reserve(&records, sizeof(*record) + LW_LONG_NAME, 0);
-		if (!record)
-			goto lost;
-		bpf_probe_read_kernel(record->name, length & (LW_LONG_NAME - 1),
-				      path->text + (start & (FOLDER_END - 1)));
-	}
-	record->type = LW_FILE_RECORD;
-	record->tid = 0;
-	record->time_ns = 0;
-	record->argument = 0;
-	record->length = length;
-	record->file = *file;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-known:
-	bpf_map_update_elem(&named, &address, &name, BPF_ANY);
-	return !name.is_elsewhere;
-lost:
-	count(LW_LOST_NAMES);
-	return true;
-}
-
-static __always_inline struct named_file *known_name(struct lw_file *file)
-{
-	__u64 address = file->address;
-	struct named_file *known = bpf_map_lookup_elem(&named, &address);
-
-	return known && known->file.inode == file->inode && known->file.device == file->device ?
-		       known :
-		       NULL;
-}
-
-/* Describe a file; return true if it is in the requested paths. */
-static __always_inline bool describe_file(struct file *file, struct inode *inode, bool is_new,
-					  struct lw_file *to)
-{
-	describe((__u64)file, inode, to);
-	if (!is_new) {
-		struct named_file *known = known_name(to);
-
-		if (known)
-			return !known->is_elsewhere;
-	}
-	return tell_path(BPF_CORE_READ(file, f_path.dentry), BPF_CORE_READ(file, f_path.mnt), to,
-			 false);
-}
-
-/* A directory to which a name is relative. */
-struct folder {
-	struct dentry *dentry;
-	struct vfsmount *mount;
-	__u64 address;
-};
-
-static __always_inline struct folder folder_of(int fd)
-{
-	struct folder folder = {};
-	struct file *file;
-
-	if (fd == AT_FDCWD) {
-		struct fs_struct *fs = current_task()->fs;
-
-		folder.dentry = fs->pwd.dentry;
-		folder.mount = fs->pwd.mnt;
-		folder.address = (__u64)folder.dentry;
-		return folder;
-	}
-	file = file_of(current_task(), fd);
-	if (file) {
-		folder.dentry = BPF_CORE_READ(file, f_path.dentry);
-		folder.mount = BPF_CORE_READ(file, f_path.mnt);
-		folder.address = (__u64)file;
-	}
-	return folder;
-}
-
-static __always_inline void describe_folder(int fd, struct lw_file *to)
-{
-	struct folder folder = folder_of(fd);
-	struct dentry *dentry = folder.dentry;
-	struct named_file *known;
-
-	if (!folder.address)
-		return;
-	describe(folder.address, BPF_CORE_READ(dentry, d_inode), to);
-	known = known_name(to);
-	if (!known || !known->is_told)
-		tell_path(dentry, folder.mount, to, true);
-}
-
-/* Return true if a name in a call's arguments is in the requested paths or cannot be read. */
-static __noinline int name_is_in_paths(__u64 name, int fd)
-{
-	struct path_text *path;
-	struct folder folder;
-	int start = FOLDER_END;
-	__u32 zero = 0;
-	long length;
-
-	path = bpf_map_lookup_elem(&path_texts, &zero);
-	if (!path)
-		return true;
-	length = bpf_probe_read_user_str(path->text + FOLDER_END, 2 * LW_PREFIX, (void *)name);
-	if (length < 0)
-		return true;
-	if (path->text[FOLDER_END] == '/')
-		return is_in_paths(path, FOLDER_END);
-	if (path->text[FOLDER_END] == '.' && path->text[FOLDER_END + 1] == '/')
-		bpf_probe_read_user_str(path->text + FOLDER_END, 2 * LW_PREFIX, (void *)(name + 2));
-	folder = folder_of(fd);
-	if (!folder.address)
-		return true;
-	path->text[FOLDER_END - 1] = '/';
-	start = write_path(folder.dentry, folder.mount, path, FOLDER_END - 1);
-	return start < 0 || is_in_paths(path, start);
-}
+#include "watch_paths.bpf.h"
 
 static __always_inline bool is_compat(struct task_struct *task)
 {
@@ -800,7 +420,7 @@ static __always_inline int enter_call(struct pt_regs *regs, long nr, bool can_ca
 		return 0;
 	}
 	if (known->flags & LW_LEFT_OUT ||
-	    (known->flags & LW_OF_SOME && !is_asked_for(task->pid)))
+	    (known->flags & LW_OF_SOME && !is_requested(task->pid)))
 		goto skipped;
 	if (known->path < 0 && known->fd >= 0) {
 		int fd = descriptor(regs, known->fd);
@@ -833,7 +453,7 @@ int BPF_PROG(call_enters_old, struct pt_regs *regs, long nr)
 }
 
 /* Copy an argument's name. The call has just read it, so its page is present. */
-static __always_inline void tell_name(const struct call_in_flight *call, __u32 tid,
+static __always_inline void report_name(const struct call_in_flight *call, __u32 tid,
 				      __u32 argument, __u64 from)
 {
 	struct lw_name_record *record;
@@ -997,11 +617,11 @@ static __noinline int end_call(long result)
 		goto done;
 	}
 	if (call->call.path >= 0 && !(call->call.flags & LW_OPENS && result >= 0))
-		tell_name(call, tid, LW_PATH, call->args[call->call.path & 7]);
+		report_name(call, tid, LW_PATH, call->args[call->call.path & 7]);
 	if (call->call.to_path >= 0)
-		tell_name(call, tid, LW_TO_PATH, call->args[call->call.to_path & 7]);
+		report_name(call, tid, LW_TO_PATH, call->args[call->call.to_path & 7]);
 	if (settings.arguments == LW_DETAILED && call->call.word >= 0)
-		tell_name(call, tid, LW_WORD, call->args[call->call.word & 7]);
+		report_name(call, tid, LW_WORD, call->args[call->call.word & 7]);
 	if (settings.arguments)
 		record = bpf_ringbuf_reserve(&records, sizeof(*record) + ARGUMENT_BYTES, 0);
 	else
@@ -1052,317 +672,7 @@ int BPF_PROG(call_returns, struct pt_regs *regs, long result)
 	return place_of(current_task()->pid)->calls ? end_call(result) : 0;
 }
 
-/* Return true if an I/O does not match the filters; those of calls and paths apply to its call. */
-static __always_inline bool is_filtered(__u32 flags, __u32 tid, const struct call_in_flight *call)
-{
-	bool by_call = settings.by_call || settings.by_path;
-
-	if (!by_call && !settings.by_process && !settings.by_thread)
-		return false;
-	if (!(flags & LW_WATCHED))
-		return true;
-	return by_call ? !call || call->is_elsewhere : !is_asked_for(tid);
-}
-
-/* For an I/O of md or dm, note the drive to which they pass it, in the thread that queued it. */
-static __always_inline void note_drive(const struct lw_io_record *io, __u64 key, bool is_passed_on)
-{
-	__u32 tid = io->tid;
-	struct lw_io_record *above;
-	__u64 *noted;
-
-	if (is_passed_on && !(io->flags & LW_BELOW))
-		bpf_map_update_elem(&passed_on, &tid, &key, BPF_ANY);
-	if (is_passed_on || !(io->flags & LW_BELOW))
-		return;
-	noted = bpf_map_lookup_elem(&passed_on, &tid);
-	if (!noted)
-		return;
-	key = *noted;
-	above = bpf_map_lookup_elem(&ios_in_flight, &key);
-	if (above && above->tid == tid)
-		above->drive = !above->drive || above->drive == io->device ? io->device :
-									      LW_SEVERAL;
-}
-
-/* Return the decision of LinnOS about a read that is queued now, directly after it. */
-static __always_inline __u32 take_decision(const struct lw_io_record *io)
-{
-	struct decided_read *last;
-	__u32 tid = io->tid, decision;
-
-	if (!bpf_core_enum_value_exists(enum req_flag_bits, __REQ_LATCRIT))
-		return LW_UNDECIDED;
-	last = bpf_map_lookup_elem(&decided, &tid);
-	if (!last || io->op || last->device != io->device || last->sector != io->sector)
-		return LW_UNDECIDED;
-	decision = last->decision;
-	bpf_map_delete_elem(&decided, &tid);
-	return decision;
-}
-
-/* Record the end of an I/O in its call, if that is still in progress. */
-static __always_inline void note_end(const struct lw_io_record *io, __u64 now_ns)
-{
-	struct call_in_flight *call;
-	__u32 tid = io->tid;
-
-	if (!(io->flags & LW_IN_CALL))
-		return;
-	call = bpf_map_lookup_elem(&calls_in_flight, &tid);
-	if (!call || call->time_ns != io->call_time_ns ||
-	    __sync_fetch_and_sub(&call->ios, 1) != 1)
-		return;
-	/* If the drive has no FUA, a flush follows that is not seen. */
-	call->ios_end_ns = io->flags & LW_FUA ? 0 : now_ns;
-}
-
-SEC("tp_btf/block_bio_queue")
-int BPF_PROG(io_is_queued, struct bio *bio)
-{
-	__u64 id = bpf_get_current_pid_tgid(), key = (__u64)bio;
-	struct lw_io_record io = { .type = LW_IO_RECORD, .parts = 1 }, *old, *record;
-	struct gendisk *disk = BPF_CORE_READ(bio, bi_bdev, bd_disk);
-	__u32 opf = BPF_CORE_READ(bio, bi_opf), tid = id;
-	struct call_in_flight *call;
-
-	if (is_followed(id >> 32)) {
-		io.flags |= LW_WATCHED;
-	} else if (!is_kernel_thread()) {
-		count(LW_OTHER_IOS);
-		return 0;
-	}
-	call = call_under_way(tid);
-	if (is_filtered(io.flags, tid, call)) {
-		count(LW_FILTERED_IOS);
-		return 0;
-	}
-	io.pid = id >> 32;
-	io.tid = tid;
-	io.sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
-	io.bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
-	io.device = BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor);
-	io.op = opf & REQ_OP_MASK;
-	/* Kernels that set hints have done so by now, also from the thread's own priority. */
-	io.priority = BPF_CORE_READ(bio, bi_ioprio);
-	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_PREFLUSH))
-		io.flags |= LW_PREFLUSH;
-	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_FUA))
-		io.flags |= LW_FUA;
-	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_RAHEAD))
-		io.flags |= LW_READAHEAD;
-	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_META))
-		io.flags |= LW_METADATA;
-	/* Set while a driver without requests (md, dm) handles an I/O and passes on parts of it. */
-	if (current_task()->bio_list)
-		io.flags |= LW_BELOW;
-	note_drive(&io, key, BPF_CORE_READ(disk, fops, submit_bio) != NULL);
-	io.decision = take_decision(&io);
-	if (call) {
-		io.flags |= LW_IN_CALL;
-		io.call = call->call.index - 1;
-		io.call_time_ns = call->time_ns;
-		__sync_fetch_and_add(&call->ios, 1);
-	}
-	bpf_get_current_comm(io.comm, LW_COMM);
-	io.time_ns = bpf_ktime_get_ns();
-	if (!bpf_map_update_elem(&ios_in_flight, &key, &io, BPF_NOEXIST))
-		return 0;
-	/* Another I/O has this address, because its end was not seen; or the table is full. */
-	old = bpf_map_lookup_elem(&ios_in_flight, &key);
-	if (!old) {
-		if (call)
-			__sync_fetch_and_sub(&call->ios, 1);
-		count(LW_UNTRACKED_IOS);
-		return 0;
-	}
-	note_end(old, io.time_ns);
-	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
-	if (record) {
-		*record = *old;
-		bpf_ringbuf_submit(record, wake_up());
-	} else {
-		count(LW_LOST_IOS);
-	}
-	bpf_map_update_elem(&ios_in_flight, &key, &io, BPF_ANY);
-	return 0;
-}
-
-SEC("tp_btf/block_split")
-int BPF_PROG(io_is_split, struct bio *part)
-{
-	/* The part that is split off is chained to the rest, which keeps the whole's address. */
-	struct part new = { .whole = (__u64)BPF_CORE_READ(part, bi_private) };
-	struct lw_io_record *io = bpf_map_lookup_elem(&ios_in_flight, &new.whole);
-	__u64 key = (__u64)part;
-
-	if (!io)
-		return 0;
-	if (bpf_map_update_elem(&parts, &key, &new, BPF_ANY))
-		count(LW_UNTRACKED_IOS);
-	else
-		__sync_fetch_and_add(&io->parts, 1);
-	return 0;
-}
-
-/* The event of LinnOS, on kernels that have it: this thread queues the read next. */
-SEC("tp_btf/linnos_decision")
-int read_is_decided(__u64 *ctx)
-{
-	struct decided_read read = { .sector = ctx[1], .device = ctx[0] };
-	__u64 id = bpf_get_current_pid_tgid();
-	__u32 reason = ctx[4], tid = id;
-
-	if (!is_followed(id >> 32) && !is_kernel_thread())
-		return 0;
-	read.decision = ctx[3]		       ? LW_REVOKED :
-			reason == LINNOS_PROBE ? LW_PROBE :
-						 LW_ADMITTED;
-	bpf_map_update_elem(&decided, &tid, &read, BPF_ANY);
-	return 0;
-}
-
-/* Events of a request apply to each of its bios. */
-struct passage {
-	struct bio *bio;
-	__u64 time_ns;
-	bool is_issue;
-};
-
-static long pass_next(__u32 index, struct passage *passage)
-{
-	struct lw_stages *stages = NULL;
-	struct bio *bio = passage->bio;
-	struct lw_io_record *io;
-	__u64 key = (__u64)bio;
-	struct part *part;
-
-	if (!bio)
-		return 1;
-	passage->bio = BPF_CORE_READ(bio, bi_next);
-	io = bpf_map_lookup_elem(&ios_in_flight, &key);
-	if (io) {
-		stages = &io->stages;
-	} else {
-		part = bpf_map_lookup_elem(&parts, &key);
-		if (part)
-			stages = &part->stages;
-	}
-	if (stages && passage->is_issue)
-		stages->issue_ns = passage->time_ns;
-	else if (stages)
-		stages->insert_ns = passage->time_ns;
-	return 0;
-}
-
-static __always_inline void pass(struct request *request, bool is_issue)
-{
-	struct passage passage = {
-		.bio = BPF_CORE_READ(request, bio),
-		.time_ns = bpf_ktime_get_ns(),
-		.is_issue = is_issue,
-	};
-
-	bpf_loop(LW_MAX_MERGED, pass_next, &passage, 0);
-}
-
-SEC("tp_btf/block_rq_insert")
-int BPF_PROG(request_is_inserted, struct request *request)
-{
-	pass(request, false);
-	return 0;
-}
-
-SEC("tp_btf/block_rq_issue")
-int BPF_PROG(request_is_issued, struct request *request)
-{
-	pass(request, true);
-	return 0;
-}
-
-static __always_inline void end(__u64 key, bool has_failed)
-{
-	struct lw_io_record *io = bpf_map_lookup_elem(&ios_in_flight, &key), *record;
-	struct lw_stages stages = {};
-	__u64 now_ns;
-
-	if (io) {
-		stages = io->stages;
-	} else {
-		struct part *part = bpf_map_lookup_elem(&parts, &key);
-		__u64 address = key;
-
-		if (!part)
-			return;
-		key = part->whole;
-		stages = part->stages;
-		bpf_map_delete_elem(&parts, &address);
-		io = bpf_map_lookup_elem(&ios_in_flight, &key);
-		if (!io)
-			return;
-	}
-	if (has_failed)
-		__sync_fetch_and_or(&io->flags, LW_FAILED);
-	if (__sync_fetch_and_sub(&io->parts, 1) > 1)
-		return;
-	now_ns = bpf_ktime_get_ns();
-	note_end(io, now_ns);
-	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
-	if (record) {
-		*record = *io;
-		record->flags |= LW_COMPLETED;
-		record->latency_ns = now_ns - record->time_ns;
-		record->stages = stages;
-		bpf_ringbuf_submit(record, wake_up());
-	} else {
-		count(LW_LOST_IOS);
-	}
-	bpf_map_delete_elem(&ios_in_flight, &key);
-}
-
-/* For drivers without requests; for others, an I/O that ends before it has a request. */
-SEC("tp_btf/block_bio_complete")
-int BPF_PROG(io_completes, void *queue, struct bio *bio)
-{
-	end((__u64)bio, BPF_CORE_READ(bio, bi_status) != 0);
-	return 0;
-}
-
-struct ending {
-	struct bio *bio;
-	__u32 bytes;
-	bool has_failed;
-};
-
-static long end_next(__u32 index, struct ending *ending)
-{
-	struct bio *bio = ending->bio;
-	__u32 bytes;
-
-	if (!bio)
-		return 1;
-	bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
-	if (bytes > ending->bytes)
-		return 1;
-	ending->bio = BPF_CORE_READ(bio, bi_next);
-	ending->bytes -= bytes;
-	end((__u64)bio, ending->has_failed);
-	return !ending->bytes;
-}
-
-/* The bios of a request within its first `bytes` bytes have ended. */
-SEC("tp_btf/block_rq_complete")
-int BPF_PROG(request_completes, struct request *request, int error, unsigned int bytes)
-{
-	struct ending ending = {
-		.bio = BPF_CORE_READ(request, bio),
-		.bytes = bytes,
-		.has_failed = error != 0,
-	};
-
-	bpf_loop(LW_MAX_MERGED, end_next, &ending, 0);
-	return 0;
-}
+#include "watch_ios.bpf.h"
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(process_forks, struct task_struct *parent, struct task_struct *child)

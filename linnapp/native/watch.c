@@ -3,8 +3,8 @@
  * The user-space side of `linnapp watch`: load the kernel's side, read its records, determine the
  * name of each file and fill rows.
  *
- * Names are stored once and identified by numbers. Memory is bounded: by MAX_NAME_BYTES of names,
- * MAX_INODES files, and one entry for each struct file and thread that existed at the same time.
+ * Memory is bounded: by the limits of names (watch_tables.c), MAX_INODES files, and one entry for
+ * each struct file and thread that existed at the same time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,9 +25,8 @@
 
 #include "watch.h"
 #include "watch_calls.h"
+#include "watch_tables.h"
 
-#define MAX_NAME_BYTES (128 << 20)
-#define MAX_NAMES (1 << 20)
 /* The maximum that fits in a table of 2^22 entries. */
 #define MAX_INODES ((1 << 21) - 2)
 
@@ -42,34 +41,6 @@ __asm__(".section .rodata\n"
 extern const char lw_object[] __attribute__((visibility("hidden")));
 extern const char lw_object_end[] __attribute__((visibility("hidden")));
 
-/* An open-addressed hash table from numbers to entries; key 0 is a free one. */
-struct entry {
-	uint64_t key;
-	union {
-		struct {
-			uint64_t inode;
-			uint32_t device;
-			int32_t name;
-		} file;
-		struct {
-			uint64_t time_ns;
-			int32_t names[LW_N_NAMES];
-		} call;
-		int64_t first_access_ns;
-	};
-};
-
-struct table {
-	struct entry *entries;
-	size_t capacity, used;
-};
-
-struct names {
-	char **text;
-	uint32_t *slots;	/* number + 1 by hash */
-	size_t n, capacity, bytes;
-};
-
 struct lw_watch {
 	struct bpf_object *object;
 	struct bpf_link *links[16];
@@ -78,8 +49,8 @@ struct lw_watch {
 	int calls_in_flight, ios_in_flight, counters, processes;
 	struct lw_glance *glance;	/* the kernel's memory */
 	int64_t to_epoch_ns;
-	struct names names;
-	struct table files, calls, inodes;
+	struct lw_names names;
+	struct lw_table files, calls, inodes;
 	struct lw_call_row *call_rows;
 	struct lw_io_row *io_rows;
 	uint64_t capacity, n_calls, n_ios;
@@ -101,122 +72,14 @@ static int fail(struct lw_watch *w, int error, const char *format, ...)
 	return error < 0 ? error : -EINVAL;
 }
 
-static uint64_t mixed(uint64_t key)
-{
-	key ^= key >> 33;
-	key *= 0xff51afd7ed558ccdULL;
-	key ^= key >> 33;
-	return key;
-}
-
-/* Return the entry of a key, or the free entry for it; NULL if out of memory. */
-static struct entry *entry_of(struct table *t, uint64_t key)
-{
-	if (2 * (t->used + 1) > t->capacity) {
-		struct table larger = { .capacity = t->capacity ? 2 * t->capacity : 1024 };
-
-		larger.entries = calloc(larger.capacity, sizeof(*larger.entries));
-		if (!larger.entries)
-			return NULL;
-		for (size_t i = 0; i < t->capacity; i++) {
-			if (t->entries[i].key) {
-				*entry_of(&larger, t->entries[i].key) = t->entries[i];
-				larger.used++;
-			}
-		}
-		free(t->entries);
-		*t = larger;
-	}
-	for (size_t i = mixed(key);; i++) {
-		struct entry *e = &t->entries[i & (t->capacity - 1)];
-
-		if (!e->key || e->key == key)
-			return e;
-	}
-}
-
-static struct entry *added(struct table *t, uint64_t key)
-{
-	struct entry *e = entry_of(t, key);
-
-	if (e && !e->key) {
-		e->key = key;
-		t->used++;
-	}
-	return e;
-}
-
-static uint64_t hashed(const char *text, size_t length)
-{
-	uint64_t hash = 0xcbf29ce484222325ULL;
-
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3ULL;
-	return mixed(hash);
-}
-
-static int grow_names(struct names *names)
-{
-	size_t capacity = names->capacity ? 2 * names->capacity : 1024;
-	char **text = realloc(names->text, capacity * sizeof(*text));
-	uint32_t *slots;
-
-	if (!text)
-		return -ENOMEM;
-	names->text = text;
-	slots = calloc(2 * capacity, sizeof(*slots));
-	if (!slots)
-		return -ENOMEM;
-	for (size_t n = 0; n < names->n; n++) {
-		size_t i = hashed(text[n], strlen(text[n]));
-
-		while (slots[i & (2 * capacity - 1)])
-			i++;
-		slots[i & (2 * capacity - 1)] = n + 1;
-	}
-	free(names->slots);
-	names->slots = slots;
-	names->capacity = capacity;
-	return 0;
-}
-
-/* Return the number of a name; LW_NO_NAME if no more names can be stored. */
-static int32_t number_of(struct lw_watch *w, const char *text, size_t length)
-{
-	struct names *names = &w->names;
-	size_t i;
-
-	if (names->n == names->capacity && names->n < MAX_NAMES && grow_names(names))
-		goto left_out;
-	for (i = hashed(text, length);; i++) {
-		uint32_t n = names->slots[i & (2 * names->capacity - 1)];
-
-		if (!n)
-			break;
-		if (!strncmp(names->text[n - 1], text, length) && !names->text[n - 1][length])
-			return n - 1;
-	}
-	if (names->n == MAX_NAMES || names->bytes + length > MAX_NAME_BYTES)
-		goto left_out;
-	names->text[names->n] = strndup(text, length);
-	if (!names->text[names->n])
-		goto left_out;
-	names->bytes += length + 1;
-	names->slots[i & (2 * names->capacity - 1)] = ++names->n;
-	return names->n - 1;
-left_out:
-	w->counts.names_left_out++;
-	return LW_NO_NAME;
-}
-
 static int32_t process_of(struct lw_watch *w, const char *comm)
 {
-	return number_of(w, comm, strnlen(comm, LW_COMM));
+	return lw_number_of(&w->names, comm, strnlen(comm, LW_COMM));
 }
 
 static int32_t file_name(struct lw_watch *w, const struct lw_file *file)
 {
-	struct entry *e = file->address ? entry_of(&w->files, file->address) : NULL;
+	struct lw_entry *e = file->address ? lw_find_entry(&w->files, file->address) : NULL;
 
 	return e && e->key && e->file.inode == file->inode && e->file.device == file->device ?
 		       e->file.name :
@@ -231,13 +94,13 @@ static int32_t path_of(struct lw_watch *w, const struct lw_name_record *record)
 	const char *kind;
 
 	if (length)
-		return number_of(w, record->name, length);
+		return lw_number_of(&w->names, record->name, length);
 	if (S_ISDIR(record->file.mode))
-		return number_of(w, "/", 1);
+		return lw_number_of(&w->names, "/", 1);
 	kind = S_ISSOCK(record->file.mode) ? "socket" :
 	       S_ISFIFO(record->file.mode) ? "pipe" :
 					     "anonymous";
-	return number_of(w, name,
+	return lw_number_of(&w->names, name,
 			 snprintf(name, sizeof(name), "%s:[%llu]", kind,
 				  (unsigned long long)record->file.inode));
 }
@@ -257,7 +120,7 @@ static int32_t absolute(struct lw_watch *w, int32_t name, int32_t directory)
 	length = snprintf(path, sizeof(path), "%s/%s",
 			  strcmp(w->names.text[directory], "/") ? w->names.text[directory] : "",
 			  relative);
-	return number_of(w, path, length);
+	return lw_number_of(&w->names, path, length);
 }
 
 /*
@@ -266,9 +129,9 @@ static int32_t absolute(struct lw_watch *w, int32_t name, int32_t directory)
  */
 static int64_t first_access_ns(struct lw_watch *w, const struct lw_file *file, int64_t time_ns)
 {
-	uint64_t of = mixed((uint64_t)file->device << 32 | file->generation);
-	uint64_t key = mixed(file->inode ^ of) ?: 1;
-	struct entry *e = entry_of(&w->inodes, key);
+	uint64_t of = lw_mixed((uint64_t)file->device << 32 | file->generation);
+	uint64_t key = lw_mixed(file->inode ^ of) ?: 1;
+	struct lw_entry *e = lw_find_entry(&w->inodes, key);
 
 	if (e && e->key)
 		return e->first_access_ns;
@@ -286,7 +149,7 @@ static int add_call(struct lw_watch *w, const struct lw_call_record *r, bool has
 {
 	const struct lw_call *what = &lw_calls[r->call].what;
 	struct lw_call_row *row = &w->call_rows[w->n_calls];
-	struct entry *told = entry_of(&w->calls, r->tid);
+	struct lw_entry *told = lw_find_entry(&w->calls, r->tid);
 	int32_t directory, path = LW_NO_NAME, to_path = LW_NO_NAME, word = LW_NO_NAME;
 	bool is_file = what->path < 0 || (what->flags & LW_OPENS && r->result >= 0), has_inode;
 	int64_t time_ns = r->time_ns + w->to_epoch_ns, on_cpu_ns = r->duration_ns;
@@ -341,12 +204,12 @@ static int add_call(struct lw_watch *w, const struct lw_call_record *r, bool has
 
 static int add_name(struct lw_watch *w, const struct lw_name_record *r)
 {
-	struct entry *e;
+	struct lw_entry *e;
 
 	if (r->type == LW_FILE_RECORD) {
 		int32_t name = path_of(w, r);
 
-		e = r->file.address ? added(&w->files, r->file.address) : NULL;
+		e = r->file.address ? lw_add_entry(&w->files, r->file.address) : NULL;
 		if (!e)
 			return 0;
 		e->file.inode = r->file.inode;
@@ -354,7 +217,7 @@ static int add_name(struct lw_watch *w, const struct lw_name_record *r)
 		e->file.name = name;
 		return 0;
 	}
-	e = r->tid ? added(&w->calls, r->tid) : NULL;
+	e = r->tid ? lw_add_entry(&w->calls, r->tid) : NULL;
 	if (!e)
 		return 0;
 	if (e->call.time_ns != r->time_ns || !e->call.time_ns) {
@@ -362,7 +225,7 @@ static int add_name(struct lw_watch *w, const struct lw_name_record *r)
 			e->call.names[i] = LW_NO_NAME;
 	}
 	e->call.time_ns = r->time_ns;
-	e->call.names[r->argument] = number_of(w, r->name, strnlen(r->name, r->length));
+	e->call.names[r->argument] = lw_number_of(&w->names, r->name, strnlen(r->name, r->length));
 	return 0;
 }
 
@@ -485,7 +348,7 @@ static int check_kernel(struct lw_watch *w, struct kernel *kernel)
 	return error;
 }
 
-static void tell_calls(struct lw_watch *w)
+static void set_calls(struct lw_watch *w)
 {
 	for (uint32_t i = 0; i < LW_N_CALLS; i++) {
 		struct lw_call *what = &w->glance->calls[lw_calls[i].nr];
@@ -503,7 +366,7 @@ static void tell_calls(struct lw_watch *w)
 		w->glance->places[i].followed = LW_ASK;
 }
 
-static int tell_choices(struct lw_watch *w, int map)
+static int set_choices(struct lw_watch *w, int map)
 {
 	for (size_t i = 0; i < w->n_choices; i++) {
 		uint32_t yes = 1;
@@ -668,10 +531,10 @@ int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
 		w->glance = NULL;
 		return fail(w, -errno, "tables of processes and calls: %s", strerror(errno));
 	}
-	tell_calls(w);
+	set_calls(w);
 	w->calls_in_flight = bpf_object__find_map_fd_by_name(w->object, "calls_in_flight");
 	w->ios_in_flight = bpf_object__find_map_fd_by_name(w->object, "ios_in_flight");
-	error = tell_choices(w, bpf_object__find_map_fd_by_name(w->object, "choices"));
+	error = set_choices(w, bpf_object__find_map_fd_by_name(w->object, "choices"));
 	if (error)
 		return error;
 	w->ring = ring_buffer__new(bpf_object__find_map_fd_by_name(w->object, "records"),
@@ -827,6 +690,7 @@ void lw_counts(struct lw_watch *w, struct lw_counts *counts)
 {
 	if (w->object)
 		count(w);
+	w->counts.names_left_out = w->names.left_out;
 	*counts = w->counts;
 }
 
@@ -917,10 +781,7 @@ void lw_close(struct lw_watch *w)
 		munmap(w->glance, sizeof(*w->glance));
 	ring_buffer__free(w->ring);
 	bpf_object__close(w->object);
-	for (size_t i = 0; i < w->names.n; i++)
-		free(w->names.text[i]);
-	free(w->names.text);
-	free(w->names.slots);
+	lw_free_names(&w->names);
 	free(w->files.entries);
 	free(w->calls.entries);
 	free(w->inodes.entries);
