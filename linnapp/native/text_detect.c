@@ -337,23 +337,21 @@ static bool columns_speak_against(struct probe *p)
 static void free_probe(struct probe *p)
 {
 	free(p->time);
-	free(p->offset);
-	free(p->size);
-	free(p->latency);
-	free(p->line);
-	free(p->is_write);
 }
 
 static bool alloc_probe(struct probe *p, int64_t rows)
 {
+	/* one allocation for all columns */
+	p->time = malloc(rows * (5 * sizeof(*p->time) + sizeof(*p->is_write)));
+	if (!p->time)
+		return false;
 	p->rows = rows;
-	p->time = malloc(rows * sizeof(*p->time));
-	p->offset = malloc(rows * sizeof(*p->offset));
-	p->size = malloc(rows * sizeof(*p->size));
-	p->latency = malloc(rows * sizeof(*p->latency));
-	p->line = malloc(rows * sizeof(*p->line));
-	p->is_write = malloc(rows);
-	return p->time && p->offset && p->size && p->latency && p->line && p->is_write;
+	p->offset = p->time + rows;
+	p->size = p->offset + rows;
+	p->latency = p->size + rows;
+	p->line = p->latency + rows;
+	p->is_write = (uint8_t *)(p->line + rows);
+	return true;
 }
 
 /* Return the start of a line; lines are counted from 1. */

@@ -130,62 +130,50 @@ def _write(path: Path, name: str, *lines: str) -> Path:
 
 
 @pytest.mark.parametrize("name", list(GOOD))
-def test_every_bad_field_is_located(tmp_path: Path, name: str) -> None:
+def test_reader_locates_every_bad_field(tmp_path: Path, name: str) -> None:
     fmt = _formats()[name]
-    fields = GOOD[name].split(fmt.delimiter)
+    separator, fields = fmt.delimiter or " ", GOOD[name].split(fmt.delimiter)
     bad = {
         "time": BAD_TIMES,
         "offset": BAD_NUMBERS,
         "size": BAD_NUMBERS,
         "type": ["", "q", "reads"],
     }
-    line_number = 4 if name == "iolog" else 3
+    lines = [separator.join(fields[:2])]  # as in a file that was truncated
     for column, values in bad.items():
         for value in values:
             if fmt.delimiter is None and (not value or " " in value):
                 continue  # shifts the columns instead
-            wrong = (fmt.delimiter or " ").join(
-                value if at == fmt.columns[column] else field for at, field in enumerate(fields)
-            )
-            path = _write(tmp_path / "t", name, GOOD[name], GOOD[name], wrong, GOOD[name])
-            with pytest.raises(TraceError) as raised:
-                convert(path, tmp_path / "out", source_format=name)
-            message = str(raised.value)
-            shown = "".join("?" if c < " " else c for c in wrong.strip())
-            assert message.startswith(f"{path}:{line_number}: '{shown}': ")
-            assert message.endswith(f"; expected {fmt.description}")
-            assert not (tmp_path / "out").exists()
+            place = fmt.columns[column]
+            lines.append(separator.join([*fields[:place], value, *fields[place + 1 :]]))
+    for wrong in lines:
+        path = _write(tmp_path / "t", name, GOOD[name], GOOD[name], wrong, GOOD[name])
+        with pytest.raises(TraceError) as raised:
+            convert(path, tmp_path / "out", source_format=name)
+        message = str(raised.value)
+        shown = "".join("?" if c < " " else c for c in wrong.strip())
+        assert message.startswith(f"{path}:{4 if name == 'iolog' else 3}: '{shown}': ")
+        assert message.endswith(f"; expected {fmt.description}")
+        assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("name", list(GOOD))
-def test_a_line_cut_off_is_located(tmp_path: Path, name: str) -> None:
-    fmt = _formats()[name]
-    fields = GOOD[name].split(fmt.delimiter)
-    cut = (fmt.delimiter or " ").join(fields[:2])
-    path = _write(tmp_path / "t", name, GOOD[name], cut)
-    with pytest.raises(TraceError, match=f":{3 if name == 'iolog' else 2}: .*expected"):
-        convert(path, tmp_path / "out", source_format=name)
-
-
-def test_long_malformed_line_is_shown_by_its_start(tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    path.write_text("0 0 0 512 1\n" * 300_000 + "y" * (3 << 20) + "\n")
-    with pytest.raises(TraceError, match=":300001: 'yyy") as raised:
-        list(read_columns(path, FORMATS["heimdall"]))
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"0 0 0 512 1\n" * 300_000 + b"y" * (3 << 20) + b"\n", ":300001: 'yyy"),
+        (b"0 0 0 512 1\n\xff\x00\xfe 0 0 512 1\n", ":2: "),
+        (None, "No such file"),
+    ],
+    ids=["a long line", "binary data", "no file"],
+)
+def test_reader_names_the_line_or_the_file_that_it_cannot_read(
+    tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    if content is not None:
+        (tmp_path / "t").write_bytes(content)
+    with pytest.raises(LinnappError, match=message) as raised:
+        list(read_columns(tmp_path / "t", FORMATS["heimdall"]))
     assert len(str(raised.value)) < 500
-
-
-def test_bytes_that_are_not_text_are_errors(tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    path.write_bytes(b"0 0 0 512 1\n\xff\x00\xfe 0 0 512 1\n")
-    with pytest.raises(TraceError, match=":2: "):
-        list(read_columns(path, FORMATS["heimdall"]))
-
-
-def test_unreadable_files_are_errors(tmp_path: Path) -> None:
-    for path, message in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
-        with pytest.raises(LinnappError, match=message):
-            list(read_columns(path, FORMATS["msr"]))
 
 
 def test_iolog_skips_lines_that_are_not_ios(tmp_path: Path) -> None:

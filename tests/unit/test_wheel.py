@@ -49,6 +49,8 @@ def test_a_wheel_holds_the_core_and_the_profiles(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     for library in "liblinnapp_native.so", "liblinnos_engine.so":
         assert f"linnapp/native/{library}" in names
+    for header in "text_trace", "liblinnos", "linnos_choose", "linnos_cluster", "linnos_ceph":
+        assert f"linnapp/native/{header}.h" in names
     for profile in profile_names():
         assert f"linnapp/profiles/{profile}.toml" in names
     assert "linnapp/prior/prior.linnos" in names
