@@ -57,6 +57,9 @@ from eval.scores import Reads
 from eval.work import Step, StepError, write_json
 from linnapp.stats import Interval
 
+#: A finished cell: its place, policy and seed, and what its function returned.
+Done = tuple[dict[str, Any], str, int, Any]
+
 #: The numbers of one run: a measure, or the value of a further factor, by name.
 Numbers = Mapping[str, Any]
 
@@ -173,6 +176,11 @@ class Study:
         """Run all cells and return their numbers."""
         if self.view_of:
             return context.table_of(self.view_of)
+        done = self.run_cells(context)
+        return self._pool_reads(done) if self.reads else self._average(done)
+
+    def run_cells(self, context: Context) -> list[Done]:
+        """Run all cells and return their results."""
         work = context.work()
         steps: list[tuple[dict[str, Any], str, int, Step[Any]]] = []
         for seed in context.seeds:
@@ -187,8 +195,7 @@ class Study:
                     call = partial(self._measure, context, place, policy, seed)
                     steps.append((place, policy, seed, work.add("measuring", call, after)))
         work.do()
-        done = [(place, policy, seed, step.result) for place, policy, seed, step in steps]
-        return self._pool_reads(done) if self.reads else self._average(done)
+        return [(place, policy, seed, step.result) for place, policy, seed, step in steps]
 
     def _measure(self, context: Context, place: dict[str, Any], policy: str, seed: int) -> Any:
         """Run one cell; numbers are cached by the cell's arguments and the experiment's code."""
@@ -196,10 +203,11 @@ class Study:
         call = partial(self.cell, context, policy=policy, seed=seed, **place)
         if self.reads:
             return call()
+        of = f"eval/experiments/{self.name}"
         parameters = {
             "study": self.name, "place": place, "policy": policy, "seed": seed,
             "settings": self.settings,
-            "code": code_version(f"eval/experiments/{self.name}.py", *self.sources),
+            "code": code_version(f"{of}.py", of, *self.sources),
         }  # fmt: skip
 
         def make(folder: Path) -> None:
@@ -209,7 +217,7 @@ class Study:
             (context.cache.get("study", parameters, make) / "numbers.json").read_text()
         )
 
-    def _pool_reads(self, done: Sequence[tuple[dict[str, Any], str, int, Any]]) -> LongTable:
+    def _pool_reads(self, done: Sequence[Done]) -> LongTable:
         table = LongTable(tuple(self.factors))
         by_place: dict[Place, dict[int, dict[str, Any]]] = {}
         for place, policy, seed, result in done:
@@ -225,7 +233,7 @@ class Study:
             )
         return table
 
-    def _average(self, done: Sequence[tuple[dict[str, Any], str, int, Any]]) -> LongTable:
+    def _average(self, done: Sequence[Done]) -> LongTable:
         """Average numbers over seeds; of several in one seed, such as drives, their mean counts."""
         rows = [
             {**place, **numbers, "policy": policy, "seed": seed}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,12 +30,14 @@ from eval.experiments import (
     load,
     probing,
     replicated,
+    stock,
     table3,
     unseen,
     uscope,
 )
 from eval.long_table import LongTable
 from eval.study import Measure, Study, against_best
+from eval.work import StepError
 from linnapp.learn.features.dataset import load_reads
 from linnapp.stats import Interval, mean_interval
 
@@ -351,3 +354,38 @@ def test_features_with_four_past_reads_equal_the_kernels(tmp_path: Path) -> None
     n = table3.OFFSET_DIGITS
     assert np.array_equal(more[:, 9:24], digits[:, :15])
     assert np.array_equal(more[:, 24 + 8 * n + 12 :], digits[:, 15:])
+
+
+def test_stock_kernel_must_give_equal_replays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fake lab has no kernels; a read of one of them takes longer."""
+    ran: list[tuple[str, str]] = []
+    longer: dict[str, float] = {}
+
+    def replayed(context: Context, workload: str, policy: str, seed: int, kernel: str) -> Any:
+        folder = tmp_path / f"{policy}{kernel}"
+        folder.mkdir(exist_ok=True)
+        ran.append((policy, kernel))
+        latency_us = np.full(2000, 100.0)
+        latency_us[7] += longer.get(policy, 0.0) if kernel else 0.0
+        due_us = np.linspace(0, 1e6, 2000, endpoint=False)
+        np.savez(folder / cells.READS, due_us=due_us, latency_us=latency_us)
+        replay = cells.Replay(cells.Cell(workload, "enterprise", seed, 1.0, 1.0), policy)
+        return cells.Replayed(replay, {"reads": 2000, "extra_io_ratio": 0.0}, folder)
+
+    monkeypatch.setattr(stock, "_measured", replayed)
+    monkeypatch.setattr(stock, "compiled", lambda folder: folder)
+    monkeypatch.setattr(stock.guests, "on_kernel", lambda *given: nullcontext())
+    study = replace(stock.EXPERIMENT, prepare=None)
+    longer["liblinnos"] = 5.0
+    table = study.run(_context(tmp_path, "stock", 1))
+    assert table.places == [("az-e",)]
+    (seed,) = table.seeds()
+    different = [table.value(("az-e",), name, "n_different", seed) for name in stock.STOCK]
+    assert different == [float(name == stock.MINE) for name in stock.STOCK]
+    # The kernel with LinnOS comes first.
+    assert [kernel for _, kernel in ran[: len(stock.PATCHED)]] == [""] * len(stock.PATCHED)
+    longer["hedge"] = 5.0
+    with pytest.raises(StepError, match="az-e: under hedge 1 reads have another latency"):
+        study.run(_context(tmp_path, "stock", 1))

@@ -1,139 +1,122 @@
 # SPDX-License-Identifier: MIT
-"""What a kernel without LinnOS can have: the same cells on both kernels.
+"""The same cells on a kernel with LinnOS and on one without.
 
     make eval-stock
 
-Not among what `make eval` runs: it needs a kernel of its own (`make kernel-unpatched`).
+`make eval` does not run it: it needs a kernel of its own (`make kernel-unpatched`).
 
-Policies of the replayer that ask no kernel are replayed on both, and must come out the same.
+Policies of the replayer that query no kernel are replayed on both, and must give the same results.
 liblinnos itself, `linnos_pread()`, serves the reads of the same workloads, each when it is due, by
 256 threads; the replayer does the writes, which liblinnos does not see.
 """
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from eval import contenders, grid, guests, scores
-from eval.cells import Cell, Replay, Replayed, brief, reads_of, replayed
-from eval.contenders import Contender
-from eval.experiment import Context, Experiment
+from eval import contenders, grid, guests
+from eval.cells import Replay, Replayed, reads_of, replayed
+from eval.experiment import GRID_SOURCES, Context
 from eval.experiments.stock.lab import STOCK_KERNEL, OfKernel, Reading, compiled, read
-from eval.experiments.stock.text import (
-    BOTH_READ,
-    BOTH_REPLAYED,
-    PATCHED_READ,
-    PATCHED_REPLAYED,
-    draw,
-    reading,
-    stock,
-    table,
-)
-from eval.intervals import BLOCKS, RESAMPLES
-from eval.work import Step, StepError
-from linnapp.stats import LEVEL
+from eval.long_table import LongTable
+from eval.scores import Reads, as_reads
+from eval.study import READ_MEASURES, Measure, Study
+from eval.work import StepError
 
-#: Those of Table 1 for the enterprise array, each with a seed of its own.
+#: The enterprise workloads of Table 1, each with a seed of its own.
 WORKLOADS = ("az-e", "bi-e", "bs-e", "co-e")
 
-#: Must be the same on both kernels, read by read: they know nothing of models.
+#: The policies that run on both kernels: those of the replayer, and ways of read_trace.c.
+BOTH_REPLAYED = ("baseline", "hedge", "lowest", "lowest-h95, 5% cap")
+BOTH_READ = ("home", "liblinnos", "hedged")
+
+#: The policies that need LinnOS in the kernel.
+PATCHED_REPLAYED = ("linnos", "linnos-hl, 5% cap")
+PATCHED_READ = ("asked",)
+
+PATCHED = (*BOTH_REPLAYED, *BOTH_READ, *PATCHED_REPLAYED, *PATCHED_READ)
+
+#: Policies without models; each of their reads must take the same time on both kernels.
 MUST_BE_EQUAL = ("baseline", "hedge")
 
-PARAMETERS: dict[str, Any] = {
-    "workloads": WORKLOADS,
-    "both": [*BOTH_REPLAYED, *BOTH_READ],
-    "with LinnOS": [*PATCHED_REPLAYED, *PATCHED_READ],
-    **grid.PARTS,
-    "level": LEVEL,
-    "resamples": RESAMPLES,
-    "blocks": BLOCKS,
-}
+_ON_STOCK = ", stock kernel"
+STOCK = tuple(f"{name}{_ON_STOCK}" for name in (*BOTH_REPLAYED, *BOTH_READ))
+
+MINE = f"liblinnos{_ON_STOCK}"
+PAIRS = (
+    *((MINE, f"{name}{_ON_STOCK}") for name in ("baseline", "hedge", "lowest")),
+    *((MINE, name) for name in ("asked", "linnos", "linnos-hl, 5% cap")),
+    (f"hedged{_ON_STOCK}", MINE),
+)
 
 
-def run(context: Context) -> dict[str, Any]:
-    """Every cell on the kernel with LinnOS, then on the one without."""
-    cache = context.cache
-    program = compiled(context.folder)
-    cells = grid.seed_a_workload(WORKLOADS, context.seeds)
-    results: dict[Cell, dict[str, Replayed]] = {cell: {} for cell in cells}
-
-    def do(
-        who: tuple[Contender, ...], readers: tuple[str, ...], of: OfKernel | None = None
-    ) -> None:
-        work = context.work()
-        steps: dict[Cell, dict[str, Step[Replayed]]] = {}
-        ready = grid.preparing(work, cache, cells, tune=False)
-        for cell in cells:
-            named = steps[cell] = {}
-            for contender in who:
-                replay = Replay(cell, contender.policy, options=contender.options)
-                named[contender.name] = work.add(
-                    "replaying", partial(replayed, of or cache, replay), ready[cell]
-                )
-            for name in readers:
-                one = partial(read, of or cache, program, Reading(cell, name))
-                named[name] = work.add("reading by liblinnos", one, ready[cell])
-        work.do()
-        for cell, named in steps.items():
-            for name, step in named.items():
-                results[cell][stock(name) if of else name] = step.result
-
-    do(
-        contenders.named((*BOTH_REPLAYED, *PATCHED_REPLAYED)),
-        (*BOTH_READ, *PATCHED_READ),
-    )
-    with guests.on_kernel(STOCK_KERNEL, "kernel-unpatched", context.folder.parent / "bin"):
-        do(contenders.named(BOTH_REPLAYED), BOTH_READ, OfKernel(cache, "replay", "reading"))
-    same = {
-        cell.workload: {
-            name: _n_different(results[cell][name], results[cell][stock(name)])
-            for name in (*BOTH_REPLAYED, *BOTH_READ)
-        }
-        for cell in cells
-    }
-    for cell in cells:
-        for name in MUST_BE_EQUAL:
-            if same[cell.workload][name]:
-                raise StepError(
-                    f"{cell.label}: under {name} {same[cell.workload][name]} reads took another "
-                    "time on the kernel without LinnOS"
-                )
-    return {
-        "cells": [
-            {**grid.where(cell), **scores.of_repeats([results[cell]], cell.replay_s)}
-            for cell in cells
-        ],
-        "different": same,
-        "counted": {
-            cell.workload: {
-                name: one.summary["counted"]
-                for name, one in results[cell].items()
-                if "counted" in one.summary
-            }
-            for cell in cells
-        },
-        "runs": [brief(one.summary) for named in results.values() for one in named.values()],
-    }
+def prepare(context: Context, *, workload: str, seed: int) -> None:
+    """Prepare a cell, and compile the program that reads through liblinnos."""
+    grid.prepare_cell(context.cache, grid.cell(workload, seed), tune=False)
 
 
-def _n_different(one: Replayed, other: Replayed) -> int:
-    """How many reads did not take the same time to the tick."""
-    return int(np.sum(reads_of(one)["latency_us"] != reads_of(other)["latency_us"]))
+def _measured(context: Context, workload: str, policy: str, seed: int, kernel: str) -> Replayed:
+    cell = grid.cell(workload, seed)
+    cache = OfKernel(context.cache, "replay", "reading") if kernel else context.cache
+    if policy in (*BOTH_READ, *PATCHED_READ):
+        return read(cache, compiled(context.folder), Reading(cell, policy))
+    (contender,) = contenders.named([policy])
+    return replayed(cache, Replay(cell, contender.policy, options=contender.options))
 
 
-EXPERIMENT = Experiment(
+def measure(context: Context, *, workload: str, policy: str, seed: int) -> Reads:
+    """Replay or read a cell on a kernel; on the stock one, count the reads that differ."""
+    name = policy.removesuffix(_ON_STOCK)
+    done = _measured(context, workload, name, seed, policy[len(name) :])
+    reads = as_reads(done)
+    if name == policy:
+        return reads
+    patched = reads_of(_measured(context, workload, name, seed, ""))
+    n_different = int(np.sum(reads.latency_us != patched["latency_us"]))
+    if n_different and name in MUST_BE_EQUAL:
+        raise StepError(
+            f"{workload}: under {name} {n_different} reads have another latency on the kernel "
+            "without LinnOS"
+        )
+    return reads._replace(summary={**reads.summary, "n_different": n_different})
+
+
+class StockStudy(Study):
+    """A study whose cells run on two kernels, one after the other."""
+
+    def run(self, context: Context) -> LongTable:
+        """Run the cells on each kernel; then take all of them from the cache."""
+        compiled(context.folder)
+        replace(self, policies=PATCHED).run_cells(context)
+        with guests.on_kernel(STOCK_KERNEL, "kernel-unpatched", context.folder.parent / "bin"):
+            replace(self, policies=STOCK).run_cells(context)
+        return super().run(context)
+
+
+EXPERIMENT = StockStudy(
     name="stock",
     title="liblinnos on a kernel without LinnOS",
-    parameters=PARAMETERS,
-    run=run,
-    table=table,
-    reading=reading,
-    draw=draw,
-    differs="As for Fig. 8, one seed a cell. `linnos_pread()` has each replica in turn as home, "
-    "not the trace's own drive; what they read is not compared with what was written. A program's "
-    "own time is none in the lab.",
-    sources=("eval/grid.py", "eval/contenders.py", "eval/scores.py", "eval/intervals.py"),
+    factors={"workload": WORKLOADS},
+    policies=(*PATCHED, *STOCK),
+    cell=measure,
+    prepare=prepare,
+    reads=True,
+    seeds=grid.seed_of_workload(WORKLOADS),
+    seed_fields=("reads", "response_mean_us", "n_different"),
+    compared=tuple(dict.fromkeys(policy for policy, _ in PAIRS)),
+    pairs=PAIRS,
+    measures={
+        **READ_MEASURES,
+        "n_different": Measure("reads that differ between the kernels"),
+    },
+    settings=grid.PARTS,
+    differs="As for Fig. 8, one seed a cell. The default replica of `linnos_pread()` is each in "
+    "turn, not the trace's own drive; its reads are not compared with the writes. A program's own "
+    "time is zero in the lab.",
+    notes="`home`, `liblinnos` and `hedged` are reads by a program: from the default replica, by "
+    "`linnos_pread()`, and by `linnos_pread()` that hedges up to 5 % of the reads. `asked` uses "
+    "`linnos_kernel_best_drives()`. The other policies are the replayer's.",
+    sources=(*GRID_SOURCES, "eval/experiments/stock/lab.py"),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A cell's reads by liblinnos, its writes by the replayer; and all of it on another kernel."""
+"""Read a cell by liblinnos while the replayer does its writes, on either kernel."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from eval.cells import (
 from eval.work import StepError, write_json
 from linnapp.trace.formats import iolog
 
-#: Built without LinnOS, and with nothing of it in its sources: only the drives and what lets a
-#: kernel run as a process in virtual time.
+#: A kernel without LinnOS in its sources: only the drives, and the changes that let a kernel run as
+#: a process in virtual time.
 STOCK_KERNEL = ROOT / "build" / "linux-um-unpatched" / "linux"
 
 PROGRAM = Path(__file__).parent / "guest" / "read_trace.c"
 LIBRARY = ROOT / "build" / "liblinnos" / "liblinnos.a"
 
-#: What read_trace.c takes a read to be.
+#: A read in the input of read_trace.c.
 READ = np.dtype([("due_ns", "<u8"), ("offset_bytes", "<u8"), ("bytes", "<u4"), ("home", "<u4")])
 
 
 class OfKernel(Cache):
-    """The same cache, in which all of these kinds was made on another kernel."""
+    """A cache that keeps the results of some kinds apart, because another kernel made them."""
 
     def __init__(self, cache: Cache, *kinds: str) -> None:
         super().__init__(cache.folder, any_version=cache.any_version)
@@ -51,16 +51,16 @@ class OfKernel(Cache):
         self._kinds = kinds
 
     def get(self, kind: str, parameters: Mapping[str, Any], make: Callable[[Path], None]) -> Path:
-        """As a cache does."""
+        """Return a folder, as a cache does."""
         if kind in self._kinds:
             parameters = {**parameters, "kernel": STOCK_KERNEL.parent.name}
         return super().get(kind, parameters, make)
 
 
 def compiled(folder: Path) -> Path:
-    """The program that reads a trace by liblinnos, in a folder."""
+    """Compile the program that reads a trace by liblinnos into a folder."""
     if not LIBRARY.exists():
-        raise StepError(f"{LIBRARY}: not there; `make liblinnos` builds it")
+        raise StepError(f"{LIBRARY} does not exist; `make liblinnos` builds it")
     program = folder / PROGRAM.stem
     compiler = ["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
     subprocess.run(
@@ -76,14 +76,14 @@ class Reading:
     """A cell's reads by `read_trace` once."""
 
     cell: Cell
-    #: Says where a read goes: see guest/read_trace.c.
+    #: How it chooses replicas; see guest/read_trace.c.
     who: str
 
 
 def reads_and_writes(source: Path, folder: Path) -> np.ndarray[Any, Any]:
-    """A cell's replayed part in two: reads in `eval.cells.due_order`, and iologs of its writes.
+    """Split a cell's replayed part: return its reads in `eval.cells.due_order`, write its writes.
 
-    The source is of `eval.cells.recorded`; the folder gets the iologs.
+    The source is the result of `eval.cells.recorded`; the folder gets iologs of the writes.
     """
     reads = []
     folder.mkdir(parents=True, exist_ok=True)
@@ -105,8 +105,8 @@ def reads_and_writes(source: Path, folder: Path) -> np.ndarray[Any, Any]:
 def read(cache: Cache, program: Path, reading: Reading) -> Replayed:
     """Read a cell's reads, unless that was done before, while the replayer writes its writes.
 
-    The result is as that of a replay of the same cell, so that both can be compared; but what was
-    read is not held against what was written.
+    The result has the form of a replay of the same cell, so that both can be compared; the data
+    read are not compared with the data written.
     """
     cell = reading.cell
     source = recorded(cache, cell)
@@ -126,7 +126,7 @@ def read(cache: Cache, program: Path, reading: Reading) -> Replayed:
             model = folder / f"flash{drive}.linnos"
             shutil.copyfile(folder_of_models / model.name, model)
             models.append(places.of(model))
-        # What the guest runs is in the folder that it sees.
+        # The guest sees this folder only.
         shutil.copy2(program, folder / program.name)
         by_models = reading.who in ("liblinnos", "hedged")
         replicas = [
@@ -135,7 +135,7 @@ def read(cache: Cache, program: Path, reading: Reading) -> Replayed:
         ]
         every = guests.START_EVERY_S
         prepare = guests.upload(array.devices, models, "observe") if reading.who == "asked" else ""
-        # The replayer starts at the second multiple from now: it is given a rest, and takes one.
+        # The replayer starts at the second multiple of START_EVERY_S from now.
         prepare += (
             f"ready_s=$((($(date +%s) / {every} + 1) * {every}))\n"
             f"{places.of(folder / program.name)} {reading.who} $((ready_s + {every}))"
