@@ -174,6 +174,8 @@ def test_packages_depend_on_the_libraries_they_need(packages: dict[str, Path]) -
     assert "liburing-dev" in needs["liblinnos-dev"].replace(",", " ").split()
     assert "python3-click" in needs["linnos-tools"] and "libblkid1" in needs["linnos-tools"]
     assert ("libbpf" in needs["linnos-agent"]) == HAS_LIBBPF
+    assert "libsodium23" in needs["linnos-agent"] and "libsodium23" in needs["liblinnos-cluster1"]
+    assert "libsodium-dev" in needs["liblinnos-cluster-dev"]
     if HAS_LIBRADOS:
         words = re.findall(r"[^ ,\n]+", needs["liblinnos-ceph1"])
         assert {"liblinnos-cluster1", "librados2"} <= set(words)

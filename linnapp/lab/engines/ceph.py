@@ -22,7 +22,7 @@ POOL, N_GROUPS = "data", 32
 _LEAST_MB = 1024
 
 #: Settings for reads in an OSD.
-OSD_SETTINGS = (
+_OSD_SETTINGS = (
     # processors cost nothing here, and with several threads the first one differs from run to run
     "ms async op threads = 1",
     # Reads must be served by the drive, and all nodes share a small machine.
@@ -47,7 +47,7 @@ def configuration(hosts: Hosts) -> str:
         f"mon host = {_monitor(hosts)}",
         "ms bind msgr1 = false",
         *(f"auth {who} required = none" for who in ("cluster", "service", "client")),
-        *OSD_SETTINGS,
+        *_OSD_SETTINGS,
         f"osd pool default size = {min(3, len(hosts.addresses))}",
         f"log file = {FOLDER}/$name.log",
         f"pid file = {FOLDER}/$name.pid",
