@@ -78,15 +78,27 @@ done
 out=$build_dir/linux-um
 if [ -e "$out/include/generated/autoconf.h" ]; then
 	objects=()
-	for f in "$kernel_dir"/linnos/*.c "$core_dir"/*.c; do
-		f=${f#"${kernel_dir%/*}"/}
-		f=${f#kernel/linnos/}
-		objects+=("block/linnos/${f%.c}.o")
+	stale=
+	# sparse reads the copies that kernel/build.sh has made
+	use_copy() {
+		cmp -s "$1" "$build_dir/linux-source/$2" || stale=$2
+		objects+=("${2%.c}.o")
+	}
+	for f in "$kernel_dir"/linnos/*.c; do
+		use_copy "$f" "block/linnos/${f##*/}"
+	done
+	for f in "$core_dir"/*.c; do
+		use_copy "$f" "block/linnos/core/${f##*/}"
 	done
 	for f in "$kernel_dir"/flashsim/*.c; do
-		f=${f##*/}
-		objects+=("drivers/block/flashsim/${f%.c}.o")
+		use_copy "$f" "drivers/block/flashsim/${f##*/}"
 	done
+fi
+if [ ! -e "$out/include/generated/autoconf.h" ]; then
+	echo "kernel/check.sh: no kernel built, sparse not run" >&2
+elif [ -n "$stale" ]; then
+	warn "sparse not run: $stale in build/linux-source differs from this tree; run \`make kernel\`"
+else
 	scratch=$(mktemp -d)
 	trap 'rm -rf "$scratch"' EXIT
 	(
@@ -100,7 +112,5 @@ if [ -e "$out/include/generated/autoconf.h" ]; then
 	if grep -E '(linnos|flashsim).*(warning|error):' "$scratch/log"; then
 		warn "sparse"
 	fi
-else
-	echo "kernel/check.sh: no kernel built, sparse not run" >&2
 fi
 exit $failed
