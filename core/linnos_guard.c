@@ -24,10 +24,11 @@
  *
  * Before enough samples exist
  *
- * 96 % of the reads are redirected, or 16 % if the caller is cautious. Until the control group has enough
- * samples, the redirected reads are compared with the latency that was predicted for them at
- * the default replica. If they took longer, redirecting does not pay off. Many clients that
- * follow the same information to one drive thus notice it with their first completions.
+ * 96 % of the reads are redirected, or 16 % if the caller is cautious. Until the control
+ * group has enough samples, the redirected reads are compared with the latency that was
+ * predicted for them at the default replica. If they took longer, redirecting does not
+ * pay off. Many clients that follow the same information to one drive thus notice it with
+ * their first completions.
  *
  * Size of the control group
  *

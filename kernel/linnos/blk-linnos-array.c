@@ -75,8 +75,9 @@
 #define ASKED_MOST 1024
 
 static const char *const linnos_array_modes[] = { "off", "on", "unguarded" };
-static const char *const linnos_slowness_names[] = { NULL, "usual", "slow",
-						     "slower", "bad" };
+static const char *const linnos_slowness_names[] = { NULL, "normal", "over_p90",
+						     "over_2x_p90",
+						     "over_3x_p90" };
 
 /* Slices of one kind, with or without queries. */
 struct linnos_slices {
@@ -465,25 +466,25 @@ ssize_t blk_linnos_array_show_guard(struct blk_linnos_array *array, char *page)
 	struct linnos_redirect_benefit worth;
 	struct blk_linnos_guard g;
 	unsigned long flags;
-	u64 steered = 0;
+	u64 redirected = 0;
 	int i, at;
 
 	raw_spin_lock_irqsave(&array->guard->lock, flags);
 	g = *array->guard;
 	raw_spin_unlock_irqrestore(&array->guard->lock, flags);
 	for (i = LINNOS_SLOWNESS_NONE + 1; i < LINNOS_N_SLOWNESS; i++)
-		steered += g.core.left[i];
+		redirected += g.core.left[i];
 	if (mode == BLK_LINNOS_ARRAY_ON)
-		state = g.stays ? "staying" : "choosing";
-	at = sysfs_emit(page, "state %s\nsteered %llu\n", state, steered);
+		state = g.stays ? "suspended" : "redirecting";
+	at = sysfs_emit(page, "state %s\nredirected %llu\n", state, redirected);
 	at += linnos_emit_gain(&g, page, at);
 	for (i = LINNOS_SLOWNESS_NONE + 1; i < LINNOS_N_SLOWNESS; i++) {
 		linnos_guard_get_benefit(&g.core, i, &worth);
-		at += sysfs_emit_at(page, at, "%s wished %llu left %llu ",
+		at += sysfs_emit_at(page, at, "%s reads %llu redirected %llu ",
 				    linnos_slowness_names[i], g.core.wished[i],
 				    g.core.left[i]);
 		at += sysfs_emit_at(page, at,
-				    "stayed_us %u left_us %u share %u\n",
+				    "control_us %u redirected_us %u share %u\n",
 				    worth.stayed_us, worth.left_us,
 				    worth.share);
 	}

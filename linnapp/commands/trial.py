@@ -106,8 +106,8 @@ def to_text(found: TrialOutcome) -> str:
         change = found.effects.get(name)
         words = "" if change is None else f"   {in_words(change)}"
         lines.append(f"{name:6}{off_us:>9.0f} us{on_us:>9.0f} us{words}")
-    steered = "" if found.steered is None else f"   redirected {100 * found.steered:.0f} %"
-    lines.append(f"{'reads':6}{off:>12}{on:>12}{steered}")
+    redirected = "" if found.redirected is None else f"   redirected {100 * found.redirected:.0f} %"
+    lines.append(f"{'reads':6}{off:>12}{on:>12}{redirected}")
     if found.pairs:
         lines.append(f"additional time for predictions: {100 * found.extra_core:.1f} % of a core")
     lines.append(_verdict(found))
@@ -169,7 +169,7 @@ def to_json(found: TrialOutcome) -> dict[str, Any]:
         "pairs_disturbed": found.disturbed,
         "reads": dict(zip(("off", "on"), found.reads, strict=True)),
         "latencies": latencies,
-        "steered_share": found.steered,
+        "redirected_share": found.redirected,
         "extra_core_share": found.extra_core,
         "events_dropped": found.dropped,
         "linnos_before": "on" if found.was_on else "off",

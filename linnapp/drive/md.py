@@ -33,64 +33,68 @@ class Guard:
     Attributes
     ----------
     state : str
-        ``off``, ``unguarded``, ``choosing``, or ``staying``. In ``staying``, the predictions of
+        ``off``, ``unguarded``, ``redirecting``, or ``suspended``. If suspended, the predictions of
         the drives are known to have no benefit, and very few reads are redirected.
-    steered : int
+    redirected : int
         Reads that were redirected since this was switched on.
     gain_percent : tuple of int or None
         Reduction of the mean latency of all reads in percent, and the bounds of its 95 %
         confidence interval; None if it is not known yet.
-    homes : dict
-        Statistics by the predicted slowness of the default replica (``usual``, ``slow``,
-        ``slower``, ``bad``), for the reads for which another replica was predicted to be faster:
-        the number of such reads (``wished``) and of those redirected (``left``), the mean latency
-        in µs of the control group and of the redirected reads (``stayed_us``, ``left_us``; 0 if
-        there were none recently), and the current share of redirected reads in 1024ths
-        (``share``).
+    classes : dict
+        Statistics by the predicted slowness of the default replica (``normal``, ``over_p90``,
+        ``over_2x_p90``, ``over_3x_p90``), for the reads for which another replica was predicted to
+        be faster: the number of such reads (``reads``) and of those redirected (``redirected``),
+        the mean latency in µs of the control group and of the redirected reads (``control_us``,
+        ``redirected_us``; 0 if there were none recently), and the current share of redirected reads
+        in 1024ths (``share``).
     """
 
     array: str
     state: str
-    steered: int
+    redirected: int
     gain_percent: tuple[int, int, int] | None
-    homes: dict[str, dict[str, int]]
+    classes: dict[str, dict[str, int]]
 
     @classmethod
     def parse(cls, array: str, text: str) -> Guard:
         """Parse the text of ``md/linnos_guard``; raise ValueError if it is not valid."""
         values = {name: rest for name, *rest in map(str.split, text.splitlines())}
         try:
-            (state,), (steered,) = values.pop("state"), values.pop("steered")
+            (state,), (redirected,) = values.pop("state"), values.pop("redirected")
             gain = values.pop("gain_percent")
             low_high = None
             if gain != ["n/a"]:
                 percent, low, high = map(int, gain)
                 low_high = percent, low, high
-            homes = {
+            classes = {
                 name: {key: int(value) for key, value in zip(rest[::2], rest[1::2], strict=True)}
                 for name, rest in values.items()
             }
         except KeyError as error:
             raise ValueError(f"no {error}") from error
-        return cls(array, state, int(steered), low_high, homes)
+        return cls(array, state, int(redirected), low_high, classes)
 
     @property
     def words(self) -> str:
         """Return all values in one line."""
         if self.state == "unguarded":
-            return f"{self.array}: choosing, unguarded"
-        parts = [f"{self.array}: {self.state}, {self.steered} reads steered"]
+            return f"{self.array}: redirecting, unguarded"
+        parts = [f"{self.array}: {self.state}, {self.redirected} reads redirected"]
         if self.gain_percent is None:
-            parts[0] += ", what that is worth is not known yet"
+            parts[0] += ", the benefit is not known yet"
         else:
             percent, low, high = self.gain_percent
             parts[0] += f", mean lower by {percent} [{low}, {high}] %"
-        for name, home in self.homes.items():
-            if home["wished"]:
-                took = (f"{home[key]} us" if home[key] else "-" for key in ("left_us", "stayed_us"))
-                left, stayed = took
-                share = home["share"] / 1024
-                parts.append(f"home {name}: {share:.0%} leave, left {left}, stayed {stayed}")
+        for name, seen in self.classes.items():
+            if seen["reads"]:
+                redirected, control = (
+                    f"{seen[key]} us" if seen[key] else "-"
+                    for key in ("redirected_us", "control_us")
+                )
+                parts.append(
+                    f"default replica {name}: {seen['share'] / 1024:.0%} are redirected, these "
+                    f"{redirected}, others {control}"
+                )
         return "; ".join(parts)
 
 

@@ -98,7 +98,7 @@ class Block:
     #: Number of lost events.
     dropped: int
     #: Share of its reads that md redirected by predictions; None if md does not count them.
-    steered: float | None
+    redirected: float | None
     #: Share of a core used for predictions.
     core: float
 
@@ -116,7 +116,7 @@ class _Counted:
     #: Number of the array's reads.
     reads: int
     #: Number of redirected reads since this was switched on; None if md does not count them.
-    steered: int | None
+    redirected: int | None
     #: Time used for predictions.
     inference_ns: int
 
@@ -158,14 +158,16 @@ class TrialOutcome:
         return sum(block.dropped for pair in self.pairs for block in pair)
 
     @property
-    def steered(self) -> float | None:
+    def redirected(self) -> float | None:
         """Share of the reads that md redirected by predictions; None if it is unknown.
 
         This is md's own count, without probes.
         """
-        on = [pair[1] for pair in self.pairs if pair[1].steered is not None]
+        on = [pair[1] for pair in self.pairs if pair[1].redirected is not None]
         reads = sum(block.reads for block in on)
-        return sum((block.steered or 0.0) * block.reads for block in on) / reads if reads else None
+        return (
+            sum((block.redirected or 0.0) * block.reads for block in on) / reads if reads else None
+        )
 
     @property
     def extra_core(self) -> float:
@@ -327,16 +329,18 @@ class _Trial:
         latency_us = read_latencies_us(recording.path) if recording.events else np.zeros(0)
         recording.path.unlink()
         time.sleep(counted_s - recorded_s)
-        steered = None
-        if on and before.steered is not None and after.steered is not None:
+        redirected = None
+        if on and before.redirected is not None and after.redirected is not None:
             # If another process switched it on in the meantime, md's count has restarted.
-            steered = max(after.steered - before.steered, 0) / max(after.reads - before.reads, 1)
+            redirected = max(after.redirected - before.redirected, 0) / max(
+                after.reads - before.reads, 1
+            )
         took_ns = after.inference_ns - before.inference_ns
         return Block(
             bins_of(latency_us),
             float(latency_us.sum()),
             recording.dropped,
-            steered,
+            redirected,
             took_ns / max(1e9 * (after.time_s - before.time_s), 1),
         )
 
@@ -352,7 +356,7 @@ class _Trial:
         return _Counted(
             time.monotonic(),
             disk_stat(self._array.name)["read_ios"],
-            None if guard is None else guard.steered,
+            None if guard is None else guard.redirected,
             sum(drive.stats.get("inference_ns", 0) for drive in drives),
         )
 

@@ -107,11 +107,11 @@ def test_guarded_choosing_does_not_slow_reads(boot: Any, tmp_path: Path, kernel:
     for model in ("recent", "latency"):
         off, unguarded, on = (mean_us[model, state] for state in STATES)
         assert off - on > 0.9 * (off - unguarded) > 0.4 * off, model
-        assert guards[model, "on"].state == "choosing" and guards[model, "on"].steered > N / 4
+        assert guards[model, "on"].state == "redirecting" and guards[model, "on"].redirected > N / 4
     off, unguarded, on = (mean_us["opposite_latency", state] for state in STATES)
     assert unguarded > 1.5 * off and on < 1.03 * off
     misled = guards["opposite_latency", "on"]
-    assert misled.state == "staying" and misled.steered < N / 100
+    assert misled.state == "suspended" and misled.redirected < N / 100
     # Later, the control group is less than a hundredth of the reads.
     slow = {state: result(tmp_path / f"known_{state}")["slow"] for state in STATES[1:]}
     print(f"{kernel}: slow where that is known: {slow}")

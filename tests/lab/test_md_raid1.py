@@ -174,8 +174,10 @@ def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, k
         print(f"{kernel}, {state}: shares {shares}, asked/s {asked_per_s}")
         assert {row["array"] for row in seen} == {"md0"}
         (guard,) = top["arrays"]
-        assert guard["state"] == ("choosing" if state == "on" else "off")
-        assert state == "off" or guard["steered"] > 500 < guard["homes"]["slow"]["left"]
+        assert guard["state"] == ("redirecting" if state == "on" else "off")
+        assert (
+            state == "off" or guard["redirected"] > 500 < guard["classes"]["over_p90"]["redirected"]
+        )
         assert sum(shares) == pytest.approx(1)
         # 500 us from read to read: md's own choice is asked each time, the others where it is slow.
         assert max(asked_per_s) < 2100

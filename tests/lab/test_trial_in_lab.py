@@ -117,7 +117,7 @@ def test_trial_measures_the_gain_of_choosing_and_leaves_no_files(boot, tmp_path:
     assert helps["reads"]["off"] == pytest.approx(helps["reads"]["on"], rel=0.05)
     # With off, a third of the reads takes 2 ms longer; with on, very few do.
     assert interval(helps, "p99")[0] > 80 and interval(helps, "mean")[0] > 30
-    assert helps["steered_share"] > 0.1
+    assert helps["redirected_share"] > 0.1
     assert "<svg" in text("helps.svg")
     assert text("after_helps") == text("after_nothing") == "on\n"
     nothing = json.loads(text("nothing"))

@@ -26,7 +26,7 @@ from pathlib import Path
 #: _IOWR(0x12, 160, 16 bytes)
 BLKEXPECT = 3 << 30 | 16 << 16 | 0x12 << 8 | 160
 LOOK, AT = 1, 2
-SLOW, STALE, PROBE = 1, 4, 8
+SLOW, STALE, PROBE = 1, 2, 4
 #: In the order of their numbers.
 KNOWN = ("no policy", "off", "no model", "gone", "verdict", "latency")
 #: A prediction must be lower by this percentage to count.

@@ -13,7 +13,7 @@ echo 1 >$event/enable
 # what the last decision found
 found() { tail -n 1 $trace/trace | sed 's/.*revoked=/revoked=/'; }
 
-grep -q '{ 0, "fast" }, { 1, "slow" }, { 2, "probe" }, { 4, "no-model" }' \
+grep -q '{ 0, "fast" }, { 1, "slow" }, { 2, "probe" }, { 3, "no-model" }' \
 	$event/format || fail "no names for user space: $(tail -n 1 $event/format)"
 
 echo enforce >/sys/block/$disk/linnos/mode

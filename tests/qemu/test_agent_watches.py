@@ -15,7 +15,7 @@ AGENT = REPOSITORY / "build" / "agent" / "linnos-agent"
 MODEL = REPOSITORY / "models" / "example" / "latency" / "flash0.linnos"
 #: linnos-agent(8): the format of an answer, and bits of its state.
 GONE, LATENCY, NO_KERNEL = 3, 5, 65535
-STALE, PENDING_KNOWN, PENDING_PAGES = 4, 256, 512
+STALE, PENDING_KNOWN, PENDING_PAGES = 2, 256, 512
 
 pytestmark = [
     pytest.mark.qemu,

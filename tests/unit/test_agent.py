@@ -454,7 +454,7 @@ def test_agent_predicts_a_watched_drive(program: Path, tmp_path: Path) -> None:
     finally:
         subprocess.run(["losetup", "--detach", looped.stdout.strip()], check=True)
     # before the first read, the last latency is 0; there is no message
-    pending_pages, stale = 256 | 512, 4
+    pending_pages, stale = 256 | 512, 2
     assert before[7:9] == (LATENCY_KNOWN, pending_pages | stale)
     assert before[10:12] == (STEPS_US[0], 0)
     assert after[7] == LATENCY_KNOWN and after[8] & ~stale == pending_pages

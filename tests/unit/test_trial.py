@@ -172,19 +172,19 @@ def test_reads_that_have_not_ended_count_as_long_as_they_waited(tmp_path: Path) 
     assert sorted(read_latencies_us(tmp_path / "md0.blk")) == [250, 500, 700]
 
 
-def test_trial_takes_steered_share_and_prediction_cost_from_the_kernel(
+def test_trial_takes_redirected_share_and_prediction_cost_from_the_kernel(
     md: Path, block: Path, reads: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """60 of 300 reads per block are steered; predictions take 0.4 % of a core more when on."""
-    counts = {"s": 0.0, "reads": 0.0, "steered": 0.0, "ns": 0.0}
+    """60 of 300 reads per block are redirected; predictions take 0.4 % of a core more when on."""
+    counts = {"s": 0.0, "reads": 0.0, "redirected": 0.0, "ns": 0.0}
 
     def served(on: bool) -> Any:
-        for name, more in (("s", 0.8), ("reads", 300), ("steered", 60 * on)):
+        for name, more in (("s", 0.8), ("reads", 300), ("redirected", 60 * on)):
             counts[name] += more
         counts["ns"] += 0.8e9 * (0.005 if on else 0.001)
         (block / "md0" / "stat").write_text(f"{counts['reads']:.0f} 0 0 0 0 0 0 0 0 0 0\n")
         (md / "linnos_guard").write_text(
-            f"state choosing\nsteered {counts['steered']:.0f}\ngain_percent n/a\n"
+            f"state redirecting\nredirected {counts['redirected']:.0f}\ngain_percent n/a\n"
         )
         (block / "sda" / "linnos" / "stats" / "inference_ns").write_text(f"{counts['ns']:.0f}\n")
         return np.full(300, 100.0)
@@ -193,17 +193,20 @@ def test_trial_takes_steered_share_and_prediction_cost_from_the_kernel(
     reads(served)
     served(False)
     found = run_trial("md0", PLAN, Said())
-    assert (found.steered, found.extra_core) == (pytest.approx(0.2), pytest.approx(0.004))
+    assert (found.redirected, found.extra_core) == (pytest.approx(0.2), pytest.approx(0.004))
     assert "   redirected 20 %\nadditional time for predictions: 0.4 % of a core\n" in to_text(
         found
     )
     told = to_json(found)
-    assert (told["steered_share"], told["extra_core_share"]) == (found.steered, found.extra_core)
+    assert (told["redirected_share"], told["extra_core_share"]) == (
+        found.redirected,
+        found.extra_core,
+    )
     # An md without these counters.
     (md / "linnos_guard").unlink()
     reads(lambda _: np.full(300, 100.0))
     found = run_trial("md0", PLAN, Said())
-    assert found.steered is None and "redirected" not in to_text(found)
+    assert found.redirected is None and "redirected" not in to_text(found)
 
 
 def test_a_picture_has_pairs_and_latencies_in_plain_numbers(tmp_path: Path) -> None:

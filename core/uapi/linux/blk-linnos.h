@@ -63,8 +63,8 @@ enum blk_expect_known {
  *		flag, and other callers later if no read is sent
  */
 #define BLK_EXPECT_SLOW 0x00000001
-#define BLK_EXPECT_STALE 0x00000004
-#define BLK_EXPECT_PROBE 0x00000008
+#define BLK_EXPECT_STALE 0x00000002
+#define BLK_EXPECT_PROBE 0x00000004
 
 /**
  * struct blk_expect_drive - a drive, and the prediction for it

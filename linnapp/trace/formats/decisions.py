@@ -19,7 +19,7 @@ from linnapp.native import HISTORY, N_FEATURES, N_FEATURES_MIN
 from linnapp.trace.blktrace import parse_device
 
 #: Reasons of decisions, with the numbers and names of the kernel's trace event.
-FAST, SLOW, PROBE, NO_MODEL = 0, 1, 2, 4
+FAST, SLOW, PROBE, NO_MODEL = 0, 1, 2, 3
 REASONS = {
     FAST: "fast",
     SLOW: "slow",

@@ -18,7 +18,7 @@ enum linnos_reason {
 	LINNOS_PREDICTED_FAST = 0,
 	LINNOS_PREDICTED_SLOW = 1,
 	LINNOS_PROBE = 2, /* predicted slow, but admitted */
-	LINNOS_NO_MODEL = 4,
+	LINNOS_NO_MODEL = 3,
 };
 
 /**
@@ -47,8 +47,8 @@ enum blk_linnos_expected {
 	BLK_LINNOS_NOT_QUERIED,
 	BLK_LINNOS_US_MASK = GENMASK(23, 0),
 	BLK_LINNOS_US_SLOWNESS = GENMASK(26, 24),
-	BLK_LINNOS_US_SLOW = BIT(29),
-	BLK_LINNOS_US = BIT(30),
+	BLK_LINNOS_US_SLOW = BIT(27),
+	BLK_LINNOS_US = BIT(28),
 };
 
 struct blk_linnos_array;
