@@ -21,8 +21,9 @@ from eval import guests, heimdall, workers
 from eval.cache import Cache, code_version, digest
 from eval.work import write_json
 from linnapp.lab.array import Array
-from linnapp.trace.formats import iolog, replay_log
-from linnapp.trace.workloads.generation import generate, load_profile
+from linnapp.trace import convert as iolog
+from linnapp.trace import replay_log
+from linnapp.trace.workload import generate, load_profile
 
 #: The two arrays: three equal consumer drives, of the class of the paper's SM951, and three
 #: different enterprise ones.
@@ -60,7 +61,7 @@ REPLICATED = ("--replicate-writes",)
 #: Separates the seeds of a cell's parts: its drives, its workload, its replay.
 _WORKLOAD, _REPLAY = 1, 2
 
-#: The interval at which a workload's rate changes, in seconds (linnapp.trace.workloads.arrivals).
+#: The interval at which a workload's rate changes, in seconds (linnapp.trace.workload).
 WINDOW_S = 10.0
 
 #: Memory of a guest, in addition to the data of its drives and a tenth of that for their index.
@@ -209,7 +210,7 @@ def write_workload(
                 inside = (chunk.time_us >= first_s * 1e6) & (chunk.time_us < last_s * 1e6)
                 cut = chunk.take(inside)
                 slices.append(replace(cut, time_us=cut.time_us - int(first_s * 1e6)))
-            iolog.write(folder / f"flash{drive}.iolog", slices, f"/dev/flash{drive}")
+            iolog.write_iolog(folder / f"flash{drive}.iolog", slices, f"/dev/flash{drive}")
 
 
 def _write_cell(cell: Cell, folders: Sequence[tuple[Path, float, float]], seed: int) -> None:

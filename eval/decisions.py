@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linnapp.trace.blktrace import parse_device
-from linnapp.trace.formats.decisions import lost_events, parse_decisions
+from linnapp.trace.decisions import lost_events, parse_decisions
 
 _TRACING = "/sys/kernel/debug/tracing"
 

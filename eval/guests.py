@@ -22,7 +22,7 @@ from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 from linnapp.lab.cluster import Cluster
 from linnapp.lab.guest import Guest, LabError
 from linnapp.lab.uml import DEFAULT_KERNEL, run
-from linnapp.trace.formats import replay_log
+from linnapp.trace import replay_log
 
 #: Charged in virtual time for each network inference, which the guest's clock
 #: does not see: all of LinnOS's work on a read, history included, as `make bench`

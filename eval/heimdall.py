@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from eval.work import write_json
 from linnapp.files import replaced_file
-from linnapp.trace.formats import replay_log
+from linnapp.trace import replay_log
 
 #: The number of completed reads of a drive that are remembered.
 HISTORY = 3

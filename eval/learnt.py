@@ -26,10 +26,10 @@ from eval import workers
 from eval.cache import Cache, code_version
 from eval.cells import N_DRIVES, Replayed, due_order, given, read_profile
 from eval.work import write_json
+from linnapp.trace import replay_log
 from linnapp.trace.blktrace import COMPLETED, REVOKED, WRITE
-from linnapp.trace.formats import replay_log
-from linnapp.trace.formats.text_trace import SECTOR_BYTES
 from linnapp.trace.logged_drive import PAGE_BYTES, LoggedDrive
+from linnapp.trace.text import SECTOR_BYTES
 
 #: Longer than a read takes that nothing holds up.
 OVERDUE_US = 1000

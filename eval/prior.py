@@ -28,10 +28,11 @@ from eval.cells import N_DRIVES, WORKLOADS, Cell, recorded
 from eval.programs import keep_programs
 from eval.seeds import DEVELOPMENT
 from eval.work import StepError, write_json
-from linnapp.learn.judging.ranking import area_under_roc
-from linnapp.learn.record import record_of_versions
-from linnapp.learn.trees import bursts, prior
-from linnapp.learn.trees.training import (
+from linnapp.learn import examples as bursts
+from linnapp.learn import prior
+from linnapp.learn.judge import area_under_roc
+from linnapp.learn.report import record_of_versions
+from linnapp.learn.trees import (
     BURST_LEARNING_RATE,
     N_BURST_TREES,
     OVERDUE_PERCENTILE,
@@ -41,10 +42,10 @@ from linnapp.learn.trees.training import (
     grow_from_reads,
     load_latency_reads,
 )
-from linnapp.model.latency_engine import predict_us
-from linnapp.model.latency_model import NEVER, LatencyModel
-from linnapp.trace.recorded import Recorded, load
-from linnapp.trace.workloads.generation import load_profile
+from linnapp.model.engine import predict_us
+from linnapp.model.file import NEVER, LatencyModel
+from linnapp.trace.reads import Recorded, load
+from linnapp.trace.workload import load_profile
 
 OUT = Path("out") / "prior"
 FOLDER = ROOT / "models" / "prior"
@@ -76,7 +77,7 @@ SLOW = (
 #: A drive's own reads add eight trees, which makes as many as it has without a prior.
 TREES, RATE = 24, 0.2
 
-#: Added reads of a drive; what all of them weigh is up to bursts.WEIGHT.
+#: Added reads of a drive; what all of them weigh is up to bursts.BURST_WEIGHT.
 ADDED = 3000
 
 #: As in a training by default.
@@ -129,7 +130,7 @@ class Lessons(NamedTuple):
         """Read a recording."""
         reads, overdue_us, _ = _read(path)
         unit_us = prior.median_us(reads.latency_us, reads.pages)
-        added = bursts.sample(path, len(reads), overdue_us, SEED)
+        added = bursts.sample_slow_reads(path, len(reads), overdue_us, SEED)
         added = added.take(np.sort(np.random.default_rng(SEED).permutation(len(added))[:ADDED]))
         return cls(
             prior.in_units(reads.features, unit_us), _in_unit(reads.latency_us, unit_us),
@@ -165,7 +166,7 @@ def learn(taught: Sequence[Lessons]) -> LatencyModel:
         SEED,
         n_trees=N_BURST_TREES,
         learning_rate=BURST_LEARNING_RATE,
-        weights=np.repeat((1.0, bursts.WEIGHT * n / n_added), (n, n_added)),
+        weights=np.repeat((1.0, bursts.BURST_WEIGHT * n / n_added), (n, n_added)),
     )
     return calm.times(of_bursts)
 
@@ -226,7 +227,7 @@ def judge(path: Path, known: LatencyModel) -> Found:
         later, slow_us = reads.take(slice(size, None)), np.percentile(reads.latency_us, 90)
         known_reads = reads.take(slice(0, size))
         part = table[first : at[middle]]
-        added = bursts.sample(part, size, overdue_us, SEED)
+        added = bursts.sample_slow_reads(part, size, overdue_us, SEED)
         lesson = Lesson(known_reads, 1, added, like, SEED)
         with mock.patch.object(prior, "shipped", lambda: known):
             models = (

@@ -11,8 +11,7 @@ from typing import get_args
 import click
 
 from linnapp.commands.train import train
-from linnapp.learn.labelling.inflection import Search
-from linnapp.learn.labelling.labels import LABELS
+from linnapp.learn.labels import LABELS, Search
 from linnapp.learn.options import Recipe
 from linnapp.option_types import FiniteRange
 

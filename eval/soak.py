@@ -35,7 +35,8 @@ from linnapp.lab.array import CONFIGFS, Array
 from linnapp.lab.command import guest_environment
 from linnapp.lab.guest import REPOSITORY, Guest, LabError
 from linnapp.lab.uml import DEFAULT_KERNEL, run
-from linnapp.trace.formats import iolog, replay_log
+from linnapp.trace import convert as iolog
+from linnapp.trace import replay_log
 
 N_DRIVES = 3
 BLOCK = 4096
@@ -67,7 +68,7 @@ def write_traces(folder: Path, reads: int, seed: int) -> list[Path]:
         block = rng.integers(0, (SIZE_MB << 20) // BLOCK, n)
         path = folder / f"t{drive}.iolog"
         at_once = np.zeros(n, np.int64)
-        iolog.write(
+        iolog.write_iolog(
             path,
             [iolog.Workload(at_once, block * BLOCK, np.full(n, BLOCK), ~is_read)],
             f"flash{drive}",
@@ -114,7 +115,7 @@ def trace_keys(traces: list[Path]) -> Keys:
     """The keys of all I/Os of the traces, sorted."""
     parts = []
     for drive, path in enumerate(traces):
-        for chunk in iolog.read(path):
+        for chunk in iolog.read_iolog(path):
             home = np.full(len(chunk), drive)
             parts.append(_keys(home, chunk.is_write, chunk.offset_bytes))
     return np.sort(np.concatenate(parts))

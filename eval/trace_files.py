@@ -11,8 +11,8 @@ from pathlib import Path
 from eval.cache import ROOT
 from eval.work import StepError
 from linnapp.errors import TraceError
-from linnapp.trace.formats.conversion import detect_format
-from linnapp.trace.recorded import digest
+from linnapp.trace.convert import detect_format
+from linnapp.trace.reads import digest
 
 VARIABLE = "LINNOS_TRACES"
 

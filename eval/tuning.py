@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from eval.cache import Cache
 from eval.cells import Cell, Replay, given, read_profile, replayed, trained, training_records
+from linnapp.trace import replay_log
 from linnapp.trace.blktrace import COMPLETED
-from linnapp.trace.formats import replay_log
-from linnapp.trace.formats.text_trace import SECTOR_BYTES
 from linnapp.trace.logged_drive import LoggedDrive
+from linnapp.trace.text import SECTOR_BYTES
 
 #: Candidates, as percentiles of the recording's queues and latencies; None is no limit, and each
 #: drive's inflection point. They surround the replayer's own defaults. The queues are as short as

@@ -13,20 +13,20 @@ import typing as _typing
 if _typing.TYPE_CHECKING:
     from linnapp.drive.deployment import upload
     from linnapp.errors import LinnappError
-    from linnapp.learn.fitted import fit_latency, fit_network, inflection_point
-    from linnapp.learn.judging.evaluation import evaluate
+    from linnapp.learn.evaluate import evaluate
+    from linnapp.learn.fit import fit_latency, fit_network, inflection_point
     from linnapp.model import load_model
-    from linnapp.trace.recorded import load
+    from linnapp.trace.reads import load
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "LinnappError": "linnapp.errors",
-    "evaluate": "linnapp.learn.judging.evaluation",
-    "fit_latency": "linnapp.learn.fitted",
-    "fit_network": "linnapp.learn.fitted",
-    "inflection_point": "linnapp.learn.fitted",
-    "load": "linnapp.trace.recorded",
+    "evaluate": "linnapp.learn.evaluate",
+    "fit_latency": "linnapp.learn.fit",
+    "fit_network": "linnapp.learn.fit",
+    "inflection_point": "linnapp.learn.fit",
+    "load": "linnapp.trace.reads",
     "load_model": "linnapp.model",
     "upload": "linnapp.drive.deployment",
 }

@@ -270,7 +270,7 @@ def _run() -> None:
     except LinnappError as error:
         message = str(error)
         # For the user, the copy of standard input has another name, "-".
-        if input_module := sys.modules.get("linnapp.trace.standard_input"):
+        if input_module := sys.modules.get("linnapp.trace.packed"):
             message = input_module.named(message)
         print(f"linnapp: error: {as_options(message)}", file=sys.stderr)
         status = 1

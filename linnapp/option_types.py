@@ -45,7 +45,7 @@ class InputPath(NamedPath):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Check the path."""
         if str(value) == "-":
-            from linnapp.trace.standard_input import copied
+            from linnapp.trace.packed import copied
 
             return copied()
         return super().convert(value, param, ctx)

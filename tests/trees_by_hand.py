@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from linnapp.model import LatencyModel
-from linnapp.model.latency_model import (
+from linnapp.model.file import (
     DEPTH,
     FEATURES,
     FRACTION_BITS,

@@ -12,7 +12,7 @@ from eval.bench import kernel
 from eval.cells import N_DRIVES, WORKLOADS, recorded, trained
 from eval.experiment import Context
 from eval.study import Measure, Study
-from linnapp.trace.formats import iolog
+from linnapp.trace import convert as iolog
 
 #: The rate of a busy drive.
 BUSY_IOPS = 100_000
@@ -43,7 +43,7 @@ def measure(context: Context, *, workload: str, policy: str, seed: int) -> list[
     each_ns = work_ns(context, context.seeds[0])
     rows = []
     for drive in range(N_DRIVES):
-        chunks = iolog.read(recorded(context.cache, cell) / "replay" / f"flash{drive}.iolog")
+        chunks = iolog.read_iolog(recorded(context.cache, cell) / "replay" / f"flash{drive}.iolog")
         per_s = sum(int((~chunk.is_write).sum()) for chunk in chunks) / cell.replay_s
         share = per_s * each_ns * 1e-9
         busy = BUSY_IOPS * each_ns * 1e-9

@@ -15,8 +15,8 @@ from eval.experiment import Context
 from eval.scores import Reads
 from eval.study import Measure, Study
 from linnapp.lab.array import Array
-from linnapp.trace.formats import iolog
-from linnapp.trace.workloads.generation import generate, load_profile
+from linnapp.trace import convert as iolog
+from linnapp.trace.workload import generate, load_profile
 
 SETTINGS: dict[str, Any] = {"workload": "az-c", "seconds": 60.0}
 
@@ -30,7 +30,7 @@ def measure(context: Context, *, profile: str, mix: str, policy: str, seed: int)
         chunks = generate(workload, SETTINGS["seconds"], child, size, shared)
         if mix == "read-only":
             chunks = (chunk.take(~chunk.is_write) for chunk in chunks)
-        iolog.write(folder / "flash0.iolog", chunks, "/dev/flash0")
+        iolog.write_iolog(folder / "flash0.iolog", chunks, "/dev/flash0")
         scenario = guests.Scenario(
             f"{profile}, {mix}",
             Array(n_drives=1, profile=profile, seed=seed),

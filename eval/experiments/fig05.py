@@ -12,8 +12,8 @@ from eval import grid
 from eval.cells import N_DRIVES, WORKLOADS, recorded
 from eval.experiment import Context
 from eval.study import Measure, Study
-from linnapp.learn.features.dataset import load_reads
-from linnapp.learn.labelling.inflection import (
+from linnapp.learn.examples import load_reads
+from linnapp.learn.labels import (
     FAILOVER_US,
     LabellingOptions,
     LatencyDistribution,

@@ -15,13 +15,13 @@ from eval.cache import Cache
 from eval.cells import N_DRIVES, REPLAYER_OPTIONS, WORKLOADS, read_log
 from eval.experiment import Context
 from eval.study import Measure, Study
-from linnapp.learn.labelling.inflection import (
+from linnapp.learn.labels import (
     LabellingOptions,
     LatencyDistribution,
     find_inflection_points,
 )
-from linnapp.trace.formats import iolog
-from linnapp.trace.workloads.generation import Profile, generate, load_profile
+from linnapp.trace import convert as iolog
+from linnapp.trace.workload import Profile, generate, load_profile
 
 HOURS = 20
 WINDOWS_MIN = (15, 60, 120)
@@ -57,7 +57,7 @@ def write_day(folder: Path, workload: str, seed: int) -> None:
             swing = 1 + LOAD_SWING * np.sin(2 * np.pi * i * EVERY_S / (24 * 3600))
             time_us = (chunk.time_us / swing).astype(np.int64) + int(i * EVERY_S * 1e6)
             pieces.append(replace(chunk, time_us=time_us))
-        iolog.write(folder / f"flash{drive}.iolog", pieces, f"/dev/flash{drive}")
+        iolog.write_iolog(folder / f"flash{drive}.iolog", pieces, f"/dev/flash{drive}")
 
 
 def _pieces(

@@ -33,7 +33,7 @@ from eval.host import linnapp
 from eval.study import Study
 from eval.work import write_json
 from linnapp.lab.array import Array
-from linnapp.trace.recorded import digest as file_digest
+from linnapp.trace.reads import digest as file_digest
 
 SETTINGS: dict[str, Any] = {"array": "enterprise", "target_iops": 6000, "part_s": 8.0}
 

@@ -13,7 +13,7 @@ from eval.cells import N_DRIVES, WORKLOADS, recorded
 from eval.experiment import Context
 from eval.study import Measure, Study
 from linnapp.trace.inspection import WorkloadSummary, inspect
-from linnapp.trace.workloads.generation import generate, load_profile
+from linnapp.trace.workload import generate, load_profile
 
 KIB = 1024
 

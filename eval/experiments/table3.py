@@ -84,10 +84,10 @@ SETTINGS: dict[str, Any] = {
 def train_shape(name: str, cell: Cell, folder: Path) -> dict[str, Any]:
     """Train a model on a drive of a recording, and judge it on reads that decided nothing."""
     # Imported here: it takes seconds, and only the workers need it.
-    from linnapp.learn.features.split import split
-    from linnapp.learn.judging.confusion import Confusion
-    from linnapp.learn.labelling.inflection import LatencyDistribution, find_inflection_points
-    from linnapp.learn.network.training import TrainingOptions
+    from linnapp.learn.judge import Confusion
+    from linnapp.learn.labels import LatencyDistribution, find_inflection_points
+    from linnapp.learn.network import TrainingOptions
+    from linnapp.trace.rows import split
 
     shape = MODELS[name]
     digits, latency_us, others_us = features(shape, folder)
@@ -108,7 +108,7 @@ def features(
     shape: Shape, folder: Path
 ) -> tuple[NDArray[np.uint8], NDArray[Any], list[NDArray[Any]]]:
     """Digits and latencies of the reads of ``DRIVE``, and the latencies of the other drives."""
-    from linnapp.learn.features.dataset import load_reads
+    from linnapp.learn.examples import load_reads
     from linnapp.native import HISTORY
 
     names = [folder / "record" / f"flash{k}.blk" for k in range(3)]
@@ -121,7 +121,7 @@ def features(
 
 def _features(blk: Path, shape: Shape) -> tuple[NDArray[np.uint8], NDArray[Any]]:
     """Digits of any number of past reads, where each read is if wanted; and latencies."""
-    from linnapp.trace.recorded import open_recording
+    from linnapp.trace.reads import open_recording
 
     parts = []
     for chunk in open_recording(blk):
@@ -174,8 +174,7 @@ def _fit(
     shape: Shape, digits: NDArray[np.uint8], slow: NDArray[np.bool_], parts: Any, seed: int
 ) -> tuple[NDArray[np.bool_], int]:
     """Predictions for the last part, of the epoch that is best on the second."""
-    from linnapp.learn.network.floats import batches, hinge, import_tensorflow, outputs_now
-    from linnapp.learn.network.training import batch_size
+    from linnapp.learn.network import batch_size, batches, hinge, import_tensorflow, outputs_now
 
     tf = import_tensorflow()
     keras = tf.keras
@@ -186,7 +185,7 @@ def _fit(
 
     layers = [keras.Input((digits.shape[1],))]
     for i, size in enumerate(shape.hidden):
-        # Digits average 4.5, not 0: as in linnapp.learn.network.floats.
+        # Digits average 4.5, not 0: as in linnapp.learn.network.
         layers.append(
             keras.layers.Dense(size, "relu", kernel_initializer=glorot(1.0 if i else 1 / 4.5**2))
         )

@@ -31,7 +31,7 @@ from eval.scores import Reads
 from eval.study import Study
 from eval.work import StepError, write_json
 from linnapp.lab.array import CONFIGFS, WAIT_FOR_FULL_SECOND, Array
-from linnapp.trace.recorded import digest as file_digest
+from linnapp.trace.reads import digest as file_digest
 
 #: The demo's.
 SEED = 1

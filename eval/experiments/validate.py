@@ -34,7 +34,7 @@ from eval.work import StepError
 from linnapp.lab.array import Array
 from linnapp.lab.guest import Guest
 from linnapp.lab.uml import DEFAULT_KERNEL, run
-from linnapp.learn.labelling.inflection import LatencyDistribution, find_inflection_points
+from linnapp.learn.labels import LatencyDistribution, find_inflection_points
 
 FloatArray = NDArray[np.float64]
 

@@ -52,7 +52,7 @@ def reader_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def array_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of an array for its inflection points; defaults are the library's."""
-    from linnapp.learn.labelling.inflection import LabellingOptions
+    from linnapp.learn.labels import LabellingOptions
 
     default = LabellingOptions()
     for option in (
@@ -80,7 +80,7 @@ def array_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add all options for finding inflection points."""
-    from linnapp.learn.labelling.inflection import LabellingOptions
+    from linnapp.learn.labels import LabellingOptions
 
     default = LabellingOptions()
     for option in (
@@ -134,7 +134,7 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
 
     All others are only arguments of the library (:func:`linnapp.fit_network`).
     """
-    from linnapp.learn.judging.refusing import MAX_REFUSED_FAST
+    from linnapp.learn.judge import MAX_REFUSED_FAST
     from linnapp.learn.options import Recipe
 
     default = Recipe()

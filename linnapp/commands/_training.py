@@ -11,8 +11,8 @@ from linnapp.learn.options import Observer
 from linnapp.terminal import StatusLine
 
 if TYPE_CHECKING:
-    from linnapp.learn.labelling.inflection import InflectionPoint
-    from linnapp.learn.network.training import Epoch
+    from linnapp.learn.labels import InflectionPoint
+    from linnapp.learn.network import Epoch
     from linnapp.model import LatencyModel, Model
 
 

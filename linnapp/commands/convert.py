@@ -64,9 +64,9 @@ def convert(
     then, as notes about IN always do.
     """
     from linnapp.files import is_standard_output
-    from linnapp.trace.formats import conversion
-    from linnapp.trace.formats.text_trace import TextCounts
-    from linnapp.trace.standard_input import named
+    from linnapp.trace import convert as conversion
+    from linnapp.trace.packed import named
+    from linnapp.trace.text import TextCounts
 
     if target_format not in conversion.output_formats():
         raise click.UsageError(

@@ -14,8 +14,7 @@ from linnapp.commands._options import model_option, reader_options
 from linnapp.option_types import PATH
 
 if TYPE_CHECKING:
-    from linnapp.learn.judging.evaluation import Evaluation
-    from linnapp.learn.judging.pairs import Estimate, PairsJudged
+    from linnapp.learn.evaluate import Estimate, Evaluation, PairsJudged
     from linnapp.model import LatencyModel, Model
 
 
@@ -47,10 +46,10 @@ def evaluate(model_path: Path, traces: tuple[Path, ...], as_json: bool, **reader
     Several traces are the drives of one array, recorded at once. Reads that began on two of them at
     one moment then say, too, what is gained by choosing the lower prediction.
     """
-    from linnapp.learn.judging.evaluation import evaluate as judge
+    from linnapp.learn.evaluate import evaluate as judge
     from linnapp.model import LatencyModel, find_model, load_model
     from linnapp.trace.blktrace import losses_of, trace_files
-    from linnapp.trace.recorded import drive_of
+    from linnapp.trace.reads import drive_of
 
     records: list[dict[str, Any]] = []
     models = []
@@ -72,7 +71,7 @@ def evaluate(model_path: Path, traces: tuple[Path, ...], as_json: bool, **reader
     pairs = None
     choosing = [model for model in models if isinstance(model, LatencyModel)]
     if 1 < len(traces) == len(choosing):
-        from linnapp.learn.judging.pairs import judge_models
+        from linnapp.learn.evaluate import judge_models
 
         pairs = judge_models(choosing, traces, **reader)
     if not as_json:
@@ -89,7 +88,7 @@ def _echo(
     path: Path, model: Model | LatencyModel, result: Evaluation, taught_by_it: bool | None
 ) -> None:
     """Print all values of a drive."""
-    from linnapp.learn.judging.evaluation import LatencyEvaluation
+    from linnapp.learn.evaluate import LatencyEvaluation
     from linnapp.model import LatencyModel
 
     c = result.confusion
@@ -167,7 +166,7 @@ def _echo_verdicts(result: Evaluation) -> None:
 
 def _is_of_training(model: Path, trace: Path) -> bool | None:
     """Return true if a model was trained on this recording; None if it has no record."""
-    from linnapp.trace.recorded import is_of_contents
+    from linnapp.trace.reads import is_of_contents
 
     try:
         record = json.loads(model.with_suffix(".json").read_text())

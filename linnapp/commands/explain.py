@@ -80,7 +80,7 @@ def explain(
 
     from linnapp.insight import explain as explanation
     from linnapp.trace.blktrace import losses_of
-    from linnapp.trace.recorded import drive_name
+    from linnapp.trace.reads import drive_name
 
     chosen = explanation.Choice(last, slow)
     if drive is not None:

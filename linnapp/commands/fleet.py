@@ -51,7 +51,7 @@ def fleet(
 
     from linnapp.errors import LinnappError
     from linnapp.learn.fleet import Progress, group_by_directory, train_fleet
-    from linnapp.learn.labelling.inflection import LOWEST_PERCENTILE
+    from linnapp.learn.labels import LOWEST_PERCENTILE
     from linnapp.trace.packed import SUFFIXES
 
     found: list[Path] = []

@@ -37,7 +37,7 @@ def generate(
     The eight of the LinnOS paper's Table 1, az-c to co-e, have all its figures in 120 s and more; a
     shorter file has the mean rate, and a maximum over 10 s that may be lower.
     """
-    from linnapp.trace.workloads.generation import load_profile, profile_names
+    from linnapp.trace.workload import load_profile, profile_names
 
     if list_profiles:
         for name in profile_names():
@@ -49,9 +49,9 @@ def generate(
 
     from linnapp.errors import LinnappError
     from linnapp.files import os_errors
-    from linnapp.trace.formats import iolog
-    from linnapp.trace.workloads.generation import array_seeds
-    from linnapp.trace.workloads.generation import generate as draw
+    from linnapp.trace.convert import write_iolog
+    from linnapp.trace.workload import array_seeds
+    from linnapp.trace.workload import generate as draw
 
     chosen = load_profile(profile)
     size = drive_bytes or chosen.drive_bytes
@@ -67,5 +67,5 @@ def generate(
     own, shared = array_seeds(seed, drives)
     for drive, child in enumerate(own):
         path = output / f"flash{drive}.iolog"
-        ios = iolog.write(path, draw(chosen, duration, child, size, shared), f"/dev/{path.stem}")
+        ios = write_iolog(path, draw(chosen, duration, child, size, shared), f"/dev/{path.stem}")
         click.echo(f"{path}: {ios} I/Os in {duration:g} s")

@@ -83,7 +83,7 @@ def _kib(size: float) -> str:
 
 
 def _busiest(summary: dict[str, Any]) -> str:
-    from linnapp.trace.workloads.arrivals import WINDOW_S
+    from linnapp.trace.workload import WINDOW_S
 
     if summary["duration_s"] < WINDOW_S:
         return f"shorter than {WINDOW_S} s"
@@ -92,7 +92,7 @@ def _busiest(summary: dict[str, Any]) -> str:
 
 def _show(inspection: Inspection) -> None:
     s = inspection.summary
-    from linnapp.trace.standard_input import named
+    from linnapp.trace.packed import named
 
     click.echo(named(f"{inspection.trace} ({inspection.trace_format}: {inspection.units})"))
     for note in inspection.notes:

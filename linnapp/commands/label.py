@@ -47,9 +47,9 @@ def label(
     below the drive's median is warned about. Whole traces are labelled here; training labels by
     the part that it trains on.
     """
-    from linnapp.learn.labelling.inflection import LabellingOptions, find_inflection_points
+    from linnapp.learn.fit import drive_names, read_latencies
+    from linnapp.learn.labels import LabellingOptions, find_inflection_points
     from linnapp.learn.options import Recipe
-    from linnapp.learn.recipe import drive_names, read_latencies
     from linnapp.trace.blktrace import losses_of
 
     options = LabellingOptions(**labelling)
@@ -58,7 +58,7 @@ def label(
     distributions = [read_latencies(trace, recipe, whole=True) for trace in traces]
     points = find_inflection_points(distributions, options, seed)
     if figures is not None:
-        from linnapp.learn.labelling.figure import draw
+        from linnapp.learn.labels import draw
 
         for name, distribution, point in zip(names, distributions, points, strict=True):
             draw(figures / f"{name}.png", name, distribution, point)

@@ -173,7 +173,7 @@ def layers(
 
 def _show_functions(command: Sequence[str], as_json: bool) -> int:
     from linnapp.insight.function_recording import prepared
-    from linnapp.trace.command import check_command
+    from linnapp.trace.recording import check_command
 
     check_command(command)
     with prepared() as recording:

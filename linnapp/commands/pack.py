@@ -31,7 +31,7 @@ def pack(weights: Path, output: Path, threshold_us: int | None, scale: int | Non
     """
     from linnapp.commands._arrays import load
     from linnapp.errors import ModelError
-    from linnapp.learn.network.quantisation import quantise
+    from linnapp.learn.network import quantise
 
     arrays = load(weights, several=True)
     if threshold_us is None:

@@ -34,7 +34,7 @@ def predict(model_path: Path, features: Path, engine: str) -> None:
     from linnapp.errors import LinnappError
     from linnapp.model import Model, find_model, load_model
     from linnapp.model.engine import predict as verdicts
-    from linnapp.model.latency_engine import predict_us
+    from linnapp.model.engine import predict_us
 
     model = load_model(find_model(model_path))
     n_inputs = model.n_inputs if isinstance(model, Model) else model.n_features

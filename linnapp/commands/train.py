@@ -67,8 +67,8 @@ def train(
 
     from linnapp.commands._training import TrainingDisplay
     from linnapp.errors import NoGainError
-    from linnapp.learn.recipe import train_array
-    from linnapp.trace.recorded import drive_name
+    from linnapp.learn.fit import train_array
+    from linnapp.trace.reads import drive_name
 
     directory = output or Path("models") / drive_name(traces[0])
     display = TrainingDisplay()

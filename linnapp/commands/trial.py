@@ -17,7 +17,7 @@ from linnapp.terminal import StatusLine
 
 if TYPE_CHECKING:
     from linnapp.drive.trial import TrialOutcome
-    from linnapp.learn.judging.paired_blocks import Effect
+    from linnapp.learn.paired_blocks import Effect
 
 _ENDED = {
     "decided": "the result is significant, so that it ended early",

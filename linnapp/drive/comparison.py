@@ -18,12 +18,12 @@ import numpy.typing as npt
 
 from linnapp import stats
 from linnapp.files import AnyPath
-from linnapp.learn.features.dataset import load_reads
-from linnapp.learn.features.split import split
-from linnapp.learn.judging.chance import Refusals, array_means_us
+from linnapp.learn.examples import load_reads
+from linnapp.learn.judge import Refusals, array_means_us
 from linnapp.learn.options import Recipe
-from linnapp.learn.trees.training import deviances, predict_newest
+from linnapp.learn.trees import deviances, predict_newest
 from linnapp.model import LatencyModel, Model, engine
+from linnapp.trace.rows import split
 
 #: Maximum p-value for "better". It is less than the 2.5 % with which a model that is only as
 #: good as the active one may replace it, because neighbouring blocks can share a burst.
@@ -38,7 +38,7 @@ MIN_BLOCK_READS = 100
 MEASURES = {
     #: Half the mean gamma deviance, which training minimises.
     "deviance": "the deviance of its predictions",
-    #: See :func:`~linnapp.learn.network.bias.expected_mean_us`. Without an active model, it is the
+    #: See :func:`~linnapp.learn.network.expected_mean_us`. Without an active model, it is the
     #: mean if every read is admitted.
     "us": "the array's mean latency in us",
 }

@@ -57,7 +57,7 @@ def upload(
     Parameters
     ----------
     model : Model or LatencyModel
-        Or a fitted predictor, see :mod:`linnapp.learn.fitted`.
+        Or a fitted predictor, see :mod:`linnapp.learn.fit`.
     device : path
         ``/dev/nvme0n1``, the disk's bare name, or a partition, which stands for its disk.
     mode : {"off", "observe", "enforce"}, optional

@@ -27,9 +27,9 @@ from linnapp.drive.sysfs import disk_stat, observer_of
 from linnapp.drive.units import KEEP_UNIT, UNIT, enable_units, is_restored_by_systemd
 from linnapp.errors import NoGainError, TraceError
 from linnapp.files import AnyPath
+from linnapp.learn.fit import train_array
 from linnapp.learn.options import Observer, Recipe
-from linnapp.learn.recipe import train_array
-from linnapp.learn.trees.training import MIN_READS
+from linnapp.learn.trees import MIN_READS
 from linnapp.model import SUFFIX
 from linnapp.trace.recording import (
     PROGRESS_EVERY_S,

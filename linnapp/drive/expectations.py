@@ -13,7 +13,7 @@ from linnapp.drive.drives_conf import DriveEntry
 from linnapp.drive.latencies import percentile_us
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
-from linnapp.learn.record import SIZES_TO_PAGES
+from linnapp.learn.report import SIZES_TO_PAGES
 
 #: Minimum number of reads for a value: a share is then known within 5 percent of the reads.
 MIN_READS = 100

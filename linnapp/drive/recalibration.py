@@ -41,19 +41,19 @@ from linnapp.drive.switches import observing, restore_left
 from linnapp.drive.sysfs import Drive, has_no_node, node_of
 from linnapp.errors import DeviceError, LinnappError, NoGainError, as_options
 from linnapp.files import AnyPath, locked_folder, os_errors
-from linnapp.learn.features.dataset import load_reads
-from linnapp.learn.features.split import split
-from linnapp.learn.labelling.inflection import (
+from linnapp.learn.examples import load_reads
+from linnapp.learn.fit import releasing, train_labelled
+from linnapp.learn.labels import (
     InflectionPoint,
     LatencyDistribution,
     find_inflection_points,
 )
 from linnapp.learn.options import Kind, Observer, Recipe
-from linnapp.learn.recipe import releasing, train_labelled
 from linnapp.model import SUFFIX, load_model
-from linnapp.model.model_file import KERNEL_HIDDEN, model_from_bytes
-from linnapp.trace.recorded import check_losses
+from linnapp.model.file import KERNEL_HIDDEN, model_from_bytes
+from linnapp.trace.reads import check_losses
 from linnapp.trace.recording import record
+from linnapp.trace.rows import split
 
 SHIFT_PERCENTILES = 5.0
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp import stats
-from linnapp.learn.labelling.inflection import (
+from linnapp.learn.labels import (
     LabellingOptions,
     LatencyDistribution,
     find_inflection_points,
@@ -35,7 +35,7 @@ _LATENCY_BITS = 32
 class LatencyBlocks:
     """A drive's read latencies, in order of arrival, in blocks of consecutive reads.
 
-    `pages` is as for :class:`~linnapp.learn.labelling.inflection.LatencyDistribution`.
+    `pages` is as for :class:`~linnapp.learn.labels.LatencyDistribution`.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ from linnapp.drive.switches import alternating, restore_left
 from linnapp.drive.sysfs import Drive, disk_stat, observer_of
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath
-from linnapp.learn.judging.paired_blocks import (
+from linnapp.learn.paired_blocks import (
     DECIDING,
     MEASURES,
     MIN_PAIRS,

@@ -8,7 +8,7 @@ import numpy as np
 from linnapp.drive.trial import TrialOutcome, paired
 from linnapp.figures import check_can_draw, in_plain_numbers, save
 from linnapp.files import AnyPath
-from linnapp.learn.judging.paired_blocks import bin_edges_us
+from linnapp.learn.paired_blocks import bin_edges_us
 
 _COLOURS = {"off": "#555555", "on": "#0072b2"}
 

@@ -54,15 +54,16 @@ from linnapp.drive.sysfs import Drive
 from linnapp.drive.tracefs import DECISION, EXPECTED, REQUESTS, SENT, recording
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath
-from linnapp.trace.formats.decisions import (
+from linnapp.trace.decisions import (
     NO_MODEL,
     PROBE,
     SLOW,
     UNKNOWN,
+    Question,
     add_answers,
     parse_decisions,
+    parse_questions,
 )
-from linnapp.trace.formats.questions import Question, parse_questions
 
 #: Share of the time in which reads are traced, and maximum number of reads per check.
 _SAMPLED_TIME, _SAMPLED_READS = 0.5, 2000

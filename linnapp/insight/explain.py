@@ -16,16 +16,24 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import TraceError
-from linnapp.learn.features.digits import digits
+from linnapp.learn.examples import digits
 from linnapp.model import LatencyModel, Model, engine
-from linnapp.model.latency_engine import predict_us
-from linnapp.model.latency_model import CAP, FEATURES, LATENCIES, LATER, NOW
-from linnapp.model.model_file import KERNEL_HIDDEN, LATENCY_DIGITS, PENDING_DIGITS
+from linnapp.model.engine import predict_us
+from linnapp.model.file import (
+    CAP,
+    FEATURES,
+    KERNEL_HIDDEN,
+    LATENCIES,
+    LATENCY_DIGITS,
+    LATER,
+    NOW,
+    PENDING_DIGITS,
+)
 from linnapp.native import HISTORY
+from linnapp.trace import decisions
 from linnapp.trace.blktrace import ERROR, REVOKED, IoChunk, format_device, parse_device
-from linnapp.trace.formats import decisions
 from linnapp.trace.logged_drive import LoggedDrive
-from linnapp.trace.recorded import Recorded, name_of, open_recording
+from linnapp.trace.reads import Recorded, name_of, open_recording
 
 NOTE_ON_RECORDINGS = (
     "recordings do not show which reads were latency-critical; all reads are treated as such"
@@ -166,7 +174,7 @@ class View:
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """Selected decisions: tables of :data:`linnapp.trace.formats.decisions.DECISION`."""
+    """Selected decisions: tables of :data:`linnapp.trace.decisions.DECISION`."""
 
     #: name of a drive or file
     source: str
@@ -243,7 +251,7 @@ def from_events(
 ) -> Selection:
     """Select decisions from the kernel's trace events.
 
-    `text` has the format that :mod:`linnapp.trace.formats.decisions` reads. `device`, as
+    `text` has the format that :mod:`linnapp.trace.decisions` reads. `device`, as
     "major:minor", selects one of several drives.
     """
     view = View(model)
@@ -299,7 +307,7 @@ def from_events(
 def from_recording(trace: Recorded, model: AnyModel, choice: Choice, **reader: Any) -> Selection:
     """Select from the decisions that the model would have made for a recording's reads.
 
-    `reader` is passed to :func:`~linnapp.trace.recorded.open_recording`.
+    `reader` is passed to :func:`~linnapp.trace.reads.open_recording`.
     """
     view = View(model)
     if isinstance(model, LatencyModel):

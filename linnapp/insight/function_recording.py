@@ -23,7 +23,7 @@ from linnapp.insight.functions import (
     grouped,
     sum_recordings,
 )
-from linnapp.trace.command import check_command, exit_status
+from linnapp.trace.recording import check_command, exit_status
 
 _SYMBOLS = Path("/proc/kallsyms")
 

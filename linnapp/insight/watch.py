@@ -25,7 +25,7 @@ from linnapp.insight.calls import (
     library,
 )
 from linnapp.signals import signals_held
-from linnapp.trace.command import check_command, exit_status, started
+from linnapp.trace.recording import check_command, exit_status, started
 
 _BTF = Path("/sys/kernel/btf/vmlinux")
 #: maximum time that records stay in the buffer; it is read earlier if an eighth is full

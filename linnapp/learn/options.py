@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict
 
 from linnapp.arguments import check_choice, check_flag, check_kind, check_names, check_number
-from linnapp.learn.judging.refusing import MAX_REFUSED_FAST
-from linnapp.learn.labelling.inflection import (
+from linnapp.learn.judge import MAX_REFUSED_FAST
+from linnapp.learn.labels import (
+    LABELS,
     InflectionPoint,
     LabellingOptions,
+    Labels,
     Method,
     Search,
 )
-from linnapp.learn.labelling.labels import LABELS, Labels
-from linnapp.learn.network.training import Epoch, TrainingOptions
+from linnapp.learn.network import Epoch, TrainingOptions
 from linnapp.model import LatencyModel, Model
-from linnapp.trace.recorded import Recorded, check_options, held
-from linnapp.trace.table import IoTable
+from linnapp.trace.reads import IoTable, Recorded, check_options, held
 
 #: Prediction: slow or fast, by the paper's network, or the latency of a read, by trees.
 Kind = Literal["network", "latency"]
@@ -57,11 +57,11 @@ class Recipe:
     labelling : LabellingOptions
     training : TrainingOptions
     labels : {"avoidable", "paper"}
-        Definition of a slow read in training; see :mod:`linnapp.learn.labelling.labels`.
+        Definition of a slow read in training; see :mod:`linnapp.learn.labels`.
     auto_bias : bool
-        Choose the bias by :func:`~linnapp.learn.network.bias.choose_bias`.
+        Choose the bias by :func:`~linnapp.learn.network.choose_bias`.
     reader : dict
-        Options of :func:`~linnapp.trace.recorded.open_recording`.
+        Options of :func:`~linnapp.trace.reads.open_recording`.
     kind : {"network", "latency"}
         Kind of model. A latency model uses only the seed and the slices of `training`, and
         `labelling`, `reader`, `max_refused`, `prior` and `hedge_percentile`.
@@ -73,7 +73,7 @@ class Recipe:
         validation slice. A latency model without a significant gain refuses no reads.
     prior : bool
         For a latency model: if the drive's own reads are too few for trees, use the prior
-        (:mod:`linnapp.learn.trees.prior`) unless the reads show that it is worse than a constant.
+        (:mod:`linnapp.learn.prior`) unless the reads show that it is worse than a constant.
         Without it, such a recording gives no model.
     check_losses : bool
         Raise TraceError if too many events were lost in a recording.
@@ -184,7 +184,7 @@ def recipe_of(
         not part of the result. If `bias` is a number, `max_refused` is 1 (no limit) by default, so
         that the bias has its full effect.
     reader : dict, optional
-        Options of :func:`~linnapp.trace.recorded.open_recording`.
+        Options of :func:`~linnapp.trace.reads.open_recording`.
 
     Raises
     ------

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """The model files and the integer engines that run them."""
 
-from linnapp.model.envelope import HEADER_BYTES, MAGIC, SUFFIX
-from linnapp.model.latency_model import LatencyModel
-from linnapp.model.model_file import (
+from linnapp.model.file import (
+    HEADER_BYTES,
+    MAGIC,
     N_OUTPUTS,
     SCALE,
+    SUFFIX,
     VERSION,
+    LatencyModel,
     Model,
     find_model,
     load_model,

@@ -9,7 +9,7 @@
  * The score of a row is the natural logarithm of its prediction. With r the ratio of target to
  * prediction, the gradient of half the deviance is 1 - r and its second derivative is r. A leaf
  * takes a Newton step times the learning rate. The caller has replaced the features by the numbers
- * of bins, and a split is between two bins (linnapp/learn/trees/booster.py).
+ * of bins, and a split is between two bins (linnapp/learn/booster.py).
  */
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /*
  * Convert text traces, one I/O per line, to columns and back.
  *
- * linnapp loads this (linnapp/trace/formats/text_trace.py), and the replayer is linked with it, so
+ * linnapp loads this (linnapp/trace/text.py), and the replayer is linked with it, so
  * that both read the same traces:
  *
  *   text_formats.c  the table of formats

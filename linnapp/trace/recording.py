@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Record drives with blktrace: check that it can work, run it, and merge its files."""
+"""Record drives with blktrace: check that it can work, run it, and merge its files.
+
+Run a command while something is recorded: check it, start it, return its exit status.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,6 @@ from linnapp.errors import DeviceError, LinnappError, TraceWarning
 from linnapp.files import AnyPath, os_errors
 from linnapp.signals import end_with_parent, signals_held
 from linnapp.trace import blktrace
-from linnapp.trace.command import exit_status, started
 
 #: The only categories that the features need. Plugs and inserts share "queue" with submissions.
 ACTIONS = ("queue", "requeue", "issue", "complete")
@@ -439,3 +441,26 @@ def _failure(output: str, status: int | None) -> str:
     elif "Device or resource busy" in words or "File exists" in words:
         words += " (the drive is being traced already; end the other blktrace first)"
     return words
+
+
+def check_command(command: Sequence[str]) -> None:
+    """Check that a command exists and is executable. Raise LinnappError if not."""
+    try:
+        found = shutil.which(command[0])
+    except ValueError as error:  # A NUL character in the name.
+        raise LinnappError(f"{command[0]!r}: {error}") from error
+    if found is None:
+        raise LinnappError(f"{command[0]}: no such command, or not executable")
+
+
+def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a command. Call this within :func:`linnapp.signals.signals_held` to avoid an orphan."""
+    try:
+        return subprocess.Popen(list(command))
+    except OSError as error:
+        raise LinnappError(f"{command[0]}: {error.strerror}") from error
+
+
+def exit_status(returncode: int) -> int:
+    """Return the exit status as a shell does: 128 plus the signal number after a signal."""
+    return returncode if returncode >= 0 else 128 - returncode

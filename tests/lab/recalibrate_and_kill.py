@@ -31,9 +31,9 @@ from linnapp.cli import cli
 from linnapp.drive import comparison, recalibration, state
 from linnapp.drive.switches import run_directory
 from linnapp.drive.sysfs import Drive
-from linnapp.learn import recipe
-from linnapp.learn.network import training
-from linnapp.learn.network.floats import import_tensorflow
+from linnapp.learn import fit as recipe
+from linnapp.learn import network as training
+from linnapp.learn.network import import_tensorflow
 from linnapp.model import Model
 from linnapp.trace import blktrace
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from linnapp.lab.guest import REPOSITORY
-from linnapp.model.latency_model import LatencyModel
+from linnapp.model.file import LatencyModel
 
 pytestmark = pytest.mark.lab
 

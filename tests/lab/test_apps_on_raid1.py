@@ -17,7 +17,7 @@ from eval.experiments.apps.comparison import MODULE
 from eval.experiments.apps.lab import MODULE_KERNEL, Case, PartedArray, make_data, run_once
 from eval.experiments.apps.programs import APPLICATIONS
 from eval.programs import REPLAYER
-from linnapp.trace.formats import iolog
+from linnapp.trace import convert as iolog
 
 pytestmark = pytest.mark.lab
 
@@ -43,7 +43,7 @@ def _background(folder: Path) -> list[Path]:
         offset = rng.integers(0, (64 << 20) // 4096, n) * 4096
         load = iolog.Workload(time_us, offset, np.full(n, 4096), rng.random(n) < 0.5)
         paths.append(folder / f"flash{drive}.iolog")
-        iolog.write(paths[-1], [load], f"/dev/flash{drive}")
+        iolog.write_iolog(paths[-1], [load], f"/dev/flash{drive}")
     return paths
 
 

@@ -11,9 +11,8 @@ import pytest
 
 from linnapp.lab.array import Array
 from linnapp.model import LatencyModel, Model
-from linnapp.model.engine import infer
-from linnapp.model.latency_engine import predict_us
-from linnapp.model.latency_model import N_FEATURES, N_LEAVES, N_SPLITS
+from linnapp.model.engine import infer, predict_us
+from linnapp.model.file import N_FEATURES, N_LEAVES, N_SPLITS
 
 pytestmark = pytest.mark.lab
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from linnapp.learn.features.digits import digits
+from linnapp.learn.examples import digits
 from linnapp.model import Model
 from linnapp.model.engine import infer
 from linnapp.trace.blktrace import MERGED, REVOKED, SPLIT, BlktraceReader, IoChunk

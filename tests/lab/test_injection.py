@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from linnapp.lab.array import Array
-from linnapp.trace.formats import replay_log
+from linnapp.trace import replay_log
 
 pytestmark = pytest.mark.lab
 

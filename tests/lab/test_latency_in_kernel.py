@@ -12,13 +12,12 @@ import numpy.typing as npt
 import pytest
 
 from linnapp.insight.explain import Choice, explain, from_events, typical_inputs
-from linnapp.learn.features.digits import digits
+from linnapp.learn.examples import digits
 from linnapp.model import LatencyModel, Model
-from linnapp.model.engine import infer
-from linnapp.model.latency_engine import predict_us
-from linnapp.model.latency_model import CAP, FEATURES, LATENCIES, N_LEAVES, N_SPLITS
+from linnapp.model.engine import infer, predict_us
+from linnapp.model.file import CAP, FEATURES, LATENCIES, N_LEAVES, N_SPLITS
+from linnapp.trace import decisions
 from linnapp.trace.blktrace import BlktraceReader, parse_device
-from linnapp.trace.formats import decisions
 
 pytestmark = pytest.mark.lab
 

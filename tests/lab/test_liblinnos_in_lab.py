@@ -15,7 +15,7 @@ from test_replayer_in_lab import DRIVES
 
 from linnapp.lab.guest import REPOSITORY
 from linnapp.lab.uml import DEFAULT_KERNEL
-from linnapp.model.latency_model import LatencyModel
+from linnapp.model.file import LatencyModel
 
 KERNELS = {"lab": DEFAULT_KERNEL, "stock": REPOSITORY / "build" / "linux-um-unpatched" / "linux"}
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from linnapp.cli import cli
-from linnapp.trace.formats import replay_log
+from linnapp.trace import replay_log
 
 RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
 NAMES = ("fio", "pgbench")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from linnapp.lab.array import Array
-from linnapp.trace.formats import replay_log
+from linnapp.trace import replay_log
 
 pytestmark = pytest.mark.lab
 

@@ -12,8 +12,8 @@ from test_replayer_in_lab import DRIVES, ROTATING, summary, write_traces
 from trees_by_hand import last_four
 
 from linnapp.cli import cli
-from linnapp.model.latency_model import LatencyModel
-from linnapp.trace.formats import replay_log
+from linnapp.model.file import LatencyModel
+from linnapp.trace import replay_log
 
 pytestmark = pytest.mark.lab
 

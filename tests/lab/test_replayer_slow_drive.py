@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from test_replayer_in_lab import summary
 
-from linnapp.trace.formats import replay_log
+from linnapp.trace import replay_log
 
 pytestmark = pytest.mark.lab
 

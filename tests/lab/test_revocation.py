@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from linnapp.trace.formats import replay_log
+from linnapp.trace import replay_log
 
 pytestmark = pytest.mark.lab
 

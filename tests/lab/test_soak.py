@@ -13,7 +13,7 @@ import pytest
 from eval import soak
 from linnapp.lab.guest import REPOSITORY
 from linnapp.lab.uml import DEFAULT_KERNEL
-from linnapp.trace.formats import replay_log
+from linnapp.trace import replay_log
 
 
 @pytest.mark.lab

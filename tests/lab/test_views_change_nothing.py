@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from eval import small_cell
-from linnapp.trace.formats import replay_log
+from linnapp.trace import replay_log
 
 pytestmark = pytest.mark.lab
 

@@ -17,7 +17,7 @@ from model_fuzz import is_model, mutations, random_model
 from linnapp.errors import LinnappError
 from linnapp.lab.array import Array
 from linnapp.model import engine
-from linnapp.model.latency_engine import parse_in_c
+from linnapp.model.engine import parse_in_c
 
 if TYPE_CHECKING:
     from conftest import Ran

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from eval import cells, grid, intervals, learnt
 from eval.guests import Scenario
-from linnapp.trace.formats import iolog, replay_log
+from linnapp.trace import convert as iolog
+from linnapp.trace import replay_log
 
 FAST_US, SLOW_US, FAILOVER_US = 100.0, 2000.0, 15.0
 HEDGE_US = 300.0
@@ -34,7 +35,7 @@ def _latency_us(time_us: NDArray[Any], drive: NDArray[Any]) -> NDArray[np.float6
 
 
 def _reads(trace: Path, drive: int) -> NDArray[Any]:
-    chunks = list(iolog.read(trace))
+    chunks = list(iolog.read_iolog(trace))
     n = sum(len(chunk.time_us) for chunk in chunks)
     records = np.zeros(n, replay_log.RECORD)
     records["due_ns"] = np.concatenate([c.time_us for c in chunks]) * 1000

@@ -19,7 +19,7 @@ def programs_started_by(
     Parameters
     ----------
     module : module
-        Has `started` of linnapp.trace.command.
+        Has `started` of linnapp.trace.recording.
     monkeypatch : pytest.MonkeyPatch
     then : callable
         Called when a program runs that the module does not know yet.

@@ -12,12 +12,12 @@ from test_latency_log import random_log
 
 import linnapp
 from linnapp.errors import TraceError
-from linnapp.learn.labelling.inflection import LabellingOptions
-from linnapp.learn.network.training import TrainingOptions
+from linnapp.learn.labels import LabellingOptions
+from linnapp.learn.network import TrainingOptions
 from linnapp.learn.options import Recipe
 from linnapp.model import LatencyModel
-from linnapp.model.latency_engine import predict_us
-from linnapp.model.latency_model import N_FEATURES
+from linnapp.model.engine import predict_us
+from linnapp.model.file import N_FEATURES
 
 MODEL = LatencyModel.mean_of_last(500, 1000, 300)
 

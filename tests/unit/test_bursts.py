@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from blktrace_builder import READ, WRITE, TraceBuilder
 
-from linnapp.learn.features import augmentation, burst_sampling
-from linnapp.learn.features.burst_sampling import MAX_HELD_OUT_ROWS, _Part, sample_bursts
-from linnapp.learn.features.split import Split
-from linnapp.learn.labelling.labels import SlowLimits
+from linnapp.learn import examples as augmentation
+from linnapp.learn import examples as burst_sampling
+from linnapp.learn.examples import MAX_HELD_OUT_ROWS, _Part, sample_bursts
+from linnapp.learn.labels import SlowLimits
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, BlktraceReader, IoChunk
 from linnapp.trace.blktrace import WRITE as IS_WRITE
 from linnapp.trace.logged_drive import LoggedDrive
+from linnapp.trace.rows import Split
 
 
 def busy_trace(path: Path, n: int = 3000, seed: int = 1) -> Path:

@@ -23,7 +23,7 @@ from test_training import array_trace
 from linnapp.cli import _COMMANDS, cli
 from linnapp.commands.train import train
 from linnapp.errors import LinnappError
-from linnapp.learn.features.dataset import load_reads
+from linnapp.learn.examples import load_reads
 from linnapp.learn.parallel import Pool, Task
 from linnapp.model import Model, engine
 
@@ -442,7 +442,7 @@ def test_every_command_and_option_has_help() -> None:
 
 
 def test_every_input_format_is_in_its_help_topic() -> None:
-    from linnapp.trace.formats.conversion import input_formats
+    from linnapp.trace.convert import input_formats
 
     text = run("help", "formats").stdout
     for name in input_formats():

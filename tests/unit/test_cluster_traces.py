@@ -17,7 +17,7 @@ from eval.experiments import cluster
 from eval.experiments.cluster import CELLS, VARIABLE, brought, cells, lab
 from eval.places import Places
 from eval.work import StepError
-from linnapp.trace.recorded import digest
+from linnapp.trace.reads import digest
 
 NAME = "msr.cut.per_10k.rw_40_60.1370.trace"
 

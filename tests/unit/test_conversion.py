@@ -16,9 +16,9 @@ from click.testing import CliRunner
 
 from linnapp.cli import cli
 from linnapp.errors import LinnappError, TraceError
-from linnapp.trace.formats import conversion, iolog
-from linnapp.trace.formats.conversion import Filters, convert, detect_format
-from linnapp.trace.formats.iolog import Workload
+from linnapp.trace import convert as conversion
+from linnapp.trace import convert as iolog
+from linnapp.trace.convert import Filters, Workload, convert, detect_format
 
 RECORDED = Path(__file__).parents[2] / "traces" / "recorded" / "nullblk.blktrace.0"
 
@@ -32,7 +32,7 @@ HEIMDALL = """\
 
 
 def load(path: Path) -> list[tuple[int, bool, int, int]]:
-    chunks = list(iolog.read(path))
+    chunks = list(iolog.read_iolog(path))
     return [
         row
         for c in chunks
@@ -232,10 +232,10 @@ def test_iolog_errors(tmp_path: Path) -> None:
     path = tmp_path / "x.iolog"
     path.write_text("fio version 2 iolog\n")
     with pytest.raises(TraceError, match="is not supported"):
-        list(iolog.read(path))
+        list(iolog.read_iolog(path))
     path.write_text("fio version 3 iolog\n5 /dev/x read 0\n")
     with pytest.raises(TraceError, match=":2: "):
-        list(iolog.read(path))
+        list(iolog.read_iolog(path))
 
 
 def fio(directory: Path, *options: str) -> dict[str, Any]:
@@ -260,7 +260,7 @@ def test_fio_replays_the_output_of_convert(tmp_path: Path) -> None:
         np.array([False, True, False]),
     )
     log = tmp_path / "in.iolog"
-    iolog.write(log, [ios], str(target))
+    iolog.write_iolog(log, [ios], str(target))
     job = fio(tmp_path, f"--read_iolog={log}")
     assert (job["read"]["total_ios"], job["write"]["total_ios"]) == (2, 1)
     assert (job["read"]["io_bytes"], job["write"]["io_bytes"]) == (4096 + 8192, 4096)

@@ -10,9 +10,8 @@ import pytest
 from blktrace_builder import EBUSY, READ, WRITE, C, D, Q, TraceBuilder
 
 from linnapp.errors import TraceError
-from linnapp.learn.features import dataset
-from linnapp.learn.features.dataset import load_reads
-from linnapp.learn.features.digits import digits
+from linnapp.learn import examples as dataset
+from linnapp.learn.examples import digits, load_reads
 from linnapp.trace.blktrace import BlktraceReader
 
 

@@ -12,8 +12,8 @@ import pytest
 from test_model_format import of_units, random_model
 
 from linnapp.errors import LinnappError
-from linnapp.learn.features.digits import digits
-from linnapp.learn.network.quantisation import quantise
+from linnapp.learn.examples import digits
+from linnapp.learn.network import quantise
 from linnapp.model import Model, engine
 
 N = 100_000
@@ -91,7 +91,7 @@ def test_c_and_numpy_compute_the_network(model: Model) -> None:
 
 
 def test_rounded_float_network_of_tensorflow() -> None:
-    from linnapp.learn.network.floats import import_tensorflow
+    from linnapp.learn.network import import_tensorflow
 
     tf = import_tensorflow()
     model, weights = trained_like_model()

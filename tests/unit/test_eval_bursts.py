@@ -12,7 +12,7 @@ import pytest
 from eval import contenders, decisions
 from eval.cells import Cell, Replay, Replayed
 from eval.experiments.bursts import design, enforced, figure, observed, pooling, text
-from linnapp.trace.formats.decisions import FAST, SLOW
+from linnapp.trace.decisions import FAST, SLOW
 
 HEAD = "# tracer: nop\n#\n# entries-in-buffer/entries-written: {0}/{1}   #P:1\n#\n"
 EVENT = (

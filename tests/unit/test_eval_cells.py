@@ -11,7 +11,8 @@ import pytest
 
 from eval import cells, heimdall, learnt
 from eval.cache import Cache
-from linnapp.trace.formats import iolog, replay_log
+from linnapp.trace import convert as iolog
+from linnapp.trace import replay_log
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def _drawn(folder: Path, seed: int, *, replicate_writes: bool) -> list[iolog.Wor
     cells.write_workload("az-e", slices, seed, kept_s=0.5, replicate_writes=replicate_writes)
     paths = [path for part, _, _ in slices for path in sorted(part.glob("*.iolog"))]
     assert len(paths) == 2 * cells.N_DRIVES
-    return [chunk for path in paths for chunk in iolog.read(path)]
+    return [chunk for path in paths for chunk in iolog.read_iolog(path)]
 
 
 def test_replicated_writes_are_a_third_and_the_same_each_time(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from eval.cache import Cache
 from eval.cells import Replay, Replayed
 from eval.contenders import Contender
 from eval.experiments import traces, unseen, windows
-from linnapp.trace.formats import replay_log
+from linnapp.trace import replay_log
 
 
 def test_capped_policy_is_a_separate_policy() -> None:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from eval import learnt
 from eval.learnt import DriveLog, observed
-from linnapp.model.latency_model import FEATURES
+from linnapp.model.file import FEATURES
 from linnapp.native import HISTORY
-from linnapp.trace.formats import replay_log
+from linnapp.trace import replay_log
 
 US, MS = 1000, 1_000_000
 PAGE = 4096

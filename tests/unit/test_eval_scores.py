@@ -14,7 +14,8 @@ from eval import cells, scores
 from eval.cells import READS, Cell, Replay, Replayed
 from eval.long_table import FASTER, NOT_SIGNIFICANT, SLOWER, LongTable, verdict
 from eval.scores import Reads
-from linnapp.trace.formats import iolog, replay_log
+from linnapp.trace import convert as iolog
+from linnapp.trace import replay_log
 
 N_READS = 4000
 POLICIES = {

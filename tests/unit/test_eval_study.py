@@ -38,7 +38,7 @@ from eval.experiments import (
 from eval.long_table import LongTable
 from eval.study import Measure, Study, against_best
 from eval.work import StepError
-from linnapp.learn.features.dataset import load_reads
+from linnapp.learn.examples import load_reads
 from linnapp.stats import Interval, mean_interval
 
 STUDIES = [name for name in (*NAMES, *ON_REQUEST) if isinstance(load(name), Study)]

@@ -14,8 +14,8 @@ from eval import research, workers
 from eval.cells import PAPER_TRAINING
 from eval.experiments.probing import REPAIRED
 from eval.work import StepError, map_parallel
-from linnapp.learn.labelling.inflection import LabellingOptions
-from linnapp.learn.network.training import TrainingOptions
+from linnapp.learn.labels import LabellingOptions
+from linnapp.learn.network import TrainingOptions
 from linnapp.learn.options import Recipe
 
 
@@ -65,7 +65,7 @@ def test_options_of_experiments_reach_the_library(
         asked.append(recipe)
         return ["d"]
 
-    monkeypatch.setattr("linnapp.learn.recipe.train_array", train_array)
+    monkeypatch.setattr("linnapp.learn.fit.train_array", train_array)
     for options in ((), PAPER_TRAINING, REPAIRED):
         arguments = ["--trace", str(tmp_path / "d.blk"), "-o", str(tmp_path), *options]
         research.command.main(arguments, standalone_mode=False)

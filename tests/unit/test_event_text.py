@@ -17,10 +17,10 @@ from replaying import replay
 
 from linnapp.cli import cli
 from linnapp.errors import TraceError
+from linnapp.trace import replay_log
 from linnapp.trace.blktrace import COLUMNS
-from linnapp.trace.formats import replay_log
-from linnapp.trace.formats.conversion import detect_format
-from linnapp.trace.recorded import load
+from linnapp.trace.convert import detect_format
+from linnapp.trace.reads import load
 
 BLKPARSE = """\
   8,0    1        1     0.000000000   661  Q   R 95839968 + 8 [fio]

@@ -22,11 +22,11 @@ from linnapp.cli import cli
 from linnapp.errors import LinnappError, TraceError
 from linnapp.insight.explain import Choice, Selection, View, from_events, typical_inputs
 from linnapp.insight.explain import explain as explained
-from linnapp.learn.features.digits import digits
+from linnapp.learn.examples import digits
 from linnapp.model import Model, engine, load_model
-from linnapp.model.latency_model import N_FEATURES, N_FEATURES_MIN
+from linnapp.model.file import N_FEATURES, N_FEATURES_MIN
+from linnapp.trace import decisions
 from linnapp.trace.blktrace import BlktraceReader
-from linnapp.trace.formats import decisions
 
 DEV = 251 << 20
 ISSUE = "  w-1 [000] ..... {:.6f}: block_rq_issue: 251,{} {} 4096 () {} + {} be,0,4 [a b]\n"

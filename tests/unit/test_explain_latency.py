@@ -19,9 +19,9 @@ from linnapp.errors import LinnappError
 from linnapp.insight.explain import Selection, View, typical_inputs
 from linnapp.insight.explain import explain as explain_all
 from linnapp.model import LatencyModel
-from linnapp.model.latency_engine import predict_us
-from linnapp.model.latency_model import CAP, FEATURES, N_FEATURES, NEVER
-from linnapp.trace.formats import decisions
+from linnapp.model.engine import predict_us
+from linnapp.model.file import CAP, FEATURES, N_FEATURES, NEVER
+from linnapp.trace import decisions
 
 
 def selection_at(model: LatencyModel, rows: npt.NDArray[np.uint32]) -> Selection:

@@ -22,9 +22,9 @@ from test_training import array_trace
 from linnapp.cli import cli
 from linnapp.errors import LinnappError
 from linnapp.learn import fleet
+from linnapp.learn.fit import train_array
 from linnapp.learn.fleet import group_by_directory, train_fleet
 from linnapp.learn.options import Recipe
-from linnapp.learn.recipe import train_array
 
 pytest.importorskip("distributed")
 

@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from linnapp.cli import cli
-from linnapp.trace.formats.iolog import Workload
-from linnapp.trace.workloads.arrivals import TwoState
-from linnapp.trace.workloads.generation import (
+from linnapp.trace.convert import Workload
+from linnapp.trace.workload import (
     Profile,
+    TwoState,
     array_seeds,
     generate,
     load_profile,

@@ -18,12 +18,18 @@ import pytest
 
 import linnapp
 from linnapp.errors import NoGainError
-from linnapp.learn import drive_training
-from linnapp.learn.features.split import split
-from linnapp.learn.judging.confusion import Confusion
-from linnapp.learn.network import training
-from linnapp.learn.network.floats import hinge, outputs_of
-from linnapp.learn.network.training import Epoch, Examples, TrainedNetwork, TrainingOptions
+from linnapp.learn import fit as drive_training
+from linnapp.learn import network as training
+from linnapp.learn.judge import Confusion
+from linnapp.learn.network import (
+    Epoch,
+    Examples,
+    TrainedNetwork,
+    TrainingOptions,
+    hinge,
+    outputs_of,
+)
+from linnapp.trace.rows import split
 
 NAMES = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
 

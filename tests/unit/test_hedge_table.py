@@ -12,13 +12,13 @@ from running import run
 from test_latency_log import random_log
 
 import linnapp
-from linnapp.learn.features.split import split
-from linnapp.learn.network.training import TrainingOptions
-from linnapp.learn.trees import hedge_table
-from linnapp.learn.trees.hedge_table import HedgeTable, Row, learn, raised, reads_needed
-from linnapp.learn.trees.training import load_latency_reads
+from linnapp.learn import hedge_table
+from linnapp.learn.hedge_table import HedgeTable, Row, learn, raised, reads_needed
+from linnapp.learn.network import TrainingOptions
+from linnapp.learn.trees import load_latency_reads
 from linnapp.model import LatencyModel, load_model
-from linnapp.model.latency_engine import predict_us
+from linnapp.model.engine import predict_us
+from linnapp.trace.rows import split
 
 
 def test_row_is_the_percentile_of_reads_with_similar_predictions() -> None:

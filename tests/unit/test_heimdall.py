@@ -17,7 +17,7 @@ from replaying import N_DRIVES, REPLAYER, mixed_ios, replay, summary, write_trac
 
 from eval import heimdall
 from eval.heimdall import HISTORY, N_INPUTS, Network, Reads
-from linnapp.trace.formats import replay_log
+from linnapp.trace import replay_log
 
 READ, WRITE = replay_log.READ, replay_log.WRITE
 

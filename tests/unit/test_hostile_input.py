@@ -26,9 +26,9 @@ from linnapp import cli
 from linnapp.files import replaced_directory, replaced_file
 from linnapp.lab.faults import FaultError, parse_rules
 from linnapp.lab.guest import Result
-from linnapp.learn.recipe import train_array
-from linnapp.trace.formats import replay_log
-from linnapp.trace.workloads.generation import load_profile
+from linnapp.learn.fit import train_array
+from linnapp.trace import replay_log
+from linnapp.trace.workload import load_profile
 
 Run = Callable[..., tuple[int, str]]
 
@@ -206,8 +206,8 @@ def test_train_checks_the_output_folder_before_the_trace(
     def read(*arguments: object, **options: object) -> None:
         raise AssertionError("the trace was opened")
 
-    monkeypatch.setattr("linnapp.learn.features.dataset.open_recording", read)
-    monkeypatch.setattr("linnapp.learn.trees.training.open_recording", read)
+    monkeypatch.setattr("linnapp.learn.examples.open_recording", read)
+    monkeypatch.setattr("linnapp.learn.trees.open_recording", read)
     file = tmp_path / "file"
     file.write_text("kept")
     there = {tmp_path: tmp_path, file / "x": file, "/proc/x/y": "/proc"}

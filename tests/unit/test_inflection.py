@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from linnapp.errors import TraceError
-from linnapp.learn.labelling import inflection
-from linnapp.learn.labelling.inflection import (
+from linnapp.learn import labels as inflection
+from linnapp.learn.labels import (
     LabellingOptions,
     LatencyDistribution,
     Method,

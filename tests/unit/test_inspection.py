@@ -12,8 +12,9 @@ from click.testing import CliRunner
 
 from linnapp.cli import cli
 from linnapp.errors import TraceError
-from linnapp.trace.formats import iolog, replay_log
-from linnapp.trace.formats.iolog import Workload
+from linnapp.trace import convert as iolog
+from linnapp.trace import replay_log
+from linnapp.trace.convert import Workload
 from linnapp.trace.inspection import LatencyHistogram, inspect
 
 
@@ -66,7 +67,7 @@ def busiest(path: Path, time_us: np.ndarray) -> float:
         Workload(part, size[: len(part)], size[: len(part)], reads[: len(part)])
         for part in np.array_split(time_us, 3)
     ]
-    iolog.write(path, workload, "drive")
+    iolog.write_iolog(path, workload, "drive")
     return float(inspect(path).to_json()["iops_max_10s"])
 
 

@@ -38,8 +38,8 @@ from linnapp.drive.md import MdArray
 from linnapp.drive.sysfs import Drive
 from linnapp.drive.watchdog import Watchdog, is_redirected, served_by
 from linnapp.errors import LinnappError
-from linnapp.learn.record import SIZES_TO_PAGES, record_of_predictions
-from linnapp.trace.formats.questions import Answer, Question, parse_questions
+from linnapp.learn.report import SIZES_TO_PAGES, record_of_predictions
+from linnapp.trace.decisions import Answer, Question, parse_questions
 
 Run = Callable[..., Any]
 

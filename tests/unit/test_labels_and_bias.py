@@ -9,12 +9,11 @@ import itertools
 import numpy as np
 import pytest
 
-from linnapp.learn.features.augmentation import BurstReads
-from linnapp.learn.judging.chance import expected_mean_us
-from linnapp.learn.labelling.labels import SlowLimits
-from linnapp.learn.network import training
-from linnapp.learn.network.bias import choose_bias
-from linnapp.learn.network.training import TrainedNetwork, TrainingOptions
+from linnapp.learn import network as training
+from linnapp.learn.examples import BurstReads
+from linnapp.learn.judge import expected_mean_us
+from linnapp.learn.labels import SlowLimits
+from linnapp.learn.network import TrainedNetwork, TrainingOptions, choose_bias
 
 
 def test_paper_labels_are_the_threshold() -> None:

@@ -12,11 +12,11 @@ from test_latency_log import line, random_log
 from test_logged_drive import ios_of
 
 from eval.learnt import of_all
-from linnapp.model.latency_model import CAP, FEATURES
+from linnapp.model.file import CAP, FEATURES
 from linnapp.native import HISTORY
 from linnapp.trace.blktrace import IoChunk
 from linnapp.trace.logged_drive import PAGE_BYTES, LoggedDrive
-from linnapp.trace.recorded import load, open_recording
+from linnapp.trace.reads import load, open_recording
 
 
 def observed(chunk: IoChunk, overdue_us: int, chunk_ios: int) -> np.ndarray:

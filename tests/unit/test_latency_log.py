@@ -13,10 +13,8 @@ from click.testing import CliRunner
 from linnapp.cli import cli
 from linnapp.errors import TraceError
 from linnapp.trace.blktrace import COLUMNS
-from linnapp.trace.formats.conversion import convert, detect_format
-from linnapp.trace.formats.iolog import read as read_iolog
-from linnapp.trace.formats.latency_log import LatencyLogReader
-from linnapp.trace.recorded import drive_of, open_recording
+from linnapp.trace.convert import convert, detect_format, read_iolog
+from linnapp.trace.reads import LatencyLogReader, drive_of, open_recording
 
 #: submit_ms, latency_us, read, bytes; written below in order of completion
 IOS = [

@@ -15,15 +15,16 @@ from trees_by_hand import one_tree
 
 from linnapp.errors import LinnappError, ModelError
 from linnapp.model import LatencyModel, Model, load_model
-from linnapp.model.engine import ENGINES, check_kernel_accepts
-from linnapp.model.latency_engine import (
+from linnapp.model.engine import (
+    ENGINES,
+    check_kernel_accepts,
     leaves_of,
     parse_in_c,
     power,
     predict_hinted_us,
     predict_us,
 )
-from linnapp.model.latency_model import (
+from linnapp.model.file import (
     CAP,
     FEATURES,
     FRACTION_BITS,
@@ -34,7 +35,7 @@ from linnapp.model.latency_model import (
 )
 from linnapp.native import N_FEATURES_MIN
 from linnapp.trace.logged_drive import LoggedDrive
-from linnapp.trace.recorded import open_recording
+from linnapp.trace.reads import open_recording
 
 N = 100_000
 

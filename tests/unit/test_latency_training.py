@@ -22,20 +22,18 @@ from running import run
 from test_latency_log import line, random_log
 
 from linnapp.errors import LinnappError, NoGainError, TraceError
-from linnapp.learn.drive_training import train_drive
-from linnapp.learn.features.split import split
-from linnapp.learn.judging.evaluation import LatencyEvaluation, evaluate
-from linnapp.learn.judging.ranking import area_under_roc
-from linnapp.learn.labelling.inflection import LabellingOptions, find_inflection_points
-from linnapp.learn.network.training import TrainingOptions
+from linnapp.learn import booster
+from linnapp.learn import trees as latency_training
+from linnapp.learn.evaluate import LatencyEvaluation, evaluate
+from linnapp.learn.fit import read_latencies, train_drive
+from linnapp.learn.judge import area_under_roc
+from linnapp.learn.labels import LabellingOptions, find_inflection_points
+from linnapp.learn.network import TrainingOptions
 from linnapp.learn.options import Recipe
-from linnapp.learn.recipe import read_latencies
-from linnapp.learn.trees import booster
-from linnapp.learn.trees import training as latency_training
-from linnapp.learn.trees.training import NEVER, load_latency_reads
+from linnapp.learn.trees import NEVER, load_latency_reads
 from linnapp.model import LatencyModel, load_model
-from linnapp.model.latency_engine import leaves_of, predict_hinted_us, predict_us
-from linnapp.model.latency_model import (
+from linnapp.model.engine import leaves_of, predict_hinted_us, predict_us
+from linnapp.model.file import (
     CAP,
     FEATURES,
     FRACTION_BITS,
@@ -45,6 +43,7 @@ from linnapp.model.latency_model import (
     N_SPLITS,
     NO_SPLIT,
 )
+from linnapp.trace.rows import split
 
 RECIPE = Recipe(kind="latency")
 WITHOUT_PRIOR = Recipe(kind="latency", prior=False)

@@ -24,13 +24,13 @@ import linnapp
 from linnapp.cli import cli
 from linnapp.errors import TraceError, as_options, install_command
 from linnapp.figures import check_can_draw
+from linnapp.learn.evaluate import LatencyEvaluation
 from linnapp.learn.fleet import train_fleet
-from linnapp.learn.judging.evaluation import LatencyEvaluation
-from linnapp.learn.network.floats import import_tensorflow
+from linnapp.learn.network import import_tensorflow
 from linnapp.learn.options import Recipe
 from linnapp.model import LatencyModel, Model
 from linnapp.trace.blktrace import BlktraceReader
-from linnapp.trace.recorded import open_recording
+from linnapp.trace.reads import open_recording
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "library.md"
 

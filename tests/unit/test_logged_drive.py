@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from reference_drive import CAP, Io, walk
 
 from linnapp.errors import TraceError
-from linnapp.model.latency_model import FEATURES
+from linnapp.model.file import FEATURES
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, WRITE
 from linnapp.trace.logged_drive import SEEN, LoggedDrive
 

@@ -21,8 +21,8 @@ from replaying import make_drives, replay
 
 from linnapp.cli import cli
 from linnapp.errors import TraceError, TraceWarning
+from linnapp.learn.fit import read_latencies
 from linnapp.learn.options import Recipe
-from linnapp.learn.recipe import read_latencies
 from linnapp.trace.blktrace import (
     COMPLETED,
     DOUBTFUL,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from linnapp.errors import LinnappError, ModelError
-from linnapp.learn.network.quantisation import quantise
+from linnapp.learn.network import quantise
 from linnapp.model import Model, find_model
 from linnapp.model.engine import check_kernel_accepts
 

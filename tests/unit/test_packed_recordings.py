@@ -23,7 +23,7 @@ from linnapp.cli import cli
 from linnapp.errors import TraceError
 from linnapp.trace import packed
 from linnapp.trace.blktrace import BlktraceReader
-from linnapp.trace.recorded import digest, drive_name, load
+from linnapp.trace.reads import digest, drive_name, load
 
 ROOT = Path(__file__).parents[2]
 PACKED = ROOT / "traces" / "recorded" / "fio.blk.xz"

@@ -14,8 +14,8 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from linnapp.learn.judging import paired_blocks
-from linnapp.learn.judging.paired_blocks import (
+from linnapp.learn import paired_blocks
+from linnapp.learn.paired_blocks import (
     DECIDING,
     ERROR,
     N_BINS,

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from running import run
 
-from linnapp.learn.judging.pairs import HOME_MARGIN, DriveReads, judge, nearest
-from linnapp.learn.judging.ranking import area_under_roc
+from linnapp.learn.evaluate import HOME_MARGIN, DriveReads, judge, nearest
+from linnapp.learn.judge import area_under_roc
 
 
 def reads(

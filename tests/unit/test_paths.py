@@ -14,13 +14,13 @@ from test_model_format import random_model
 from test_training import array_trace
 
 import linnapp
-from linnapp.learn.features.dataset import load_reads
-from linnapp.learn.judging.evaluation import evaluate
-from linnapp.learn.network.training import TrainingOptions
+from linnapp.learn.evaluate import evaluate
+from linnapp.learn.examples import load_reads
+from linnapp.learn.fit import train_array
+from linnapp.learn.network import TrainingOptions
 from linnapp.learn.options import Recipe
-from linnapp.learn.recipe import train_array
 from linnapp.model import Model, find_model
-from linnapp.trace.formats.conversion import convert, detect_format
+from linnapp.trace.convert import convert, detect_format
 from linnapp.trace.inspection import inspect as inspect_trace
 
 

@@ -16,17 +16,17 @@ from test_latency_log import random_log
 import linnapp
 from eval.seeds import DEVELOPMENT
 from linnapp.errors import NoGainError
-from linnapp.learn.features.augmentation import SlowedReads
-from linnapp.learn.trees import prior
-from linnapp.learn.trees.training import (
+from linnapp.learn import prior
+from linnapp.learn.examples import SlowedReads
+from linnapp.learn.trees import (
     NEVER,
     LatencyReads,
     Lesson,
     _worse_by_more_than_chance,
 )
 from linnapp.model import LatencyModel, load_model
-from linnapp.model.latency_engine import predict_us
-from linnapp.model.latency_model import (
+from linnapp.model.engine import predict_us
+from linnapp.model.file import (
     CAP,
     FEATURES,
     FRACTION_BITS,

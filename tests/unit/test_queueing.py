@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from blktrace_builder import TraceBuilder
 
-from linnapp.trace.in_flight import AssumedService, QueueSummary
-from linnapp.trace.inspection import inspect
+from linnapp.trace.inspection import AssumedService, QueueSummary, inspect
 
 
 def by_definition(arrival: np.ndarray, completion: np.ndarray, depth: int) -> tuple[float, float]:

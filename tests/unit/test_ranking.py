@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from linnapp.learn.judging import evaluation
-from linnapp.learn.judging.ranking import area_under_roc
+from linnapp.learn import evaluate as evaluation
+from linnapp.learn.judge import area_under_roc
 
 
 @pytest.mark.parametrize("n_values", [2, 5, 1000])

@@ -34,20 +34,20 @@ from linnapp.drive.recalibration import decide, recalibrate
 from linnapp.drive.state import alone
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
-from linnapp.learn import drive_training
-from linnapp.learn.features.dataset import load_reads
-from linnapp.learn.features.split import split
-from linnapp.learn.labelling.inflection import (
+from linnapp.learn import fit as drive_training
+from linnapp.learn import network as training
+from linnapp.learn import trees as latency_training
+from linnapp.learn.examples import load_reads
+from linnapp.learn.labels import (
     LabellingOptions,
     LatencyDistribution,
     find_inflection_points,
 )
-from linnapp.learn.network import training
-from linnapp.learn.network.training import TrainingOptions
+from linnapp.learn.network import TrainingOptions
 from linnapp.learn.options import Recipe
-from linnapp.learn.trees import training as latency_training
-from linnapp.learn.trees.training import predict_newest
+from linnapp.learn.trees import predict_newest
 from linnapp.model import LatencyModel, Model
+from linnapp.trace.rows import split
 
 RECIPE = Recipe(training=TrainingOptions(max_epochs=2), auto_bias=False)
 

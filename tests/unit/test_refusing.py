@@ -16,18 +16,16 @@ from test_training import array_trace
 
 from linnapp.commands._options import recipe_from, recipe_options
 from linnapp.errors import NoGainError
-from linnapp.learn import drive_training
-from linnapp.learn.features.dataset import load_reads
-from linnapp.learn.features.split import split
-from linnapp.learn.fitted import fit_network
-from linnapp.learn.judging.chance import N_SHUFFLES, Refusals
-from linnapp.learn.judging.evaluation import evaluate
-from linnapp.learn.judging.refusing import MAX_REFUSED_FAST, ScoredReads, choose_margin
-from linnapp.learn.network.training import TrainingOptions
+from linnapp.learn import fit as drive_training
+from linnapp.learn.evaluate import evaluate
+from linnapp.learn.examples import load_reads
+from linnapp.learn.fit import fit_network, train_array
+from linnapp.learn.judge import MAX_REFUSED_FAST, N_SHUFFLES, Refusals, ScoredReads, choose_margin
+from linnapp.learn.network import TrainingOptions
 from linnapp.learn.options import Recipe
-from linnapp.learn.recipe import train_array
 from linnapp.model import Model, load_model
-from linnapp.trace.recorded import load
+from linnapp.trace.reads import load
+from linnapp.trace.rows import split
 
 
 def reads(

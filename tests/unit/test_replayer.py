@@ -30,7 +30,7 @@ from replaying import (
     write_trace,
 )
 
-from linnapp.trace.formats import replay_log
+from linnapp.trace import replay_log
 
 POLICIES = {
     "baseline": (),

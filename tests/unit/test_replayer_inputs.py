@@ -25,7 +25,7 @@ from replaying import (
 )
 
 from linnapp import __version__
-from linnapp.trace.formats import replay_log
+from linnapp.trace import replay_log
 
 HEADER = "fio version 3 iolog\n"
 

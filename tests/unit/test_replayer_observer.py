@@ -14,7 +14,7 @@ from test_logged_drive import CALM, made_up
 
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, WRITE, IoChunk
 from linnapp.trace.logged_drive import PAGE_BYTES, LoggedDrive
-from linnapp.trace.recorded import open_recording
+from linnapp.trace.reads import open_recording
 
 
 def walked_in_c(chunk: IoChunk, overdue_us: int) -> np.ndarray:

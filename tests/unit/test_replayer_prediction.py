@@ -21,8 +21,8 @@ from test_latency_model import random_trees
 from test_model_format import random_model
 from trees_by_hand import last_read
 
-from linnapp.model.latency_model import LatencyModel
-from linnapp.trace.formats import replay_log
+from linnapp.model.file import LatencyModel
+from linnapp.trace import replay_log
 
 LAST_READ = last_read(threshold_us=900, refuse_us=900, overdue_us=900)
 

@@ -23,7 +23,7 @@ from replaying import (
     write_trace,
 )
 
-from linnapp.trace.formats import replay_log
+from linnapp.trace import replay_log
 
 
 def test_threads_do_the_work_of_one(tmp_path: Path, drives: list[Path]) -> None:

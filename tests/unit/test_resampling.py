@@ -10,7 +10,7 @@ import pytest
 
 from linnapp.drive.recalibration import SHIFT_PERCENTILES, Decision, decide
 from linnapp.drive.resampling import LatencyBlocks, sampling_percentiles
-from linnapp.learn.labelling.inflection import (
+from linnapp.learn.labels import (
     LabellingOptions,
     LatencyDistribution,
     find_inflection_points,

@@ -15,10 +15,16 @@ from click.testing import CliRunner
 
 from linnapp.cli import cli
 from linnapp.errors import LinnappError
-from linnapp.trace.in_flight import AssumedService, QueueSummary
-from linnapp.trace.inspection import WorkloadSummary
-from linnapp.trace.workloads.arrivals import BATCH, Windowed, power_law_sizes
-from linnapp.trace.workloads.generation import Profile, array_seeds, generate, load_profile
+from linnapp.trace.inspection import AssumedService, QueueSummary, WorkloadSummary
+from linnapp.trace.workload import (
+    BATCH,
+    Profile,
+    Windowed,
+    array_seeds,
+    generate,
+    load_profile,
+    power_law_sizes,
+)
 
 K, M = 1 << 10, 1 << 20
 

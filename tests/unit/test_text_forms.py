@@ -17,8 +17,9 @@ from click.testing import CliRunner
 from replaying import replay
 
 from linnapp.cli import cli
-from linnapp.trace.formats import iolog, replay_log
-from linnapp.trace.formats.text_trace import text_formats
+from linnapp.trace import convert as iolog
+from linnapp.trace import replay_log
+from linnapp.trace.text import text_formats
 
 #: us, read, offset, size
 IOS = [
@@ -62,7 +63,7 @@ def by_linnapp(path: Path, *options: str) -> list[tuple[int, bool, int, int]]:
     assert ran.exit_code == 0, str(ran.exception)
     return [
         (time, not write, offset, size)
-        for chunk in iolog.read(out)
+        for chunk in iolog.read_iolog(out)
         for time, offset, size, write in zip(
             chunk.time_us.tolist(), chunk.offset_bytes.tolist(), chunk.size_bytes.tolist(),
             chunk.is_write.tolist(), strict=True,

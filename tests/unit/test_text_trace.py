@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from linnapp.errors import LinnappError, TraceError
-from linnapp.trace.formats import iolog
-from linnapp.trace.formats.conversion import convert, detect_format
-from linnapp.trace.formats.iolog import Workload
-from linnapp.trace.formats.text_trace import LineWriter, TextFormat, read_columns, text_formats
+from linnapp.trace import convert as iolog
+from linnapp.trace.convert import Workload, convert, detect_format
+from linnapp.trace.text import LineWriter, TextFormat, read_columns, text_formats
 
 #: All except the iolog, which has a header and other times.
 FORMATS = {name: known for name, known in text_formats().items() if name != "iolog"}
@@ -181,7 +180,7 @@ def test_iolog_skips_lines_that_are_not_ios(tmp_path: Path) -> None:
         tmp_path / "t", "iolog", "0 f add", "0 f open", "5 f read 0 512", "6 f sync",
         "7 f trim 0 9", "8 f write 512 512", "9 f wait 10", "9 f close",
     )  # fmt: skip
-    (chunk,) = iolog.read(path)
+    (chunk,) = iolog.read_iolog(path)
     assert chunk.time_us.tolist() == [5, 8]
     assert chunk.is_write.tolist() == [False, True]
 

@@ -17,12 +17,13 @@ from test_latency_log import line
 from eval import tuning
 from eval.heimdall import reads_of
 from eval.learnt import DriveLog, observed
-from linnapp.learn.features.augmentation import add_bursts
+from linnapp.learn.examples import add_bursts
+from linnapp.trace import convert as iolog
+from linnapp.trace import replay_log
 from linnapp.trace.blktrace import COLUMNS, IoChunk
-from linnapp.trace.formats import iolog, replay_log
 from linnapp.trace.inspection import inspect
 from linnapp.trace.logged_drive import LoggedDrive
-from linnapp.trace.recorded import load, open_recording
+from linnapp.trace.reads import load, open_recording
 
 N = 3000
 
@@ -193,7 +194,7 @@ def test_inspect_of_a_workload_in_any_order_says_the_same(
         workload = iolog.Workload(
             *(ios[name][order] for name in ("submit_us", "offset", "size")), ios["read"][order] == 0
         )
-        iolog.write(tmp_path / "a.iolog", [workload], "drive")
+        iolog.write_iolog(tmp_path / "a.iolog", [workload], "drive")
         said.append(inspect(tmp_path / "a.iolog", queue_depth=2, service=(20, 20_000)).to_json())
     assert all(each == said[0] for each in said)
     assert 0.05 < said[0]["burstiness"] < 0.95

@@ -14,29 +14,30 @@ from blktrace_builder import WRITE, TraceBuilder
 
 from linnapp import files
 from linnapp.errors import LinnappError, TraceError
-from linnapp.learn import drive_training, recipe
-from linnapp.learn.features.split import split
-from linnapp.learn.judging.confusion import Confusion
-from linnapp.learn.labelling.inflection import (
+from linnapp.learn import fit as drive_training
+from linnapp.learn import fit as recipe
+from linnapp.learn import network
+from linnapp.learn.fit import train_array
+from linnapp.learn.judge import Confusion
+from linnapp.learn.labels import (
     LabellingOptions,
     LatencyDistribution,
     find_inflection_points,
 )
-from linnapp.learn.network import floats as network
-from linnapp.learn.network.floats import outputs_of
-from linnapp.learn.network.quantisation import quantise
-from linnapp.learn.network.training import (
+from linnapp.learn.network import (
     SETTLED_EPOCHS,
     Epoch,
     Examples,
     TrainedNetwork,
     TrainingOptions,
+    outputs_of,
+    quantise,
     train,
 )
 from linnapp.learn.options import Recipe
-from linnapp.learn.recipe import train_array
-from linnapp.learn.record import TrainedDrive
+from linnapp.learn.report import TrainedDrive
 from linnapp.model import Model, engine
+from linnapp.trace.rows import split
 
 RECIPE = Recipe(training=TrainingOptions(max_epochs=4), auto_bias=False)
 

@@ -19,7 +19,7 @@ from linnapp.commands.trial import in_words, to_json, to_text
 from linnapp.drive import trial, trial_figure
 from linnapp.drive.trial import Block, Plan, TrialOutcome, read_latencies_us, run_trial
 from linnapp.errors import DeviceError, LinnappError
-from linnapp.learn.judging.paired_blocks import Effect, bins_of
+from linnapp.learn.paired_blocks import Effect, bins_of
 from linnapp.trace.recording import Recording
 
 PLAN = Plan(hours=0.01, block_s=1.0, seed=1)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from test_training import array_trace
 
-from linnapp.trace.workloads.generation import profile_names
+from linnapp.trace.workload import profile_names
 
 ROOT = Path(__file__).parents[2]
 

@@ -23,7 +23,7 @@ from eval.experiments.bursts.design import (
     bin_name,
     only_part,
 )
-from linnapp.trace.formats.decisions import FAST, PROBE
+from linnapp.trace.decisions import FAST, PROBE
 
 
 def slots(slot_ms: int, added_us: int) -> tuple[str, int]:

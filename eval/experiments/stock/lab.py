@@ -29,7 +29,7 @@ from eval.cells import (
     trained,
 )
 from eval.work import StepError, write_json
-from linnapp.trace.formats import iolog
+from linnapp.trace import convert as iolog
 
 #: A kernel without LinnOS in its sources: only the drives, and the changes that let a kernel run as
 #: a process in virtual time.
@@ -88,8 +88,8 @@ def reads_and_writes(source: Path, folder: Path) -> np.ndarray[Any, Any]:
     reads = []
     folder.mkdir(parents=True, exist_ok=True)
     for drive in range(N_DRIVES):
-        whole = iolog.Workload.joined(iolog.read(source / "replay" / f"flash{drive}.iolog"))
-        iolog.write(
+        whole = iolog.Workload.joined(iolog.read_iolog(source / "replay" / f"flash{drive}.iolog"))
+        iolog.write_iolog(
             folder / f"flash{drive}.iolog", [whole.take(whole.is_write)], f"/dev/flash{drive}"
         )
         mine = whole.take(~whole.is_write)

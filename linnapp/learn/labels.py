@@ -30,6 +30,14 @@ The paper draws the latency on every replica from all reads of that drive. A fai
 reads the same block, so a large read stays large. With `by_size`, latencies on the replicas are
 drawn from reads of the same size, and a point no longer looks good because it exchanges large reads
 for small ones.
+
+Labels: the reads that a network is trained to classify as slow.
+
+``paper``: reads beyond the drive's inflection point. ``avoidable``: only those that also took
+longer than a replica would typically take for a read of the same size, including the failover. A
+failover repeats the same read, so a read that is slow only because it is large gains nothing.
+
+Figure of a drive's inflection point: CDF (top), candidates and their areas (bottom).
 """
 
 from __future__ import annotations
@@ -38,14 +46,16 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from linnapp.arguments import check_choice, check_flag, check_number
-from linnapp.errors import TraceError
-from linnapp.figures import axes_for
+from linnapp.errors import TraceError, needs
+from linnapp.figures import axes_for, in_plain_numbers, save
+from linnapp.files import AnyPath, os_errors
 
 #: Cost of a failover in us, in addition to the next replica's latency, as in the paper.
 FAILOVER_US = 15.0
@@ -578,3 +588,77 @@ class _Simulation:
             tried[place] = float(candidate)
             means[i] = self.mean_sum(tried)
         return means
+
+
+Labels = Literal["avoidable", "paper"]
+LABELS: tuple[Labels, ...] = ("avoidable", "paper")
+
+#: Classes of up to 2**16 pages, which is more than any read.
+_N_CLASSES = 17
+
+
+@dataclasses.dataclass(frozen=True)
+class SlowLimits:
+    """The latency beyond which a read is labelled slow, by size class."""
+
+    #: float array, shape (17,). Indexed by
+    #: :func:`~linnapp.learn.labels.size_classes`.
+    limit_us: npt.NDArray[np.float64]
+
+    @classmethod
+    def of_paper(cls, threshold_us: int) -> SlowLimits:
+        """Use one limit, the inflection point, for all sizes."""
+        return cls(np.full(_N_CLASSES, float(threshold_us)))
+
+    @classmethod
+    def of_avoidable(
+        cls,
+        threshold_us: int,
+        latency_us: npt.NDArray[Any],
+        pages: npt.NDArray[Any],
+        failover_us: float,
+    ) -> SlowLimits:
+        """Use the inflection point, or the median of the size class plus a failover if higher."""
+        kinds = size_classes(pages)
+        limits = np.full(_N_CLASSES, float(threshold_us))
+        for kind in np.unique(kinds):
+            median_us = float(np.median(latency_us[kinds == kind]))
+            limits[kind] = max(float(threshold_us), median_us + failover_us)
+        return cls(limits)
+
+    def slow(self, latency_us: npt.NDArray[Any], pages: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Return true for slow reads. Both arrays have shape (n,)."""
+        kinds = np.minimum(size_classes(pages), _N_CLASSES - 1)
+        return np.asarray(latency_us > self.limit_us[kinds])
+
+
+def draw(
+    path: AnyPath, drive: str, distribution: LatencyDistribution, point: InflectionPoint
+) -> None:
+    """Write the figure as a PNG file."""
+    path = Path(path)
+    with needs("figures need matplotlib", "matplotlib"):
+        from matplotlib.figure import Figure
+    percentiles = np.concatenate((np.arange(1, 99, 0.25), np.arange(99, 99.99, 0.01)))
+    figure = Figure(figsize=(6.4, 6.4), layout="constrained")
+    cdf, areas = figure.subplots(2, 1)
+    # Set first: a logarithmic axis has a range even if all latencies are equal, a linear one does
+    # not.
+    cdf.set_xscale("log")
+    cdf.plot(distribution.percentile_us(percentiles), percentiles, color="tab:blue")
+    start_us = float(distribution.percentile_us(point.start_percentile))
+    cdf.plot(start_us, point.start_percentile, "o", color="tab:gray", label="slope one")
+    cdf.axvline(
+        point.threshold_us,
+        color="tab:red",
+        label=f"inflection point, {point.threshold_us} us (p{point.percentile:.1f})",
+    )
+    in_plain_numbers(cdf.xaxis)
+    cdf.set_xlabel("read latency, us")
+    cdf.set_ylabel("reads, %")
+    cdf.set_title(f"{drive}: {len(distribution)} reads")
+    cdf.legend(loc="lower right")
+    point.plot(areas)
+    with os_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    save(figure, path)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.model.latency_engine import leaves_of
-from linnapp.model.latency_model import (
+from linnapp.model.engine import leaves_of
+from linnapp.model.file import (
     CAP,
     FRACTION_BITS,
     LEAF_LIMIT,

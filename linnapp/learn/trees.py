@@ -3,7 +3,7 @@
 
 The method is gradient boosting (Friedman, Annals of Statistics 29, 2001) with gamma deviance: it
 estimates, as a logarithm, the mean latency of reads that cannot be distinguished, so that slow
-reads have weight and fast reads are still distinguished. :mod:`linnapp.learn.trees.booster` grows
+reads have weight and fast reads are still distinguished. :mod:`linnapp.learn.booster` grows
 the trees.
 
 Models are validated on later reads than those that they were trained on. Trees of the training
@@ -13,11 +13,11 @@ accuracy to expect. The final trees are then grown from all reads, because the m
 most similar to future ones.
 
 A few more trees are trained on synthetic bursts that are added to the recording
-(:mod:`linnapp.learn.trees.bursts`). They predict by which factor a read takes longer than the other
+(:mod:`linnapp.learn.examples`). They predict by which factor a read takes longer than the other
 trees predict. For recorded reads this factor is one, so these trees have no effect without a burst.
 
 If a recording is too short to distinguish its reads, or its trees have no benefit, the model is the
-prior (:mod:`linnapp.learn.trees.prior`) times a few trees that correct its errors. If the prior has
+prior (:mod:`linnapp.learn.prior`) times a few trees that correct its errors. If the prior has
 no benefit either, or must not be used, there is no model.
 """
 
@@ -33,25 +33,21 @@ import numpy.typing as npt
 
 from linnapp import stats
 from linnapp.errors import NoGainError, TraceError
-from linnapp.learn.features.augmentation import SlowedReads
-from linnapp.learn.features.split import Split, split
-from linnapp.learn.judging.confusion import Confusion
-from linnapp.learn.judging.ranking import area_under_roc
-from linnapp.learn.judging.refusing import REMEDY, ScoredReads
-from linnapp.learn.labelling.inflection import InflectionPoint
+from linnapp.learn import hedge_table, prior
+from linnapp.learn.booster import MIN_LEAF_READS, grow
+from linnapp.learn.examples import BURST_WEIGHT, SlowedReads, sample_slow_reads
+from linnapp.learn.judge import REMEDY, Confusion, ScoredReads, area_under_roc
+from linnapp.learn.labels import InflectionPoint
 from linnapp.learn.options import Observer, Recipe
-from linnapp.learn.record import (
+from linnapp.learn.report import (
     TrainedDrive,
     record_of_point,
     record_of_predictions,
     record_of_trace,
     record_of_versions,
 )
-from linnapp.learn.trees import bursts as latency_bursts
-from linnapp.learn.trees import hedge_table, prior
-from linnapp.learn.trees.booster import MIN_LEAF_READS, grow
-from linnapp.model.latency_engine import predict_hinted_us, predict_us, recent_mean_us
-from linnapp.model.latency_model import (
+from linnapp.model.engine import predict_hinted_us, predict_us, recent_mean_us
+from linnapp.model.file import (
     CAP,
     FEATURES,
     N_FEATURES,
@@ -62,8 +58,8 @@ from linnapp.model.latency_model import (
 from linnapp.native import HISTORY
 from linnapp.trace.blktrace import TraceStats
 from linnapp.trace.logged_drive import LoggedDrive
-from linnapp.trace.recorded import Recorded, drive_name, open_recording
-from linnapp.trace.rows import Rows
+from linnapp.trace.reads import Recorded, drive_name, open_recording
+from linnapp.trace.rows import Rows, Split, split
 
 #: 128 steps per prediction. More trees, deeper trees, or several times as much of both did not rank
 #: later reads better (docs/latency-model.md). Selecting the number of trees on the validation slice
@@ -105,7 +101,7 @@ REPACED_MOST = 256
 OVERDUE_PERCENTILE = 90
 
 #: The decisions that each slice of a trace makes, as in
-#: :data:`linnapp.learn.drive_training.DECIDED_BY`. Results on the test slice are those of trees
+#: :data:`linnapp.learn.fit.DECIDED_BY`. Results on the test slice are those of trees
 #: that were trained without it.
 DECIDED_BY = {
     "training": ["prediction", "threshold_us", "overdue_us", "trees"],
@@ -171,7 +167,7 @@ class Lesson:
             n_trees=N_BURST_TREES,
             learning_rate=BURST_LEARNING_RATE,
             weights=np.repeat(
-                (1.0, latency_bursts.WEIGHT * len(recorded) / len(added)),
+                (1.0, BURST_WEIGHT * len(recorded) / len(added)),
                 (len(recorded), len(added)),
             ),
         )
@@ -229,7 +225,7 @@ def train_latency(
     recipe: Recipe,
     observer: Observer | None = None,
 ) -> TrainedDrive:
-    """Train one drive's latency model, like :func:`linnapp.learn.drive_training.train_drive`."""
+    """Train one drive's latency model, like :func:`linnapp.learn.fit.train_drive`."""
     shown = observer or Observer()
     begin = time.monotonic()
     trace, recipe = recipe.opened(trace)
@@ -318,7 +314,7 @@ def _lesson(
 ) -> Lesson:
     seed = recipe.training.seed
     n_reads = len(reads) * step
-    bursts = latency_bursts.sample(trace, n_reads, like.overdue_us, seed, **recipe.reader)
+    bursts = sample_slow_reads(trace, n_reads, like.overdue_us, seed, **recipe.reader)
     return Lesson(reads, step, bursts, like, seed)
 
 
@@ -527,7 +523,7 @@ def grow_from_reads(
     learning_rate: float,
     weights: npt.NDArray[np.float64] | None = None,
 ) -> tuple[LatencyModel, float]:
-    """Grow trees by :func:`~linnapp.learn.trees.booster.grow` from reads of which some are changed.
+    """Grow trees by :func:`~linnapp.learn.booster.grow` from reads of which some are changed.
 
     The location of some reads is made unknown, and some histories are made as if the drive had been
     read more often.

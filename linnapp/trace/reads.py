@@ -1,31 +1,328 @@
 # SPDX-License-Identifier: MIT
-"""Open a recording with latencies of any kind: blktrace, or a log."""
+"""A recording in memory: its I/Os as a table of arrays, for inspection and computation.
+
+Functions that accept the path of a recording also accept a table. They process it in the same
+chunks, so that the results are identical. A table needs up to 180 bytes per I/O. If this is
+too much, use the path.
+
+Read a log of completed I/Os, one per line, with the state that a kernel would have seen.
+
+Such a log contains the submission time and the latency of each I/O, and therefore which I/Os were
+in flight and which had completed at any time. This is all that
+:class:`~linnapp.trace.blktrace.BlktraceReader` derives from events. Logs are seldom in order of
+submission, because threads write a line when an I/O completes, so the reader sorts them. For I/Os
+that were submitted at the same time, the order of the lines would show which completed first. They
+are therefore put into an order that is independent of it, and do not see each other.
+
+Open a recording with latencies of any kind: blktrace, or a log.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from linnapp.arguments import check_flag, check_kind, check_names, check_number
-from linnapp.errors import TraceError
+from linnapp.errors import TraceError, needs
+from linnapp.figures import axes_for
 from linnapp.files import AnyPath
 from linnapp.trace.blktrace import (
+    CHUNK_IOS,
     COLUMNS,
+    COMPLETED,
+    ISSUED,
+    WRITE,
     BlktraceReader,
+    IoChunk,
     TraceStats,
     is_blktrace,
     trace_files,
 )
-from linnapp.trace.formats import conversion
-from linnapp.trace.formats.latency_log import LatencyLogReader
-from linnapp.trace.formats.text_trace import TextFormat, text_formats
+from linnapp.trace.convert import format_of
+from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.packed import SUFFIXES, unpacked, without_packing
-from linnapp.trace.table import IoTable, TableReader
+from linnapp.trace.text import (
+    SECTOR_BYTES,
+    Columns,
+    TextCounts,
+    TextFormat,
+    read_columns,
+    text_formats,
+)
+
+#: Column of the features that depends on the time after which a read is overdue.
+OVERDUE = 5
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class IoTable(IoChunk):
+    """The I/Os of a recording, with the columns of :class:`~linnapp.trace.blktrace.IoChunk`.
+
+    Attributes
+    ----------
+    name : str
+        File name of the recording.
+    files : tuple of str
+        Names of all files of the recording.
+    sha256 : str
+        Of the unpacked contents of the files, in order.
+    stats : TraceStats
+        Counts of the reader.
+    chunk_ends : tuple of int
+        Index of the end of each chunk that was read.
+    starts : array or None
+        Of blktrace, the start times of reads (:data:`~linnapp.trace.blktrace.START`).
+    first : int
+        For a part, the index of its first I/O in the recording.
+    whole : bool
+        True if the table contains all I/Os of the recording.
+    label : str
+        Name in messages, by default `name`.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    sha256: str
+    stats: TraceStats
+    chunk_ends: tuple[int, ...]
+    starts: npt.NDArray[Any] | None
+    first: int = 0
+    whole: bool = True
+    label: str = ""
+
+    def __getitem__(self, rows: slice) -> IoTable:
+        """Return consecutive I/Os, ``reads[:n]``. They keep the history of the whole recording.
+
+        Raises
+        ------
+        TypeError
+            If `rows` is not a slice.
+        ValueError
+            If the step is not 1.
+        """
+        if not isinstance(rows, slice):
+            raise TypeError(
+                f"reads[{rows!r}]: expected a slice as in reads[:1000]; reads.take(mask) chooses "
+                "by a mask"
+            )
+        start, stop, step = rows.indices(len(self))
+        if step != 1:
+            raise ValueError(f"a step of {step}: what is left out would be missing in the history")
+        stop = max(start, stop)
+        ends = [end - start for end in self.chunk_ends if start < end < stop]
+        part = self.take(slice(start, stop))
+        n_writes = int(np.count_nonzero(part.is_write))
+        return dataclasses.replace(
+            self,
+            **{name: getattr(part, name) for name in COLUMNS},
+            features=part.features,
+            chunk_ends=(*ends, stop - start) if stop > start else (),
+            first=self.first + start,
+            whole=self.whole and stop - start == len(self),
+            stats=self.stats.with_counts(reads=len(part) - n_writes, writes=n_writes),
+        )
+
+    def overdue(self, overdue_us: int | None) -> npt.NDArray[np.int64] | None:
+        """Return how many reads were in flight for longer than `overdue_us` at each read.
+
+        The result is None for a log, and if `overdue_us` is None. It is 0 for writes.
+        """
+        if self.starts is None or overdue_us is None:
+            return None
+        # A start at s is overdue at times above s - 1 + overdue_us, because the parser adds 1 ns to
+        # start times. The first such I/O is found for each start; the last one is recorded.
+        times_ns = np.maximum.accumulate(self.arrival_ns)
+        overdue_ns = np.uint64(1000 * overdue_us)
+        begin = np.searchsorted(
+            times_ns, self.starts["start_ns"] - np.uint64(1) + overdue_ns, "right"
+        )
+        until = np.clip(self.starts["until"], self.first, self.first + len(self)) - np.uint64(
+            self.first
+        )
+        until = np.maximum(until.astype(np.int64), begin)
+        change = np.bincount(begin, minlength=len(self) + 1) - np.bincount(
+            until, minlength=len(self) + 1
+        )
+        return np.where(self.is_write, 0, np.cumsum(change)[:-1])
+
+    def split(self, share: float = 0.5) -> tuple[IoTable, IoTable]:
+        """Split the I/Os in order of time, for training and for testing.
+
+        `share` is the share of the first part.
+        """
+        check_number("share", share, 0, 1, open_ends="low high")
+        at = round(len(self) * share)
+        return self[:at], self[at:]
+
+    def plot(self, axes: Any = None) -> Any:
+        """Plot the cumulative distribution of read latencies, on new axes by default."""
+        axes = axes_for(axes)
+        latency_us = np.sort(self.latency_ns[self.is_served_read]) / 1000
+        axes.set_xscale("log")
+        axes.plot(latency_us, np.linspace(0, 100, len(latency_us)))
+        axes.set_xlabel("read latency, us")
+        axes.set_ylabel("reads, %")
+        axes.set_title(f"{self}: {len(latency_us)} reads")
+        return axes
+
+    def __str__(self) -> str:
+        rows = "" if self.whole else f"[{self.first}:{self.first + len(self)}]"
+        return f"{self.label or self.name}{rows}"
+
+    def __repr__(self) -> str:
+        return f"<IoTable {self}: {len(self)} I/Os>"
+
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame``, one row per I/O.
+
+        In columns such as ``hist_latency_us_1``, 1 is the most recent read.
+        """
+        with needs("a data frame needs pandas", "pandas"):
+            import pandas as pd
+        columns: dict[str, Any] = {}
+        for name in COLUMNS:
+            array = getattr(self, name)
+            if array.ndim == 1:
+                columns[name] = array
+            else:
+                for ago in range(1, array.shape[1] + 1):
+                    columns[f"{name}_{ago}"] = array[:, -ago]
+        return pd.DataFrame(
+            columns | {"is_read": self.is_read, "is_served_read": self.is_served_read}
+        )
+
+
+class TableReader:
+    """Iterate over the I/Os of a table in the chunks in which they were read.
+
+    If `overdue_us` is given, their features say how many reads are in flight for longer.
+    """
+
+    def __init__(self, table: IoTable, overdue_us: int | None = None) -> None:
+        self.stats = table.stats
+        self._table = table
+        self._overdue_us = overdue_us
+
+    @property
+    def size_bytes(self) -> int:
+        """Total size of the recording's files in bytes."""
+        return self.stats["bytes"]
+
+    def __iter__(self) -> Iterator[IoChunk]:
+        start = 0
+        overdue = self._table.overdue(self._overdue_us)
+        for end in self._table.chunk_ends:
+            chunk = self._table.take(slice(start, end))
+            features = None
+            if overdue is not None and chunk.features is not None:
+                features = chunk.features.copy()
+                features[:, OVERDUE] = overdue[start:end]
+            yield dataclasses.replace(chunk, features=features)
+            start = end
+
+
+class LatencyLogReader:
+    """Iterate over the I/Os of a log in chunks, in order of submission."""
+
+    def __init__(
+        self,
+        trace: AnyPath,
+        text_format: TextFormat,
+        *,
+        chunk_ios: int = CHUNK_IOS,
+    ) -> None:
+        self.trace = Path(trace)
+        self.text_format = text_format
+        self.chunk_ios = chunk_ios
+        self._counts = dict.fromkeys(
+            (
+                "bytes",
+                "queued",
+                "completed",
+                "missing_completions",
+                "revoked",
+                "reads",
+                "writes",
+                "out_of_order",
+            ),
+            0,
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the log in bytes."""
+        return unpacked(self.trace).stat().st_size
+
+    @property
+    def stats(self) -> TraceStats:
+        """Counts so far. They are final after the last chunk."""
+        return TraceStats(dict(self._counts), False, {})
+
+    def __iter__(self) -> Iterator[IoChunk]:
+        empty = True
+        drive = LoggedDrive()
+        for columns in read_columns(
+            self.trace,
+            self.text_format,
+            chunk_ios=self.chunk_ios,
+            on_progress=self._progress,
+            on_counts=self._count_lines,
+            ties_as_lines=False,
+        ):
+            chunk = _observed(columns, drive)
+            self._count(chunk)
+            empty = False
+            yield chunk
+        if empty:
+            raise TraceError(f"{self.trace}: an empty trace: no I/O in it")
+
+    def _progress(self, done_bytes: int) -> None:
+        self._counts["bytes"] = done_bytes
+
+    def _count_lines(self, counts: TextCounts) -> None:
+        self._counts["out_of_order"] = counts.out_of_order
+
+    def _count(self, chunk: IoChunk) -> None:
+        counts = self._counts
+        n_writes = int(np.count_nonzero(chunk.is_write))
+        n_completed = int(np.count_nonzero(chunk.flags & COMPLETED))
+        counts["queued"] += len(chunk)
+        counts["completed"] += n_completed
+        counts["missing_completions"] += len(chunk) - n_completed
+        counts["writes"] += n_writes
+        counts["reads"] += len(chunk) - n_writes
+
+
+def _observed(columns: Columns, drive: LoggedDrive) -> IoChunk:
+    """Return the next I/Os with the state of the drive at their arrival."""
+    completed = columns.latency_ns > 0
+    arrival_ns = columns.time_ns.astype(np.uint64)
+    latency_ns = columns.latency_ns.astype(np.uint64)
+    sector = (columns.offset_bytes // SECTOR_BYTES).astype(np.uint64)
+    size_bytes = np.minimum(columns.size_bytes, 2**32 - 1).astype(np.uint32)
+    flags = np.where(columns.is_write, WRITE, 0) | np.where(completed, COMPLETED | ISSUED, 0)
+    pending, hist_pending, hist_latency_us = drive.feed(
+        ("pending", "hist_pending", "hist_latency_us"),
+        *(arrival_ns, latency_ns, sector, size_bytes, flags),
+    )
+    return IoChunk(
+        arrival_ns=arrival_ns,
+        latency_ns=latency_ns,
+        sector=sector,
+        size_bytes=size_bytes,
+        pending=pending,
+        flags=flags.astype(np.uint16),
+        hist_pending=hist_pending,
+        hist_latency_us=hist_latency_us,
+        ties_in_order=False,
+    )
+
 
 #: Suffixes that describe the kind of file and are not part of the drive's name.
 _SUFFIXES = (".trace", ".csv", ".log", ".txt")
@@ -111,7 +408,7 @@ def check_options(options: Mapping[str, Any]) -> None:
     """
     check_names("open_recording", options, _OPTIONS)
     if options.get("text_format") is not None:
-        known = ", one of linnapp.trace.formats.text_trace.text_formats()"
+        known = ", one of linnapp.trace.text.text_formats()"
         check_kind("text_format", options["text_format"], TextFormat, known)
     if options.get("device") is not None:
         check_kind("device", options["device"], str)
@@ -290,7 +587,7 @@ def _log_format(trace: Path) -> TextFormat | None:
     if is_blktrace(trace) or not trace.is_file() or not trace.stat().st_size:
         return None
     try:
-        text_format = conversion.format_of(trace)
+        text_format = format_of(trace)
     except TraceError as error:
         raise TraceError(f"{error}. Latencies are read from {_with_latencies()}") from error
     if text_format is None:

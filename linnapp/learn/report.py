@@ -14,13 +14,12 @@ import numpy.typing as npt
 
 from linnapp import __version__
 from linnapp.files import AnyPath, os_errors, replace_text
-from linnapp.learn.labelling.inflection import InflectionPoint
+from linnapp.learn.hedge_table import HedgeTable
+from linnapp.learn.labels import InflectionPoint
 from linnapp.learn.options import Recipe
-from linnapp.learn.trees.hedge_table import HedgeTable
 from linnapp.model import LatencyModel, Model
 from linnapp.trace.blktrace import TraceStats
-from linnapp.trace.recorded import Recorded, contents_of
-from linnapp.trace.table import IoTable
+from linnapp.trace.reads import IoTable, Recorded, contents_of
 
 #: Suffix of the hedging table of a latency model.
 HEDGE_SUFFIX = ".hedge"

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.model.latency_model import CAP, FEATURES, FRACTION_BITS, LEAF_LIMIT, LatencyModel
+from linnapp.model.file import CAP, FEATURES, FRACTION_BITS, LEAF_LIMIT, LatencyModel
 
-_PACKAGE = Path(__file__).resolve().parents[2]
+_PACKAGE = Path(__file__).resolve().parents[1]
 _SHIPPED = _PACKAGE / "prior"
 #: Inside an installed package, or next to it in a checkout.
 FOLDER = _SHIPPED if _SHIPPED.is_dir() else _PACKAGE.parent / "models" / "prior"

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Convert traces from one format to another, in chunks, with filters.
 
-The reader of a format yields :class:`~linnapp.trace.formats.iolog.Workload` chunks in order of
+The reader of a format yields :class:`~linnapp.trace.convert.Workload` chunks in order of
 time. Formats are detected by the first lines of a file, unless ``--from`` is given.
+
+fio's iolog, version 3: the text format of workloads.
+
+The columns are ``<time> <file> <action> <offset> <bytes>``. The time is in microseconds since the
+start, as fio 3.33 writes and replays it. Only reads and writes are kept; other actions are skipped.
 """
 
 from __future__ import annotations
@@ -13,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from linnapp.errors import LinnappError, TraceError
 from linnapp.files import AnyPath, output_file
 from linnapp.trace import blktrace
-from linnapp.trace.formats import iolog
-from linnapp.trace.formats.iolog import Workload
-from linnapp.trace.formats.text_trace import (
+from linnapp.trace.rows import Rows
+from linnapp.trace.text import (
     SECTOR_BYTES,
     LineWriter,
     TextFormat,
@@ -105,7 +110,7 @@ def read_workload(
     **options
         For blktrace, those of :class:`~linnapp.trace.blktrace.BlktraceReader`. For text formats
         ``volume``, the one to keep, and ``on_counts``, as for
-        :func:`linnapp.trace.formats.text_trace.read_columns`.
+        :func:`linnapp.trace.text.read_columns`.
     """
     path = Path(path)
     if not isinstance(source_format, TextFormat):
@@ -113,7 +118,7 @@ def read_workload(
     if source_format is None:
         return _read_blktrace(path, **options)
     if source_format.name == "iolog":
-        return iolog.read(path, chunk_ios=_CHUNK_IOS, **options)
+        return read_iolog(path, chunk_ios=_CHUNK_IOS, **options)
     return _read_text(path, source_format, **options)
 
 
@@ -244,7 +249,7 @@ def convert(
     chosen = [f"`slice_s={filters.slice_s[0]:g}:{filters.slice_s[1]:g}`"] if filters.slice_s else []
     if (volume := options.get("volume")) is not None:
         chosen.append(f"`volume={volume!r}`")
-    write = iolog.write if target_format == "iolog" else _text_writer(target_format)
+    write = write_iolog if target_format == "iolog" else _text_writer(target_format)
     return write(target, _not_empty(source, chunks, chosen), device_name)
 
 
@@ -258,3 +263,61 @@ def _not_empty(
     if empty:
         of_these = f" by {' and '.join(chosen)}" if chosen else ""
         raise TraceError(f"{source}: no I/O to convert{of_these}")
+
+
+HEADER = "fio version 3 iolog"
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload(Rows):
+    """I/Os to be replayed, in order of time."""
+
+    #: int64 array, shape (n,). Time in us since the start of the workload.
+    time_us: npt.NDArray[np.int64]
+    #: int64 array, shape (n,).
+    offset_bytes: npt.NDArray[np.int64]
+    #: int64 array, shape (n,).
+    size_bytes: npt.NDArray[np.int64]
+    #: bool array, shape (n,).
+    is_write: npt.NDArray[np.bool_]
+
+
+def write_iolog(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
+    """Write an iolog and return the number of I/Os. It appears completely or not at all.
+
+    Raises
+    ------
+    LinnappError
+        If `device` cannot be written as one word of text.
+    """
+    try:
+        words = device.encode().split()
+    except UnicodeEncodeError as error:
+        raise LinnappError(
+            f"drive name {device!a}: holds what is no text, and an iolog is text; name the drive "
+            "otherwise"
+        ) from error
+    if words != [device.encode()]:
+        raise LinnappError(
+            f"drive name {device!r}: an iolog's is one word, for white space parts its columns; "
+            "name the drive otherwise (`device_name=`)"
+        )
+    written = 0
+    lines = LineWriter(text_formats()["iolog"], {1: device})
+    with output_file(path) as stream:
+        stream.write(f"{HEADER}\n0 {device} add\n0 {device} open\n".encode())
+        last_us = 0
+        for chunk in chunks:
+            if not len(chunk):
+                continue
+            stream.write(lines.lines(chunk))
+            last_us = int(chunk.time_us[-1])
+            written += len(chunk)
+        stream.write(f"{last_us} {device} close\n".encode())
+    return written
+
+
+def read_iolog(path: AnyPath, **options: Any) -> Iterator[Workload]:
+    """Read an iolog in chunks. Options are those of :func:`~.text_trace.read_columns`."""
+    for columns in read_columns(path, text_formats()["iolog"], **options):
+        yield Workload(columns.time_ns // 1000, *columns[1:4])

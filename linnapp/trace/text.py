@@ -23,7 +23,7 @@ from linnapp.native import native
 from linnapp.trace.packed import unpacked
 
 if TYPE_CHECKING:
-    from linnapp.trace.formats.iolog import Workload
+    from linnapp.trace.convert import Workload
 
 SECTOR_BYTES = 512
 

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""Validation: the benefit of a model, and its statistical significance."""

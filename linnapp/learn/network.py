@@ -1,0 +1,764 @@
+# SPDX-License-Identifier: MIT
+"""Train a drive's network (:mod:`linnapp.learn.network`).
+
+31 digits -> 256 ReLU -> 2, categorical hinge loss, sections 4.3 and 4.4 of Hao et al., OSDI 2020.
+The loss of slow reads is multiplied by a bias: if a slow read is predicted fast (a false submit),
+the user waits for the slow read, while a false revoke costs a failover. Digits are not normalised,
+so that the kernel needs no normalisation. If training standardises them, the scaling is folded into
+the weights afterwards (:class:`~linnapp.learn.network.Scaling`).
+
+Synthetic examples (:mod:`linnapp.learn.examples`) can be added to the training reads
+and to the validation reads, different examples for each.
+
+The trace is split into three parts, in order of time (:func:`split`). The first part is for
+training. The second, for validation, selects the epoch: training stops when the validation loss no
+longer decreases and keeps the weights of the best epoch. The last, for testing, contributes to no
+decision, so that results on it predict the results on future reads. Equal seeds give equal models,
+bit for bit, on the same machine type and TensorFlow version.
+
+The float network, in Keras: 31 digits -> 256 ReLU -> 2.
+
+TensorFlow is imported only for training. The network is so small that any operation per read in
+Python or in an input pipeline would dominate the training time. Keras therefore processes many
+batches per call of the graph, from arrays that are shuffled beforehand.
+
+Choose the training bias that gives the array the lowest mean read latency.
+
+For each candidate a network is trained, and its decisions on the validation slice are used to
+compute the expected latency of the array: with A the mean latency of the reads that it admits times
+their share, S the share that it revokes, c the cost of a failover and M the drive's mean latency,
+
+    mean = A + S (c + A + S (c + ... M))
+
+over the replicas, the last of which serves every read. The drive represents its replicas, as in
+labelling with a single trace. A read in a synthetic burst that is revoked is assumed to have its
+recorded latency on a replica without the burst.
+
+Quantise float weights to the integers of the kernel.
+
+Hidden weights and biases are rounded at scale s, output weights at s, and output biases at s * s.
+The inputs are plain digits, so every hidden sum has scale s and every output has scale s * s: the
+integer network is exactly the float network with the rounded weights. The scale is 1000, or less if
+the kernel's sums of 16 bits could overflow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.arguments import check_flag, check_number
+from linnapp.errors import ModelError, TraceError, needs
+from linnapp.learn.examples import BurstReads
+from linnapp.learn.judge import FLAT, Confusion, expected_mean_us
+from linnapp.model import SCALE, Model
+from linnapp.model.file import NotNarrowError
+from linnapp.signals import signals_held
+from linnapp.trace.rows import Rows, check_enough, split
+
+N_HIDDEN = 256
+DEFAULT_BIAS = 2.0
+VALIDATION_SHARE = 0.15
+TEST_SHARE = 0.15
+BURST_SHARE = 0.3
+PATIENCE_EPOCHS = 5
+
+#: Minimum number of epochs before training stops early. A validation slice with few slow reads can
+#: have a rising loss for a while, by chance, before bursts have been learned at all.
+SETTLED_EPOCHS = 15
+MAX_EPOCHS = 60
+
+#: Training stops after this number of reads in total (but not before MIN_EPOCHS), because a long
+#: trace needs few epochs where a short one needs many.
+READ_BUDGET = 40_000_000
+MIN_EPOCHS = 8
+LEARNING_RATE = 1e-3
+
+#: Enough steps per epoch to learn from a short trace, and large enough batches for a long trace.
+_STEPS_PER_EPOCH = 256
+_MIN_BATCH = 64
+_MAX_BATCH = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class Epoch:
+    """One epoch of the training history."""
+
+    #: Numbered from 1.
+    number: int
+    #: `loss`, `validation_loss`: mean per example. The validation loss is a weighted mean over
+    #: recorded reads and synthetic bursts.
+    loss: float
+    validation_loss: float
+    #: Confusion matrix of the validation slice of the recording.
+    confusion: Confusion
+    #: Confusion matrix of the synthetic bursts of the validation slice. Empty if there are none.
+    bursts: Confusion
+    #: True if no earlier epoch had a lower or equal validation loss.
+    best: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedNetwork:
+    """The float weights of the best epoch, and the training history."""
+
+    #: In the form that :func:`linnapp.learn.network.quantise` expects.
+    weights: Weights
+    epochs: list[Epoch]
+    #: True if ctrl-C ended training early.
+    interrupted: bool
+
+    @property
+    def best(self) -> Epoch:
+        """The epoch whose weights were kept."""
+        return [epoch for epoch in self.epochs if epoch.best][-1]
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingOptions:
+    """Training options. The defaults are the constants of the module.
+
+    Attributes
+    ----------
+    bias : float
+        Multiplies the loss of slow reads.
+    seed : int
+        Seed of all random choices.
+    n_hidden : int
+        Number of hidden units.
+    max_epochs : int, optional
+        Maximum number of epochs. The default depends on the length of the trace.
+    patience_epochs : int
+        Stop after this number of epochs without a lower validation loss.
+    validation_share, test_share : float
+        Shares of the reads that are reserved for validation and for testing; see :func:`split`.
+    learning_rate : float
+        Learning rate of Adam.
+    burst_share : float
+        Share of synthetic bursts among the training examples, and their weight in the validation
+        loss. 0 trains on the recording alone, as in the paper.
+    standardise : bool
+        Train on digits scaled to mean 0 and standard deviation 1, and fold the scaling into the
+        weights afterwards.
+    weight_decay : float
+        Share by which each step reduces the weights, multiplied by the learning rate.
+    """
+
+    bias: float = DEFAULT_BIAS
+    seed: int = 1
+    n_hidden: int = N_HIDDEN
+    max_epochs: int | None = None
+    patience_epochs: int = PATIENCE_EPOCHS
+    validation_share: float = VALIDATION_SHARE
+    test_share: float = TEST_SHARE
+    learning_rate: float = LEARNING_RATE
+    burst_share: float = BURST_SHARE
+    standardise: bool = False
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number("bias", self.bias, 0, open_ends="low")
+        check_number("seed", self.seed, 0, 2**32 - 1, whole=True)
+        check_number("n_hidden", self.n_hidden, 1, whole=True)
+        if self.max_epochs is not None:
+            check_number("max_epochs", self.max_epochs, 1, whole=True)
+        check_number("patience_epochs", self.patience_epochs, 1, whole=True)
+        check_number("validation_share", self.validation_share, 0, 1, open_ends="low high")
+        check_number("test_share", self.test_share, 0, 1, open_ends="low high")
+        both = self.validation_share + self.test_share
+        check_number("validation_share + test_share", both, 0, 1, open_ends="high")
+        check_number("learning_rate", self.learning_rate, 0, open_ends="low")
+        check_number("burst_share", self.burst_share, 0, 1, open_ends="high")
+        check_flag("standardise", self.standardise)
+        check_number("weight_decay", self.weight_decay, 0)
+
+
+def epoch_limit(n_train: int, options: TrainingOptions) -> int:
+    """Return the maximum number of epochs."""
+    if options.max_epochs is not None:
+        return options.max_epochs
+    return min(MAX_EPOCHS, max(MIN_EPOCHS, READ_BUDGET // max(n_train, 1)))
+
+
+def batch_size(n_train: int) -> int:
+    """Return the number of reads per step, a power of two: an epoch has a few hundred steps."""
+    wanted = max(1, n_train // _STEPS_PER_EPOCH)
+    return int(min(_MAX_BATCH, max(_MIN_BATCH, 1 << (wanted.bit_length() - 1))))
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples(Rows):
+    """Feature vectors, shape (n, n_inputs), and labels, shape (n,)."""
+
+    digits: npt.NDArray[np.uint8]
+    slow: npt.NDArray[np.bool_]
+
+
+def train(
+    digits: npt.NDArray[np.uint8],
+    slow: npt.NDArray[np.bool_],
+    options: TrainingOptions | None = None,
+    on_epoch: Callable[[Epoch], None] | None = None,
+    *,
+    added: Examples | None = None,
+    added_validation: Examples | None = None,
+) -> TrainedNetwork:
+    """Train a network on a drive's reads. If ctrl-C interrupts it, return the best epoch so far.
+
+    Parameters
+    ----------
+    digits : uint8 array, shape (n, n_inputs)
+        Feature vectors in arrival order, which are split by :func:`split`.
+    slow : bool array, shape (n,)
+        Labels.
+    options : TrainingOptions, optional
+    on_epoch : callable, optional
+        Called after each epoch.
+    added, added_validation : Examples, optional
+        More examples for training, and for validation.
+
+    Returns
+    -------
+    TrainedNetwork
+
+    Raises
+    ------
+    TraceError
+        If there are too few reads, all reads have the same label, or training diverges.
+    KeyboardInterrupt
+        If ctrl-C is received before the end of the first epoch.
+    """
+    options = options or TrainingOptions()
+    parts = split(len(slow), options)
+    first = parts.training.stop
+    check_enough(len(slow))
+    n_slow = int(np.count_nonzero(slow[:first]))
+    if not 0 < n_slow < first:
+        raise TraceError(
+            f"all {first} reads to learn from are {'slow' if n_slow else 'fast'}: the drive showed "
+            "no change to be learnt; trace longer, under the load that it is slow under"
+        )
+    taught = Examples(digits[:first], slow[:first])
+    if added is not None and len(added):
+        taught = Examples.joined((taught, added))
+    judged = [Examples(digits[parts.validation], slow[parts.validation])]
+    if added_validation is not None and len(added_validation):
+        judged.append(added_validation)
+    import_tensorflow()  # This takes seconds and can be interrupted.
+    # A training step cannot be interrupted safely, because TensorFlow then fails with an error of
+    # its own. SIGINT is therefore held and handled between steps, where training has a result.
+    # Other signals that end the process need no result.
+    with signals_held(signal.SIGINT) as let_in:
+        return _train(taught, judged, options, on_epoch, let_in)
+
+
+def _train(
+    taught: Examples,
+    judged: list[Examples],
+    options: TrainingOptions,
+    on_epoch: Callable[[Epoch], None] | None,
+    let_in: Callable[[], None],
+) -> TrainedNetwork:
+    """Train and keep the best epoch.
+
+    The validation sets in `judged` are the recorded reads, then the synthetic bursts, if there are
+    any. Ctrl-C is handled when `let_in` is called, between two steps.
+    """
+    scaling = Scaling.of(taught.digits) if options.standardise else None
+    keras = import_tensorflow().keras
+    network = build(
+        taught.digits.shape[1],
+        options.n_hidden,
+        options.bias,
+        options.learning_rate,
+        options.seed,
+        scaling=scaling,
+        weight_decay=options.weight_decay,
+    )
+    history: list[Epoch] = []
+    latest: Epoch
+
+    def judge(index: int, logs: dict[str, float]) -> None:
+        nonlocal latest
+        confusion, loss = _judged(network, judged[0], options.bias)
+        bursts = Confusion(0, 0, 0, 0)
+        if len(judged) > 1:
+            bursts, burst_loss = _judged(network, judged[1], options.bias)
+            loss = (1 - options.burst_share) * loss + options.burst_share * burst_loss
+        # Rounded to 32 bits, because Keras compares 32-bit values and the history must select the
+        # same best epoch.
+        logs["val_loss"] = loss = float(np.float32(loss))
+        best = loss < min((e.validation_loss for e in history if e.best), default=np.inf)
+        latest = Epoch(index + 1, logs["loss"], loss, confusion, bursts, best)
+
+    def settle(index: int, _: dict[str, float]) -> None:
+        history.append(latest)
+        if index + 1 < SETTLED_EPOCHS:
+            network.stop_training = False
+        if on_epoch is not None:
+            on_epoch(latest)
+
+    stopping = keras.callbacks.EarlyStopping(
+        "val_loss", mode="min", patience=options.patience_epochs, restore_best_weights=True
+    )
+    interrupted = False
+    try:
+        network.fit(
+            batches(taught.digits, taught.slow, batch_size(len(taught)), options.seed),
+            epochs=epoch_limit(len(taught), options),
+            shuffle=False,
+            verbose=0,
+            callbacks=[
+                keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: let_in()),
+                keras.callbacks.LambdaCallback(on_epoch_end=judge),
+                stopping,
+                keras.callbacks.LambdaCallback(on_epoch_end=settle),
+            ],
+        )
+    except KeyboardInterrupt:
+        if not any(epoch.best for epoch in history):
+            raise
+        interrupted = True
+    if not any(epoch.best for epoch in history):
+        raise TraceError("training diverged: the loss was never a number; lower `learning_rate`")
+    weights = named_weights(stopping.best_weights)
+    if scaling is not None:
+        weights = scaling.folded(weights)
+    return TrainedNetwork(weights, history, interrupted)
+
+
+def _judged(network: Any, examples: Examples, bias: float) -> tuple[Confusion, float]:
+    """Return the confusion matrix and mean loss of a network during training on examples."""
+    outputs = outputs_now(network, examples.digits)
+    loss = hinge(np, examples.slow.astype(np.float32), outputs, bias)
+    confusion = Confusion.of(examples.slow, outputs[:, 1] > outputs[:, 0])
+    return confusion, float(loss.mean(dtype=np.float64))
+
+
+#: A property of the algorithm, not of the machine: with more threads, sums are split differently
+#: and their last bits change. The network is so small that a second thread has no benefit. Several
+#: drives are trained in several processes.
+THREADS = 1
+
+#: Batches per call of the graph. Ctrl-C is handled between calls.
+_STEPS_PER_CALL = 128
+
+#: Number of digits that are converted to floats at a time (16 MB).
+_FLOATS_AT_A_TIME = 1 << 22
+
+#: Number of reads whose outputs are computed at a time.
+_OUTPUT_ROWS = 1 << 15
+
+#: The mean of a digit is 4.5, not 0. Initial weights are smaller than for normalised inputs.
+_INPUT_MEAN = 4.5
+
+#: Standard deviation of a digit that is 9 in one read of a hundred and 0 otherwise.
+_LEAST_DEVIATION = 0.9
+
+#: Parameters of mallopt() in glibc (malloc.h).
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+
+Weights = dict[str, npt.NDArray[np.float32]]
+
+#: In the order in which Keras lists the variables.
+_NAMES = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
+
+
+@dataclasses.dataclass(frozen=True)
+class Scaling:
+    """Scaling of digits during training: (digit - mean) * factor."""
+
+    #: `mean`, `factor`: float32 array, shape (n_inputs,).
+    mean: npt.NDArray[np.float32]
+    factor: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(cls, digits: npt.NDArray[np.uint8]) -> Scaling:
+        """Return the scaling to mean 0 and standard deviation 1 over `digits`, shape (n, n_inputs).
+
+        A digit that is almost constant is not magnified (:data:`_LEAST_DEVIATION`). A constant
+        digit has a factor of 0 and therefore no weight. Otherwise its random initial weight alone
+        would determine the effect of a different value in later reads.
+        """
+        mean = digits.mean(axis=0, dtype=np.float64)
+        deviation = digits.std(axis=0, dtype=np.float64)
+        factor = np.where(deviation > 0, 1 / np.maximum(deviation, _LEAST_DEVIATION), 0)
+        return cls(mean.astype(np.float32), factor.astype(np.float32))
+
+    def folded(self, weights: Weights) -> Weights:
+        """Return weights with the same outputs for plain digits as `weights` for scaled ones."""
+        first = weights["hidden_weights"].astype(np.float64) * self.factor[:, np.newaxis]
+        bias = weights["hidden_bias"] - self.mean.astype(np.float64) @ first
+        return {
+            **weights,
+            "hidden_weights": first.astype(np.float32),
+            "hidden_bias": bias.astype(np.float32),
+        }
+
+
+def import_tensorflow() -> Any:
+    """Import TensorFlow without messages, with the threads and determinism that training needs.
+
+    Raises
+    ------
+    LinnappError
+        If TensorFlow is not installed.
+    """
+    # These are read once, at import: no banner on each start, and no oneDNN code that differs
+    # between CPUs.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+    # Keras supports other backends. The user's choice among them is for the user's own models.
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    # TensorFlow reports missing GPUs before any of its own settings can prevent the message.
+    with needs("training needs TensorFlow", "tensorflow"), _silenced_stderr():
+        import tensorflow as tf
+    # Can be set once per process. A second call, after the first use, fails and is not needed.
+    with contextlib.suppress(RuntimeError):
+        tf.config.threading.set_intra_op_parallelism_threads(THREADS)
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.config.experimental.enable_op_determinism()
+    _keep_freed_memory()
+    return tf
+
+
+def _keep_freed_memory() -> None:
+    """Let glibc keep freed memory for the next batch, which needs the same amount.
+
+    Returning the memory to the kernel and receiving zeroed pages again, with a page fault for each,
+    took a third of the CPU time of training. Other C libraries do not have this function.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
+        libc.mallopt(_M_TRIM_THRESHOLD, 256 << 20)
+
+
+@contextlib.contextmanager
+def _silenced_stderr() -> Iterator[None]:
+    """Discard the output of C++ code to file descriptor 2."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+
+
+def build(
+    n_inputs: int,
+    n_hidden: int,
+    bias: float,
+    learning_rate: float,
+    seed: int,
+    *,
+    scaling: Scaling | None = None,
+    weight_decay: float = 0.0,
+) -> Any:
+    """Build a network that can be trained with ``fit`` on the result of :func:`batches`.
+
+    Parameters
+    ----------
+    n_inputs, n_hidden : int
+    bias : float
+        Multiplies the loss of slow reads.
+    learning_rate : float
+    seed : int
+    scaling : Scaling, optional
+        Scaling of the digits before the first weights.
+    weight_decay : float
+        Share by which each step reduces the weights, at a learning rate of 1. Biases do not decay.
+
+    Returns
+    -------
+    keras.Sequential
+    """
+    tf = import_tensorflow()
+    keras = tf.keras
+    seeds = np.random.default_rng([seed, 1]).integers(2**31, size=2)
+
+    def glorot(scale: float, seed: np.int64) -> Any:
+        return keras.initializers.VarianceScaling(scale, "fan_avg", "uniform", int(seed))
+
+    def loss(slow: Any, outputs: Any) -> Any:
+        return hinge(tf, slow, outputs, bias)
+
+    first_scale = 1 / _INPUT_MEAN**2
+    scaled = []
+    if scaling is not None:
+        first_scale = 1.0
+        scaled = [keras.layers.Rescaling(scaling.factor, -scaling.mean * scaling.factor)]
+    network = keras.Sequential(
+        [
+            keras.Input((n_inputs,)),
+            *scaled,
+            keras.layers.Dense(n_hidden, "relu", kernel_initializer=glorot(first_scale, seeds[0])),
+            keras.layers.Dense(2, kernel_initializer=glorot(1.0, seeds[1])),
+        ]
+    )
+    optimizer = keras.optimizers.Adam(learning_rate, weight_decay=weight_decay or None)
+    if weight_decay:
+        optimizer.exclude_from_weight_decay(var_names=["bias"])
+    network.compile(
+        optimizer,
+        loss,
+        steps_per_execution=_STEPS_PER_CALL,
+        jit_compile=False,
+    )
+    # If the variables were created with the graph, TensorFlow would build the graph twice.
+    network.optimizer.build(network.trainable_variables)
+    return network
+
+
+def hinge(library: Any, slow: Any, outputs: Any, bias: float) -> Any:
+    """Return the categorical hinge loss of each read, max(0, 1 - (right - wrong)) for two classes.
+
+    The loss of slow reads is multiplied by `bias`.
+    """
+    margin = (2 * slow - 1) * (outputs[:, 1] - outputs[:, 0])
+    return (1 + (bias - 1) * slow) * library.maximum(1 - margin, 0)
+
+
+def batches(
+    digits: npt.NDArray[np.uint8], slow: npt.NDArray[np.bool_], size: int, seed: int
+) -> Any:
+    """Return a dataset of batches in a different random order in each epoch.
+
+    Reads that do not fill a batch are left out of the epoch. Digits and labels are floats of shapes
+    (size, n_inputs) and (size,). The arrays are not copied. (Keras can shuffle arrays itself, but
+    copies them first, and with a seed it repeats the same order in all epochs.)
+    """
+    tf = import_tensorflow()
+    rng = np.random.default_rng(seed)
+    n_inputs = digits.shape[1]
+    n_batches = len(slow) // size
+
+    # Many batches are converted to floats at a time: for a single batch, the call from TensorFlow
+    # to the conversion function takes as long as a third of a training step.
+    at_a_time = max(1, min(_STEPS_PER_CALL, _FLOATS_AT_A_TIME // (size * n_inputs)))
+
+    def shuffled() -> Iterator[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
+        order = rng.permutation(len(slow))[: n_batches * size].reshape(n_batches, size)
+        for start in range(0, n_batches, at_a_time):
+            rows = order[start : start + at_a_time]
+            yield digits[rows].astype(np.float32), slow[rows].astype(np.float32)
+
+    many = tf.data.Dataset.from_generator(
+        shuffled,
+        output_signature=(
+            tf.TensorSpec((None, size, n_inputs), tf.float32),
+            tf.TensorSpec((None, size), tf.float32),
+        ),
+    )
+    each = many.flat_map(lambda *columns: tf.data.Dataset.from_tensor_slices(columns))
+    return each.apply(tf.data.experimental.assert_cardinality(n_batches))
+
+
+def outputs_now(network: Any, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+    """Return the outputs of a network during training, shape (n, 2)."""
+    out = np.empty((len(digits), 2), np.float32)
+    for start in range(0, len(digits), _OUTPUT_ROWS):
+        part = slice(start, start + _OUTPUT_ROWS)
+        out[part] = network.predict_on_batch(digits[part].astype(np.float32))
+    return out
+
+
+def named_weights(arrays: list[npt.NDArray[np.float32]]) -> Weights:
+    """Return the weights of a network by name, given the arrays in the order of Keras."""
+    return dict(zip(_NAMES, arrays, strict=True))
+
+
+def outputs_of(weights: Weights, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+    """Return the outputs of the float network, computed in numpy, shape (n, 2)."""
+    out = np.empty((len(digits), 2), np.float32)
+    for start in range(0, len(digits), _OUTPUT_ROWS):
+        part = slice(start, start + _OUTPUT_ROWS)
+        hidden = digits[part].astype(np.float32) @ weights["hidden_weights"]
+        hidden = np.maximum(hidden + weights["hidden_bias"], 0)
+        out[part] = hidden @ weights["output_weights"] + weights["output_bias"]
+    return out
+
+
+#: Spaced by a factor of 2, because the mean is flat around its minimum.
+CANDIDATES = (0.5, 1.0, 2.0, 4.0, 8.0)
+
+#: Limits on reads and epochs that are sufficient to compare candidates. The final training has
+#: none.
+SEARCH_READS = 100_000
+SEARCH_EPOCHS = 12
+
+#: Assumed share of reads in a burst. Drives are in a burst for a few percent of the time.
+BURST_PREVALENCE = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class BiasChoice:
+    """The chosen bias, and the array's expected mean latency in us for each candidate."""
+
+    bias: float
+    expected_mean_us: dict[float, float]
+
+
+def choose_bias(
+    digits: npt.NDArray[np.uint8],
+    slow: npt.NDArray[np.bool_],
+    latency_us: npt.NDArray[np.uint32],
+    options: TrainingOptions,
+    *,
+    failover_us: float,
+    replicas: int,
+    pages: npt.NDArray[np.uint16] | None = None,
+    added: Examples | None = None,
+    bursts: BurstReads | None = None,
+    on_candidate: Callable[[float, float], None] | None = None,
+) -> BiasChoice:
+    """Train with each candidate and choose the bias with the lowest expected mean latency.
+
+    Among candidates within 0.1 % of the best, the one closest to 1 is chosen. Synthetic bursts of
+    the validation part have weight :data:`BURST_PREVALENCE`, and the result of
+    :func:`~linnapp.learn.judge.expected_mean_us` has the remaining weight.
+
+    Parameters
+    ----------
+    digits : uint8 array, shape (n, n_inputs)
+    slow : bool array, shape (n,)
+    latency_us : uint32 array, shape (n,)
+    options : TrainingOptions
+        Its bias is not used.
+    failover_us : float
+        Cost of a failover.
+    replicas : int
+        Number of drives that hold each block.
+    pages : uint16 array, shape (n,), optional
+        Sizes, if latencies on replicas are those of the same size class.
+    added : Examples, optional
+        More examples to train on.
+    bursts : BurstReads, optional
+        Synthetic bursts of the validation part.
+    on_candidate : callable, optional
+        Called with each candidate and its mean latency in us.
+
+    Returns
+    -------
+    BiasChoice
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If a training is interrupted, because an incomplete search has no result.
+    """
+    step = -(-len(latency_us) // SEARCH_READS)
+    digits, slow, latency_us = digits[::step], slow[::step], latency_us[::step]
+    pages = None if pages is None else pages[::step]
+    if added is not None:
+        added = added.take(slice(None, None, step))
+    judged = split(len(slow), options).validation
+    means: dict[float, float] = {}
+    for candidate in CANDIDATES:
+        tried = dataclasses.replace(
+            options,
+            bias=candidate,
+            max_epochs=min(options.max_epochs or SEARCH_EPOCHS, SEARCH_EPOCHS),
+        )
+        network = train(digits, slow, tried, added=added)
+        if network.interrupted:
+            raise KeyboardInterrupt  # An incomplete search has no result.
+        outputs = outputs_of(network.weights, digits[judged])
+        means[candidate] = expected_mean_us(
+            latency_us[judged],
+            outputs[:, 1] > outputs[:, 0],
+            failover_us=failover_us,
+            replicas=replicas,
+            pages=None if pages is None else pages[judged],
+        )
+        if bursts is not None and len(bursts):
+            outputs = outputs_of(network.weights, bursts.digits)
+            refused = outputs[:, 1] > outputs[:, 0]
+            burst_us = np.where(refused, failover_us + bursts.recorded_us, bursts.latency_us)
+            means[candidate] += BURST_PREVALENCE * (float(burst_us.mean()) - means[candidate])
+        if on_candidate is not None:
+            on_candidate(candidate, means[candidate])
+    best = min(means.values())
+    good = [candidate for candidate, mean in means.items() if mean <= best * FLAT]
+    return BiasChoice(min(good, key=lambda bias: abs(np.log(bias))), means)
+
+
+#: Scales that are tried, from the largest. The published weights have 1000.
+SCALES = tuple(range(SCALE, 0, -50))
+
+
+def quantise(
+    weights: dict[str, npt.NDArray[Any]],
+    threshold_us: int,
+    scale: int | None = None,
+) -> Model:
+    """Make a model from float or integer weights.
+
+    Parameters
+    ----------
+    weights : dict of str to array
+        ``hidden_weights`` (N_INPUTS, H), ``hidden_bias`` (H,), ``output_weights`` (H, 2) and
+        ``output_bias`` (2,). Floats are rounded at their scales. Integers must already be scaled.
+    threshold_us : int
+        The inflection point.
+    scale : int, optional
+        Fixed-point scale s. The default for floats is the largest of `SCALES` without overflow.
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    ModelError
+        If an array is missing, integers and floats are mixed, or a value is not finite.
+    NotNarrowError
+        If a sum could overflow at this scale, or at all scales.
+    """
+    missing = [name for name in _NAMES if name not in weights]
+    if missing:
+        raise ModelError(f"weights: {', '.join(missing)} missing; expected {', '.join(_NAMES)}")
+    arrays = {name: np.asarray(weights[name]) for name in _NAMES}
+    kinds = {array.dtype.kind for array in arrays.values()}
+    if kinds <= {"i", "u"}:
+        return Model(**arrays, threshold_us=threshold_us, scale=scale or SCALE)
+    if kinds != {"f"}:
+        raise ModelError(
+            "weights: all arrays must be float (to be quantised) or all integer (quantised), not "
+            + ", ".join(f"{name} {array.dtype}" for name, array in arrays.items())
+        )
+    scales = [scale] if scale else SCALES
+    for each in scales:
+        integers: dict[str, npt.NDArray[Any]] = {
+            name: _rounded(array, each * each if name == "output_bias" else each, name)
+            for name, array in arrays.items()
+        }
+        try:
+            return Model(**integers, threshold_us=threshold_us, scale=each)
+        except NotNarrowError:
+            if each == scales[-1]:
+                raise
+    raise AssertionError("no scale to try")
+
+
+def _rounded(array: npt.NDArray[Any], scale: int, name: str) -> npt.NDArray[np.int64]:
+    scaled = np.rint(array.astype(np.float64) * scale)
+    if not np.all(np.isfinite(scaled)):
+        raise ModelError(f"weights: {name} holds a value that is not finite; did training diverge?")
+    if np.any(np.abs(scaled) >= 2.0**62):
+        raise ModelError(f"weights: {name} is too large for scale {scale}")
+    return scaled.astype(np.int64)

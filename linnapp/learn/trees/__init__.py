@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""Latency models: boosted trees, and hedging tables."""

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""Text formats: workloads, latency logs, the replayer's log, and the kernel's events."""

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""Synthetic workloads: arrival times, offsets and sizes of I/Os."""
