@@ -355,7 +355,7 @@ def test_kill_switch_can_write_its_files(drives: Drives, machine: Machine) -> No
     conf = parse(machine.run("cat", conf_path), conf_path)
     assert conf.drives[name].mode == "observe", journal
     assert "is checked only in part" in journal and "tracefs is not mounted" in journal
-    assert "switched back: sda: 100% of the hinted reads are refused" in journal
+    assert "reset: sda: 100% of the hinted reads are refused" in journal
     # The exporter is another user.
     assert (state / "switched-back.json").stat().st_mode & 0o777 == 0o644
     shown = machine.run("systemctl", "show", "linnapp-keep", "-p", "Result")
