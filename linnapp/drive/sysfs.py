@@ -86,7 +86,7 @@ def observed(device: str) -> Drive:
             subprocess.run(["modprobe", "-q", "linnos"], check=False)
     if observer_of(name) == "unnamed" and not has_no_queue(name):
         _write(_module() / "add", name)
-        journal.note(f"{name}: named to the module linnos")
+        journal.note(f"{name}: is observed by the module linnos")
     return Drive(device)
 
 
@@ -167,7 +167,7 @@ class Drive:
         """
         if self.observer == "module":
             _write(_module() / "remove", self.name)
-            journal.note(f"{self.name}: the module linnos observes it no more")
+            journal.note(f"{self.name}: is no longer observed by the module linnos")
 
     @property
     def model_id(self) -> str | None:
@@ -306,13 +306,12 @@ class Drive:
         if active != before:
             journal.note(f"{self.name}: model {before or 'none'} -> {active}")
 
-    def check_runs_latency_models(self, what: str = "latency models are asked for") -> None:
+    def check_runs_latency_models(self, what: str = "latency models are needed") -> None:
         """Raise ModelError if this kernel does not support latency models."""
         if not self.runs_latency_models:
             raise ModelError(
                 f"{what}, which this kernel does not run ({self._directory}/model_kind is "
-                "missing); boot a newer one, or upload a network, which `linnapp train` makes "
-                "unless told otherwise"
+                "missing); boot a newer one, or upload a network, the default of `linnapp train`"
             )
 
 
@@ -331,8 +330,8 @@ def check_has_drives() -> None:
         return
     if others := _with_linnos():
         raise DeviceError(
-            f"no drive has LinnOS; of {', '.join(others)}, which are none or have no medium, name "
-            "those that you mean"
+            f"no drive has LinnOS; name those of {', '.join(others)} to use, which are virtual or "
+            "have no medium"
         )
     raise DeviceError(
         "no disk has LinnOS: this kernel lacks the patch (CONFIG_BLK_LINNOS), and no module "
@@ -467,12 +466,12 @@ def _no_disk(device: str, name: str) -> DeviceError:
     if controller := re.fullmatch(r"nvme(\d+)", name):
         namespaces = re.compile(rf"nvme({controller[1]}|\d+c{controller[1]})n\d+")
         found = [disk for disk in disks if namespaces.fullmatch(disk)]
-        what = "an NVMe controller, no disk"
+        what = "an NVMe controller, not a disk"
         instead = f"name one of its disks: {', '.join(found)}" if found else instead
     elif character := re.fullmatch(r"ng(\d+n\d+)", name):
-        what, instead = "NVMe's character device, no disk", f"name /dev/nvme{character[1]}"
+        what, instead = "NVMe's character device, not a disk", f"name /dev/nvme{character[1]}"
     elif re.fullmatch(r"sg\d+", name):
-        what, instead = "SCSI's character device, no disk", "`lsscsi -g` lists the disks of these"
+        what, instead = "SCSI's character device, not a disk", "`lsscsi -g` lists the disks"
     return DeviceError(f"{device}: {what}; {instead}")
 
 
@@ -535,7 +534,7 @@ def _numbers(path: Path, n: int, separator: str | None = None) -> list[int]:
     if len(found) < n:
         raise DeviceError(
             f"{path}: {text[:80]!r}, expected {'a number' if n == 1 else f'{n} numbers'}; empty "
-            "files are of a drive that is being removed, `lsblk` lists those that are there"
+            "files belong to a drive that is being removed; `lsblk` lists the existing ones"
         )
     return found[:n]
 

@@ -237,10 +237,10 @@ def test_module_observes_drives_until_they_are_disabled(
     assert run("disable", "sda", "sdc").exit_code == 0
     assert (sysfs.module / "remove").read_text() == "sdc"
     assert [line.split(" (")[0] for line in lines if "sdc" in line and "model " not in line] == [
-        "sdc: named to the module linnos",
+        "sdc: is observed by the module linnos",
         "sdc: mode off -> observe",
         "sdc: mode observe -> off",
-        "sdc: the module linnos observes it no more",
+        "sdc: is no longer observed by the module linnos",
     ]
 
 

@@ -630,5 +630,5 @@ def test_missing_latency_support_is_reported_before_recording(
 
     monkeypatch.setattr(recalibration, "record", record)
     (array / "sys" / "block" / "sdb" / "linnos" / "model_kind").unlink()
-    with pytest.raises(LinnappError, match="latency models are asked for, which this kernel does"):
+    with pytest.raises(LinnappError, match="latency models are needed, which this kernel does"):
         recalibrate(["sda", "sdb"], array / "models", RECIPE, duration_s=1, kind="latency")

@@ -91,7 +91,7 @@ def test_virtual_devices_are_used_only_when_named_or_set_up(
         shutil.rmtree(block / name)
     for command in (["top", "--once"], ["status"], ["exporter", "--once"]):
         with pytest.raises(
-            LinnappError, match="no drive has LinnOS; of loop0, nullb0, ram0, zram0"
+            LinnappError, match="no drive has LinnOS; name those of loop0, nullb0, ram0, zram0"
         ):
             cli.main(command, standalone_mode=False)
     cli.main(["status", "nullb0"], standalone_mode=False)
@@ -165,10 +165,10 @@ def test_parts_of_an_nvme_subsystem_are_distinguished(
         assert words in str(told.value)
     assert Drive("nvme4n1").name == "nvme4n1"
     for device, words in (
-        ("nvme3", "an NVMe controller, no disk; name one of its disks: nvme3n1, nvme3n10"),
-        ("nvme12", "an NVMe controller, no disk; name one of its disks: nvme3c12n1"),
-        ("nvme9", "an NVMe controller, no disk; `lsblk`"),
-        ("ng3n1", "NVMe's character device, no disk; name /dev/nvme3n1"),
+        ("nvme3", "an NVMe controller, not a disk; name one of its disks: nvme3n1, nvme3n10"),
+        ("nvme12", "an NVMe controller, not a disk; name one of its disks: nvme3c12n1"),
+        ("nvme9", "an NVMe controller, not a disk; `lsblk`"),
+        ("ng3n1", "NVMe's character device, not a disk; name /dev/nvme3n1"),
         ("sg0", "SCSI's character device"),
     ):
         with pytest.raises(DeviceError, match=words):
