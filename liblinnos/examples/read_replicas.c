@@ -24,19 +24,19 @@
 #define REPLICAS_MAX 16
 #define HELP                                                                                       \
 	"usage: read_replicas [options] REPLICA[=MODEL] REPLICA[=MODEL] ...\n"                     \
-	"Reads random 4 KiB blocks of replicas that hold the same, and prints the latencies.\n\n"  \
-	"  --reads N             how many (10000)\n"                                               \
-	"  --every-us N          one every so many us on average, at random; 0: on and on (0)\n"   \
-	"  --seed N              of the blocks' places (1)\n"                                      \
+	"Reads random 4 KiB blocks of replicas with equal contents and prints the latencies.\n\n"  \
+	"  --reads N             number of reads (10000)\n"                                        \
+	"  --every-us N          mean interval at random times; 0 for no pauses (0)\n"             \
+	"  --seed N              seed of the random offsets (1)\n"                                 \
 	"  --slow-us N           count reads that take longer (1000)\n"                            \
-	"  --home-only           each read waits for its home replica: liblinnos is not asked\n"   \
-	"  --ask-too             the kernel's predictions count where it has any "                 \
+	"  --home-only           send each read to its default replica, without liblinnos\n"       \
+	"  --ask-too             use the kernel's predictions if it has any "                      \
 	"(LINNOS_QUERY_KERNEL)\n"                                                                  \
-	"  --ask-kernel          each read is sent where linnos_kernel_best_drives() says (needs " \
+	"  --ask-kernel          send each read where linnos_kernel_best_drives() says (needs "    \
 	"LinnOS)\n"                                                                                \
-	"  --hedge-percentile P  ask a second replica after this percentile of the latencies\n"    \
-	"  --hedge-by-gain       ask a second replica when that gains most\n"                      \
-	"  --extra-io PERCENT    so many hedges at most (5)\n"
+	"  --hedge-percentile P  read a second replica after this percentile\n"                    \
+	"  --hedge-by-gain       read a second replica when that gains most\n"                     \
+	"  --extra-io PERCENT    maximum number of hedges (5)\n"
 
 struct settings {
 	unsigned long reads, every_us, seed, slow_us;
@@ -85,7 +85,7 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void tell(const struct settings *s, uint64_t *ns, unsigned long n)
+static void print_latencies(const struct settings *s, uint64_t *ns, unsigned long n)
 {
 	unsigned long slow = 0;
 	uint64_t sum_ns = 0;
@@ -100,7 +100,7 @@ static void tell(const struct settings *s, uint64_t *ns, unsigned long n)
 	       (double)ns[(n - 1) * 99 / 100] / 1000, (double)ns[n - 1] / 1000, slow);
 }
 
-static void tell_stats(struct linnos_array *array)
+static void print_stats(struct linnos_array *array)
 {
 	struct linnos_stats s;
 
@@ -213,9 +213,9 @@ static int run(const struct settings *s, char **arguments, unsigned int n)
 	} else if (ns) {
 		n_read = read_all(s, array, queue, fds, n, ns);
 		if (n_read)
-			tell(s, ns, n_read);
+			print_latencies(s, ns, n_read);
 		if (!s->home_only && !s->ask_kernel)
-			tell_stats(array);
+			print_stats(array);
 	}
 	linnos_queue_close(queue);
 	linnos_array_close(array);
@@ -228,63 +228,41 @@ static int run(const struct settings *s, char **arguments, unsigned int n)
 
 int main(int argc, char **argv)
 {
-	static const struct option known[] = {
-		{"reads", required_argument, NULL, 'n'},
-		{"every-us", required_argument, NULL, 'e'},
-		{"seed", required_argument, NULL, 's'},
-		{"slow-us", required_argument, NULL, 'l'},
-		{"home-only", no_argument, NULL, 'o'},
-		{"ask-kernel", no_argument, NULL, 'k'},
-		{"ask-too", no_argument, NULL, 't'},
-		{"hedge-percentile", required_argument, NULL, 'p'},
-		{"hedge-by-gain", no_argument, NULL, 'g'},
-		{"extra-io", required_argument, NULL, 'x'},
-		{"help", no_argument, NULL, 'h'},
+	struct settings s = {.reads = 10000, .seed = 1, .slow_us = 1000, .extra_io = 5};
+	unsigned long *const numbers[] = {&s.reads, &s.every_us, &s.seed, &s.slow_us};
+	double *const percentages[] = {&s.hedge_percentile, &s.extra_io};
+	enum { NUMBER = 0, PERCENTAGE = 4, USAGE = 6 };
+	const struct option known[] = {
+		{"reads", required_argument, NULL, NUMBER},
+		{"every-us", required_argument, NULL, NUMBER + 1},
+		{"seed", required_argument, NULL, NUMBER + 2},
+		{"slow-us", required_argument, NULL, NUMBER + 3},
+		{"hedge-percentile", required_argument, NULL, PERCENTAGE},
+		{"extra-io", required_argument, NULL, PERCENTAGE + 1},
+		{"help", no_argument, NULL, USAGE},
+		{"home-only", no_argument, &s.home_only, 1},
+		{"ask-kernel", no_argument, &s.ask_kernel, 1},
+		{"ask-too", no_argument, &s.ask_too, 1},
+		{"hedge-by-gain", no_argument, &s.hedge_by_gain, 1},
 		{0},
 	};
-	struct settings s = {.reads = 10000, .seed = 1, .slow_us = 1000, .extra_io = 5};
-	int c;
+	int i, c;
 
-	while ((c = getopt_long(argc, argv, "", known, NULL)) >= 0)
-		switch (c) {
-		case 'n':
-			s.reads = strtoul(optarg, NULL, 10);
-			break;
-		case 'e':
-			s.every_us = strtoul(optarg, NULL, 10);
-			break;
-		case 's':
-			s.seed = strtoul(optarg, NULL, 10);
-			break;
-		case 'l':
-			s.slow_us = strtoul(optarg, NULL, 10);
-			break;
-		case 'o':
-			s.home_only = 1;
-			break;
-		case 'k':
-			s.ask_kernel = 1;
-			break;
-		case 't':
-			s.ask_too = 1;
-			break;
-		case 'p':
-			s.hedge_percentile = strtod(optarg, NULL);
-			break;
-		case 'g':
-			s.hedge_by_gain = 1;
-			break;
-		case 'x':
-			s.extra_io = strtod(optarg, NULL);
-			break;
-		case 'h':
+	while ((c = getopt_long(argc, argv, "", known, &i)) >= 0) {
+		if (c == USAGE) {
 			fputs(HELP, stdout);
 			return 0;
-		default:
-			fputs(HELP, stderr);
-			return 1;
 		}
-	if (argc - optind < 1 || argc - optind > REPLICAS_MAX || !s.reads) {
+		if (c == '?')
+			break;
+		if (known[i].flag)
+			continue;
+		if (c < PERCENTAGE)
+			*numbers[c] = strtoul(optarg, NULL, 10);
+		else
+			*percentages[c - PERCENTAGE] = strtod(optarg, NULL);
+	}
+	if (c == '?' || argc - optind < 1 || argc - optind > REPLICAS_MAX || !s.reads) {
 		fputs(HELP, stderr);
 		return 1;
 	}
