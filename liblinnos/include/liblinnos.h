@@ -429,8 +429,8 @@ enum linnos_outcome {
  * @read: with %LINNOS_READ_RESUBMIT, the argument for linnos_queue_prep_retry()
  * @result: with %LINNOS_READ_DONE, the value that linnos_preadv() would return
  * @replica: with %LINNOS_READ_DONE, the replica that answered, or failed last
- * @error_text: with %LINNOS_READ_DONE and a negative @result, the message, as linnos_error()
- *	returns it for a call. It belongs to the library and is valid until the next read of the
+ * @error_text: with %LINNOS_READ_DONE and a negative @result, the message: the read, the replica
+ *	that failed last, what has failed there, and the errno's text. It belongs to the library and is valid until the next read of the
  *	queue begins or the queue is closed. Otherwise NULL.
  * @reserved: zeros
  */

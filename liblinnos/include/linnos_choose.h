@@ -401,7 +401,7 @@ void linnos_chooser_on_submit(struct linnos_chooser *chooser, struct linnos_atte
  * @LINNOS_SUCCEEDED: it returned its bytes
  * @LINNOS_FAILED: the replica failed it
  * @LINNOS_RESULT_IGNORED: the result says nothing about the replica: the attempt was rejected or
- *	not sent, or the error is the caller's
+ *	not sent, or the caller has caused the error
  * @LINNOS_CANCELLED: the caller cancelled it before it was answered. If it was overdue by then, it
  *	counts as an answer with that latency.
  */

@@ -24,8 +24,7 @@ struct reaper {
 	bool is_running, stopping;
 	int wake_fd;
 	pthread_t thread;
-	/* Of the thread. */
-	struct account account;
+	struct account account; /* used by the thread only */
 };
 
 void reaper_init(struct reaper *reaper, struct replica_set *set);

@@ -106,7 +106,7 @@ struct chooser {
 				   none */
 		uint32_t n;	/* reads since then */
 	} last_as_default[CHOOSER_DRIVES_MAX];
-	/* Of the current read: the drives that were predicted for it, their predictions and their
+	/* The drives that were predicted for the current read, their predictions and their
 	 * state. */
 	uint32_t predicted;
 	uint32_t us[CHOOSER_DRIVES_MAX];

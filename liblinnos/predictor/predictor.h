@@ -45,8 +45,10 @@ struct linnos_predictor {
 	struct linnos_options o;
 	uint32_t missing; /* bitmap: absent when the array was opened, and therefore never used */
 	bool hedging, hedges_by_gain;
-	struct hedge_table *hedge_tables; /* by replica; NULL: not by prediction */
-	uint64_t hedge_ns;		  /* 0: none, other rules, or too few latencies yet */
+	struct hedge_table
+		*hedge_tables; /* by replica; NULL if reads are not hedged by prediction */
+	uint64_t hedge_ns; /* delay after which all reads are hedged; 0 for no such delay, or if it
+			      is not known yet */
 
 	pthread_mutex_t lock;
 	struct linnos_chooser *choosers;

@@ -202,7 +202,7 @@ TEST(submitted_read_is_answered_when_the_ring_cannot_be_entered)
 static struct {
 	struct linnos_request pending[ROOM];
 	unsigned int n;
-	int refuses_with; /* all requests; 0: only those without room */
+	int refuses_with; /* error of all submissions; 0 to reject only those without room */
 	unsigned int n_refused, n_cancelled_unknown;
 	uint64_t now_ns;
 } full;
@@ -427,7 +427,7 @@ TEST(each_completion_has_an_error_text_of_its_own)
 	struct linnos_completion c[READS];
 	struct linnos_read_options o = LINNOS_READ_OPTIONS_INIT;
 	struct linnos_array *a = full_array(-EIO, 0);
-	char number[16];
+	char text[160];
 
 	for (int i = 0; i < READS; i++) {
 		iovs[i] = (struct iovec){bufs[i], sizeof(bufs[i])};
@@ -436,9 +436,13 @@ TEST(each_completion_has_an_error_text_of_its_own)
 	}
 	assert(linnos_queue_wait(only_queue(a), c, READS, 0) == READS);
 	for (int i = 0; i < READS; i++) {
-		snprintf(number, sizeof(number), "at %d:", 4096 * i);
+		/* The read, the replica, what has failed, and the errno. */
+		snprintf(text, sizeof(text),
+			 "read of 4096 bytes at %d: all 3 replicas have failed; the last one, "
+			 "replica %u: Input/output error",
+			 4096 * i, c[i].replica);
 		assert(c[i].user == bufs[i] && c[i].result == -EIO);
-		assert(strstr(c[i].error_text, number));
+		assert(!strncmp(c[i].error_text, text, strlen(text)));
 	}
 	/* A read that succeeds has no message. */
 	full.refuses_with = 0;

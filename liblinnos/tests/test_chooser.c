@@ -269,15 +269,15 @@ TEST(quiet_time_doubles_with_each_consecutive_failure)
 	setup(&a, 20 * MS);
 	a.common.start_ns = now_ns;
 	for (unsigned int i = 0; i < 20; i++) {
-		struct linnos_io beside;
+		struct linnos_io concurrent;
 		int copy;
 
 		observer_sent(&a.drives[1], &io, now_ns, 0, 1, true);
-		observer_sent(&a.drives[1], &beside, now_ns, 0, 1, true);
+		observer_sent(&a.drives[1], &concurrent, now_ns, 0, 1, true);
 		now_ns += 2 * MS;
 		observer_ended(&a.drives[1], &io, now_ns, OBSERVED_FAILED);
 		/* It was in flight when the first one failed, so this is not a new failure. */
-		observer_ended(&a.drives[1], &beside, now_ns, OBSERVED_FAILED);
+		observer_ended(&a.drives[1], &concurrent, now_ns, OBSERVED_FAILED);
 		heard(&a, 0, now_ns + quiet_ns - 1, 100);
 		heard(&a, 2, now_ns + quiet_ns - 1, 100);
 		a.chooser.budget.tokens = 10;

@@ -26,21 +26,22 @@ static double heavy(double mean_us)
 
 /* Return how many of n reads of this slowness are redirected, with these mean latencies of both
  * groups. */
-static unsigned int leave(struct linnos_guard *g, enum linnos_slowness wish, unsigned int n,
-			  double stayed_us, double left_us, double (*draw)(double mean_us))
+static unsigned int redirect(struct linnos_guard *g, enum linnos_slowness slowness, unsigned int n,
+			     double stayed_us, double left_us, double (*draw)(double mean_us))
 {
-	unsigned int n_left = 0;
+	unsigned int n_redirected = 0;
 
 	for (unsigned int i = 0; i < n; i++) {
-		struct linnos_assignment lot = linnos_guard_assign(g, wish, UINT32_MAX);
+		struct linnos_assignment assignment = linnos_guard_assign(g, slowness, UINT32_MAX);
 
-		linnos_guard_record_latency(g, lot, draw(lot.left ? left_us : stayed_us));
-		n_left += lot.left;
+		linnos_guard_record_latency(g, assignment,
+					    draw(assignment.left ? left_us : stayed_us));
+		n_redirected += assignment.left;
 		/* Other reads stay at their default replica because it is not slow. */
 		linnos_guard_record_latency(g, linnos_guard_assign(g, LINNOS_SLOWNESS_NONE, 0),
 					    draw(stayed_us));
 	}
-	return n_left;
+	return n_redirected;
 }
 
 TEST(slowness_class_depends_on_overdue_time)
@@ -66,7 +67,7 @@ TEST(guard_never_redirects_reads_without_slowness)
 
 TEST(guard_redirects_most_reads_without_data)
 {
-	unsigned int n_left[LINNOS_N_SLOWNESS] = {0};
+	unsigned int n_redirected[LINNOS_N_SLOWNESS] = {0};
 
 	for (unsigned int i = 0; i < 1000; i++) {
 		struct linnos_guard g = {.random = i + 1};
@@ -75,36 +76,37 @@ TEST(guard_redirects_most_reads_without_data)
 		for (unsigned int k = 0; k < 20; k++)
 			linnos_guard_assign(&g, LINNOS_SLOWNESS_OVER_2X_P90, 0);
 		for (enum linnos_slowness w = LINNOS_SLOWNESS_NORMAL; w < LINNOS_N_SLOWNESS; w++)
-			n_left[w] += linnos_guard_assign(&g, w, 0).left;
+			n_redirected[w] += linnos_guard_assign(&g, w, 0).left;
 	}
 	for (enum linnos_slowness w = LINNOS_SLOWNESS_NORMAL; w < LINNOS_N_SLOWNESS; w++)
-		assert(n_left[w] > 930 && n_left[w] < 985);
+		assert(n_redirected[w] > 930 && n_redirected[w] < 985);
 }
 
 TEST(guard_follows_beneficial_and_stops_harmful_redirection)
 {
-	for (enum linnos_slowness wish = LINNOS_SLOWNESS_NORMAL; wish < LINNOS_N_SLOWNESS; wish++) {
+	for (enum linnos_slowness slowness = LINNOS_SLOWNESS_NORMAL; slowness < LINNOS_N_SLOWNESS;
+	     slowness++) {
 		struct linnos_guard better = {0}, worse = {0};
 
-		srand(wish);
-		leave(&better, wish, 400, 200, 100, exponential);
-		assert(leave(&better, wish, 2000, 200, 100, exponential) > 1750);
-		leave(&worse, wish, 400, 100, 200, exponential);
-		assert(leave(&worse, wish, 2000, 100, 200, exponential) < 150);
+		srand(slowness);
+		redirect(&better, slowness, 400, 200, 100, exponential);
+		assert(redirect(&better, slowness, 2000, 200, 100, exponential) > 1750);
+		redirect(&worse, slowness, 400, 100, 200, exponential);
+		assert(redirect(&worse, slowness, 2000, 100, 200, exponential) < 150);
 	}
 }
 
 TEST(guard_rarely_redirects_without_benefit)
 {
-	unsigned int n_left = 0;
+	unsigned int n_redirected = 0;
 
 	for (unsigned int seed = 0; seed < 50; seed++) {
 		struct linnos_guard g = {0};
 
 		srand(seed);
-		n_left += leave(&g, LINNOS_SLOWNESS_NORMAL, 2000, 100, 100, exponential);
+		n_redirected += redirect(&g, LINNOS_SLOWNESS_NORMAL, 2000, 100, 100, exponential);
 	}
-	assert(n_left < 50 * 2000 * 0.25);
+	assert(n_redirected < 50 * 2000 * 0.25);
 }
 
 TEST(guard_is_not_misled_by_heavy_tails)
@@ -115,8 +117,8 @@ TEST(guard_is_not_misled_by_heavy_tails)
 		struct linnos_guard same = {0}, better = {0};
 
 		srand(seed);
-		n_same += leave(&same, LINNOS_SLOWNESS_NORMAL, 2000, 100, 100, heavy);
-		n_better += leave(&better, LINNOS_SLOWNESS_OVER_3X_P90, 2000, 300, 100, heavy);
+		n_same += redirect(&same, LINNOS_SLOWNESS_NORMAL, 2000, 100, 100, heavy);
+		n_better += redirect(&better, LINNOS_SLOWNESS_OVER_3X_P90, 2000, 300, 100, heavy);
 	}
 	assert(n_same < 50 * 2000 * 0.25);
 	assert(n_better > 50 * 2000 * 0.85);
@@ -126,39 +128,39 @@ TEST(guard_is_not_misled_by_heavy_tails)
  * stops. */
 TEST(control_group_is_small_when_it_is_costly)
 {
-	unsigned int n_left = 0;
+	unsigned int n_redirected = 0;
 
 	for (unsigned int seed = 0; seed < 50; seed++) {
 		struct linnos_guard g = {0};
 
 		srand(seed);
-		leave(&g, LINNOS_SLOWNESS_OVER_3X_P90, 2000, 40000, 300, heavy);
-		n_left += leave(&g, LINNOS_SLOWNESS_OVER_3X_P90, 2000, 40000, 300, heavy);
-		leave(&g, LINNOS_SLOWNESS_OVER_3X_P90, 10000, 100, 300, heavy);
-		assert(leave(&g, LINNOS_SLOWNESS_OVER_3X_P90, 1000, 100, 300, heavy) < 500);
+		redirect(&g, LINNOS_SLOWNESS_OVER_3X_P90, 2000, 40000, 300, heavy);
+		n_redirected += redirect(&g, LINNOS_SLOWNESS_OVER_3X_P90, 2000, 40000, 300, heavy);
+		redirect(&g, LINNOS_SLOWNESS_OVER_3X_P90, 10000, 100, 300, heavy);
+		assert(redirect(&g, LINNOS_SLOWNESS_OVER_3X_P90, 1000, 100, 300, heavy) < 500);
 	}
-	assert(n_left > 50 * 2000 * 0.995);
+	assert(n_redirected > 50 * 2000 * 0.995);
 }
 
 /* Return how many of n reads stay at a drive that hangs, which answers after LATER more reads have
  * been sent. */
-static unsigned int stay_at_a_hang(struct linnos_guard *g, enum linnos_slowness wish,
-				   unsigned int n)
+static unsigned int stay_while_hanging(struct linnos_guard *g, enum linnos_slowness slowness,
+				       unsigned int n)
 {
 	static struct linnos_assignment stayed[LATER];
 	unsigned int n_stayed = 0;
 
 	memset(stayed, 0, sizeof(stayed));
 	for (unsigned int i = 0; i < n; i++) {
-		struct linnos_assignment *slot = &stayed[i % LATER], lot;
+		struct linnos_assignment *slot = &stayed[i % LATER], assignment;
 
 		if (slot->wish)
 			linnos_guard_record_latency(g, *slot, 40000);
-		lot = linnos_guard_assign(g, wish, UINT32_MAX);
-		*slot = lot.left ? (struct linnos_assignment){0} : lot;
-		if (lot.left)
-			linnos_guard_record_latency(g, lot, 300);
-		n_stayed += !lot.left;
+		assignment = linnos_guard_assign(g, slowness, UINT32_MAX);
+		*slot = assignment.left ? (struct linnos_assignment){0} : assignment;
+		if (assignment.left)
+			linnos_guard_record_latency(g, assignment, 300);
+		n_stayed += !assignment.left;
 	}
 	return n_stayed;
 }
@@ -167,14 +169,15 @@ static unsigned int stay_at_a_hang(struct linnos_guard *g, enum linnos_slowness 
  * some have. */
 TEST(control_group_is_small_while_its_reads_hang)
 {
-	for (enum linnos_slowness wish = LINNOS_SLOWNESS_NORMAL; wish < LINNOS_N_SLOWNESS; wish++) {
+	for (enum linnos_slowness slowness = LINNOS_SLOWNESS_NORMAL; slowness < LINNOS_N_SLOWNESS;
+	     slowness++) {
 		unsigned int n_stayed = 0;
 
 		for (unsigned int seed = 1; seed <= 20; seed++) {
 			struct linnos_guard g = {.random = seed * 7919};
 
-			stay_at_a_hang(&g, wish, 4 * LATER);
-			n_stayed += stay_at_a_hang(&g, wish, 20000);
+			stay_while_hanging(&g, slowness, 4 * LATER);
+			n_stayed += stay_while_hanging(&g, slowness, 20000);
 		}
 		assert(n_stayed < 20 * 20000 / 400);
 	}
@@ -183,18 +186,20 @@ TEST(control_group_is_small_while_its_reads_hang)
 /* A default replica without any completion is no reason to stay. */
 TEST(guard_redirects_most_reads_until_the_default_replica_answers)
 {
-	for (enum linnos_slowness wish = LINNOS_SLOWNESS_NORMAL; wish < LINNOS_N_SLOWNESS; wish++) {
+	for (enum linnos_slowness slowness = LINNOS_SLOWNESS_NORMAL; slowness < LINNOS_N_SLOWNESS;
+	     slowness++) {
 		struct linnos_guard g = {.random = 7919};
-		unsigned int n_left = 0;
+		unsigned int n_redirected = 0;
 
 		for (unsigned int i = 0; i < 4000; i++) {
-			struct linnos_assignment lot = linnos_guard_assign(&g, wish, UINT32_MAX);
+			struct linnos_assignment assignment =
+				linnos_guard_assign(&g, slowness, UINT32_MAX);
 
-			if (lot.left)
-				linnos_guard_record_latency(&g, lot, 300);
-			n_left += lot.left;
+			if (assignment.left)
+				linnos_guard_record_latency(&g, assignment, 300);
+			n_redirected += assignment.left;
 		}
-		assert(n_left > 4000 * 0.93);
+		assert(n_redirected > 4000 * 0.93);
 	}
 }
 
@@ -204,11 +209,11 @@ TEST(change_of_load_is_noticed)
 		struct linnos_guard g = {0};
 
 		srand(seed);
-		leave(&g, LINNOS_SLOWNESS_OVER_P90, 5000, 200, 100, exponential);
-		leave(&g, LINNOS_SLOWNESS_OVER_P90, 1500, 100, 200, exponential);
-		assert(leave(&g, LINNOS_SLOWNESS_OVER_P90, 1000, 100, 200, exponential) < 200);
-		leave(&g, LINNOS_SLOWNESS_OVER_P90, 5000, 200, 100, exponential);
-		assert(leave(&g, LINNOS_SLOWNESS_OVER_P90, 1000, 200, 100, exponential) > 800);
+		redirect(&g, LINNOS_SLOWNESS_OVER_P90, 5000, 200, 100, exponential);
+		redirect(&g, LINNOS_SLOWNESS_OVER_P90, 1500, 100, 200, exponential);
+		assert(redirect(&g, LINNOS_SLOWNESS_OVER_P90, 1000, 100, 200, exponential) < 200);
+		redirect(&g, LINNOS_SLOWNESS_OVER_P90, 5000, 200, 100, exponential);
+		assert(redirect(&g, LINNOS_SLOWNESS_OVER_P90, 1000, 200, 100, exponential) > 800);
 	}
 }
 
@@ -216,26 +221,29 @@ TEST(change_of_load_is_noticed)
  * group. */
 TEST(guard_stops_when_redirected_reads_exceed_the_default_prediction)
 {
-	for (enum linnos_slowness wish = LINNOS_SLOWNESS_NORMAL; wish < LINNOS_N_SLOWNESS; wish++) {
-		struct linnos_guard g = {.random = wish};
-		unsigned int n_left = 0;
+	for (enum linnos_slowness slowness = LINNOS_SLOWNESS_NORMAL; slowness < LINNOS_N_SLOWNESS;
+	     slowness++) {
+		struct linnos_guard g = {.random = slowness};
+		unsigned int n_redirected = 0;
 
 		for (unsigned int i = 0; i < 100; i++) {
-			struct linnos_assignment lot = linnos_guard_assign(&g, wish, 150);
+			struct linnos_assignment assignment =
+				linnos_guard_assign(&g, slowness, 150);
 
-			linnos_guard_record_latency(&g, lot, lot.left ? 151 : 100);
-			n_left += lot.left;
+			linnos_guard_record_latency(&g, assignment, assignment.left ? 151 : 100);
+			n_redirected += assignment.left;
 		}
-		assert(n_left < 20);
-		g = (struct linnos_guard){.random = wish};
-		n_left = 0;
+		assert(n_redirected < 20);
+		g = (struct linnos_guard){.random = slowness};
+		n_redirected = 0;
 		for (unsigned int i = 0; i < 20; i++) {
-			struct linnos_assignment lot = linnos_guard_assign(&g, wish, 150);
+			struct linnos_assignment assignment =
+				linnos_guard_assign(&g, slowness, 150);
 
-			linnos_guard_record_latency(&g, lot, lot.left ? 149 : 150);
-			n_left += lot.left;
+			linnos_guard_record_latency(&g, assignment, assignment.left ? 149 : 150);
+			n_redirected += assignment.left;
 		}
-		assert(n_left > 15);
+		assert(n_redirected > 15);
 	}
 }
 

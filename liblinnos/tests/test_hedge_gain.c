@@ -11,7 +11,7 @@
 #define SLOW_US 3000
 #define FREE INFINITY
 
-/* Of the reads whose prediction is FAST_US, one in `every` takes SLOW_US; none if it is 0. */
+/* One in `every` reads whose prediction is FAST_US takes SLOW_US; none if `every` is 0. */
 static struct hedge_gain race_after(double share, unsigned int n, unsigned int every)
 {
 	struct hedge_gain race;

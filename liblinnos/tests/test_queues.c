@@ -54,13 +54,20 @@ static void put_back(struct simulated *s)
 	linnos_memory_free(s->memory);
 }
 
-static struct linnos_options at_home_of_1(void)
+static struct linnos_options default_1(void)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 
 	o.home = 1;
 	o.explore_ms = 0;
 	return o;
+}
+
+static struct simulated simulate_at_1(void)
+{
+	struct linnos_options o = default_1();
+
+	return simulate(&o, 1);
 }
 
 static ssize_t read_within(struct simulated *s, void *buf, size_t bytes, off_t offset,
@@ -73,8 +80,7 @@ static ssize_t read_within(struct simulated *s, void *buf, size_t bytes, off_t o
 
 TEST(memory_backend_clock_advances_while_waiting)
 {
-	struct linnos_options o = at_home_of_1();
-	struct simulated s = simulate(&o, 1);
+	struct simulated s = simulate_at_1();
 	uint64_t start_ns = linnos_memory_now_ns(s.memory);
 	char buf[READ_BYTES];
 
@@ -159,7 +165,7 @@ static int in_parts(void *context, unsigned int replica, uint64_t offset, int re
 
 TEST(preadv_continues_partial_reads)
 {
-	struct linnos_options o = at_home_of_1();
+	struct linnos_options o = default_1();
 	char buf[3][2000];
 	struct iovec iov[3];
 	int at_most = 2500;
@@ -177,8 +183,7 @@ TEST(preadv_continues_partial_reads)
 
 TEST(read_ends_at_its_deadline_and_writes_nothing_later)
 {
-	struct linnos_options o = at_home_of_1();
-	struct simulated s = simulate(&o, 1);
+	struct simulated s = simulate_at_1();
 	struct linnos_read_options in_time = LINNOS_READ_OPTIONS_INIT;
 	char buf[READ_BYTES];
 	uint64_t start_ns;
@@ -189,7 +194,7 @@ TEST(read_ends_at_its_deadline_and_writes_nothing_later)
 	start_ns = linnos_memory_now_ns(s.memory);
 	assert(read_within(&s, buf, sizeof(buf), 0, &in_time) == -ETIME);
 	assert(linnos_memory_now_ns(s.memory) == start_ns + 3 * MS);
-	assert(says("no answer by its deadline"));
+	assert(says("read of 4096 bytes at 0: replica 1: no answer by its deadline"));
 	assert(stats_of(s.array).late == 1 && stats_of(s.array).failed == 1);
 	linnos_memory_set(s.memory, 1, USUAL_NS, 0);
 	linnos_memory_advance_clock(s.memory, 100 * MS);
@@ -215,8 +220,7 @@ static int refuse(void *queue, const struct linnos_request *request)
  * by then. */
 TEST(read_ends_at_once_when_all_submissions_fail)
 {
-	struct linnos_options o = at_home_of_1();
-	struct simulated s = simulate(&o, 1);
+	struct simulated s = simulate_at_1();
 	struct linnos_read_options in_time = LINNOS_READ_OPTIONS_INIT;
 	struct linnos_completion c;
 	char buf[READ_BYTES];
@@ -233,8 +237,7 @@ TEST(read_ends_at_once_when_all_submissions_fail)
 
 TEST(abandoned_read_does_not_write_to_callers_memory)
 {
-	struct linnos_options o = at_home_of_1();
-	struct simulated s = simulate(&o, 1);
+	struct simulated s = simulate_at_1();
 	char left[READ_BYTES], buf[READ_BYTES];
 
 	/* This backend cannot cancel. */
@@ -261,8 +264,7 @@ static int note_and_submit(void *queue, const struct linnos_request *request)
 
 TEST(submitted_read_uses_callers_memory)
 {
-	struct linnos_options o = at_home_of_1();
-	struct simulated s = simulate(&o, 1);
+	struct simulated s = simulate_at_1();
 	struct linnos_completion c;
 	char buf[READ_BYTES];
 	struct iovec one = {.iov_base = buf, .iov_len = sizeof(buf)};
@@ -276,8 +278,7 @@ TEST(submitted_read_uses_callers_memory)
 
 TEST(read_with_deadline_fails_over)
 {
-	struct linnos_options o = at_home_of_1();
-	struct simulated s = simulate(&o, 1);
+	struct simulated s = simulate_at_1();
 	struct linnos_read_options in_time = LINNOS_READ_OPTIONS_INIT;
 	char buf[READ_BYTES];
 
@@ -291,7 +292,7 @@ TEST(read_with_deadline_fails_over)
 
 TEST(orphan_is_cancelled_and_counts_as_late)
 {
-	struct linnos_options o = at_home_of_1();
+	struct linnos_options o = default_1();
 	struct simulated s;
 	char buf[READ_BYTES];
 
@@ -320,7 +321,7 @@ TEST(orphan_is_cancelled_and_counts_as_late)
 
 TEST(read_options_set_default_replica_and_disable_hedging)
 {
-	struct linnos_options o = at_home_of_1();
+	struct linnos_options o = default_1();
 	struct linnos_read_options mine = LINNOS_READ_OPTIONS_INIT;
 	struct simulated s;
 	char buf[READ_BYTES];
@@ -343,7 +344,7 @@ TEST(invalid_read_options_are_named)
 {
 	const struct linnos_read_options good = LINNOS_READ_OPTIONS_INIT;
 	struct linnos_read_options o = good;
-	struct linnos_options none = at_home_of_1();
+	struct linnos_options none = default_1();
 	struct simulated s = simulate(&none, 1);
 	const unsigned int refused[] = {IOSQE_IO_LINK, IOSQE_IO_HARDLINK, IOSQE_CQE_SKIP_SUCCESS,
 					IOSQE_BUFFER_SELECT, IOSQE_FIXED_FILE};
@@ -425,7 +426,7 @@ static int send_and_wait(void *queue, int64_t timeout_ns)
 
 TEST(queue_wait_submits_failovers_and_hedges_before_it_returns)
 {
-	struct linnos_options o = at_home_of_1();
+	struct linnos_options o = default_1();
 	struct linnos_read_options at_2 = LINNOS_READ_OPTIONS_INIT;
 	struct linnos_completion c;
 	char buf[2][READ_BYTES];
@@ -463,8 +464,7 @@ TEST(queue_wait_submits_failovers_and_hedges_before_it_returns)
 
 TEST(queue_wait_returns_after_its_timeout)
 {
-	struct linnos_options o = at_home_of_1();
-	struct simulated s = simulate(&o, 1);
+	struct simulated s = simulate_at_1();
 	struct linnos_completion c;
 	char buf[READ_BYTES];
 	struct iovec one = {.iov_base = buf, .iov_len = READ_BYTES};
@@ -481,8 +481,7 @@ TEST(queue_wait_returns_after_its_timeout)
 
 TEST(queue_closes_after_a_failed_wait_when_reads_have_returned)
 {
-	struct linnos_options o = at_home_of_1();
-	struct simulated s = simulate(&o, 1);
+	struct simulated s = simulate_at_1();
 	struct linnos_completion c;
 	char buf[READ_BYTES];
 	struct iovec one = {.iov_base = buf, .iov_len = READ_BYTES};
@@ -613,8 +612,7 @@ TEST(replica_stats_have_state_and_histogram)
 
 TEST(reported_writes_count_as_load)
 {
-	struct linnos_options o = at_home_of_1();
-	struct simulated s = simulate(&o, 1);
+	struct simulated s = simulate_at_1();
 	struct linnos_attempt writes[2];
 	struct linnos_load load;
 
@@ -749,7 +747,7 @@ static void note_ioprio(void *context, unsigned int replica, struct io_uring_sqe
 /* pread(2) does not support priorities. */
 TEST(read_with_priority_uses_the_ring)
 {
-	struct linnos_options o = at_home_of_1();
+	struct linnos_options o = default_1();
 	struct linnos_read_options best_effort = LINNOS_READ_OPTIONS_INIT;
 	const uint32_t best_effort_5 = 2 << 13 | 5;
 	char buf[READ_BYTES];
@@ -766,7 +764,7 @@ TEST(read_with_priority_uses_the_ring)
 
 TEST(cancelled_attempt_ends_the_read_without_a_failure)
 {
-	struct linnos_options o = at_home_of_1();
+	struct linnos_options o = default_1();
 	struct io_uring_sqe sqe;
 	struct linnos_completion c;
 	char buf[READ_BYTES];
@@ -782,7 +780,7 @@ TEST(cancelled_attempt_ends_the_read_without_a_failure)
 
 TEST(orphans_in_callers_ring_are_returned_once)
 {
-	struct linnos_options o = at_home_of_1();
+	struct linnos_options o = default_1();
 	struct linnos_read_options in_time = LINNOS_READ_OPTIONS_INIT;
 	struct io_uring_sqe sqe[2];
 	struct linnos_completion c;
