@@ -430,8 +430,9 @@ enum linnos_outcome {
  * @result: with %LINNOS_READ_DONE, the value that linnos_preadv() would return
  * @replica: with %LINNOS_READ_DONE, the replica that answered, or failed last
  * @error_text: with %LINNOS_READ_DONE and a negative @result, the message: the read, the replica
- *	that failed last, what has failed there, and the errno's text. It belongs to the library and is valid until the next read of the
- *	queue begins or the queue is closed. Otherwise NULL.
+ *	that failed last, what has failed there, and the text of the errno. It belongs to the
+ *	library and is valid until the next read of the queue begins or the queue is closed.
+ *	Otherwise NULL.
  * @reserved: zeros
  */
 struct linnos_completion {

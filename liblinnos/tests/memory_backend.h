@@ -1,27 +1,39 @@
 /* SPDX-License-Identifier: MIT */
-/* A backend whose replicas are in memory, with a clock of its own, for tests. */
+/*
+ * A backend whose replicas are in memory, in which every eight bytes contain their own offset, with
+ * a clock of its own. A request completes when its replica's latency has passed since it was
+ * submitted; the clock advances when a caller waits. Only one thread at a time may use it.
+ */
 #ifndef LINNOS_MEMORY_BACKEND_H
 #define LINNOS_MEMORY_BACKEND_H
 
 #include "liblinnos.h"
 
-struct linnos_memory;
+#define MEMORY_REPLICAS_MAX 3
 
-/* Create replicas of this size, filled with zeros. Time begins at 1 ms, and passes when a caller
- * waits and by linnos_memory_advance_clock(). Only one thread at a time may use them. Return 0 or a
- * negative errno. */
-int linnos_memory_create(struct linnos_memory **memory, unsigned int n_replicas, size_t bytes);
+struct memory_queue;
+
+struct linnos_memory {
+	struct linnos_backend backend;
+	size_t bytes;
+	uint64_t now_ns;
+	char *content;
+	struct memory_queue *queues;
+	struct {
+		uint64_t latency_ns; /* UINT64_MAX if it hangs */
+		int error;	     /* 0 or a negative errno */
+	} replicas[MEMORY_REPLICAS_MAX];
+	unsigned int room; /* requests that a queue holds; 0 for no limit */
+	int submit_error;  /* of all submissions; 0 to reject only those without room */
+	unsigned int n_rejected, n_unknown_cancelled;
+};
+
+struct linnos_memory *linnos_memory_create(size_t bytes, uint64_t latency_ns);
 /* Free the replicas, after the arrays that use them. */
 void linnos_memory_free(struct linnos_memory *memory);
-/* Return the backend for linnos_array_open_backend(). */
-const struct linnos_backend *linnos_memory_backend(struct linnos_memory *memory);
-/* Return the contents of a replica, which may be written. */
-void *linnos_memory_data(struct linnos_memory *memory, unsigned int replica);
 /* Set how a replica answers from now on: its latency, UINT64_MAX to hang until it is set again, and
- * 0 or a negative errno. */
+ * 0 or a negative errno. Requests that hung there complete with it. */
 void linnos_memory_set(struct linnos_memory *memory, unsigned int replica, uint64_t latency_ns,
 		       int error);
-uint64_t linnos_memory_now_ns(const struct linnos_memory *memory);
-void linnos_memory_advance_clock(struct linnos_memory *memory, uint64_t ns);
 
 #endif

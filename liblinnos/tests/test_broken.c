@@ -3,6 +3,7 @@
  * memory. */
 #include "test.h"
 #include "made_up.h"
+#include "memory_backend.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -199,96 +200,28 @@ TEST(submitted_read_is_answered_when_the_ring_cannot_be_entered)
 
 #define ROOM 2
 
-static struct {
-	struct linnos_request pending[ROOM];
-	unsigned int n;
-	int refuses_with; /* error of all submissions; 0 to reject only those without room */
-	unsigned int n_refused, n_cancelled_unknown;
-	uint64_t now_ns;
-} full;
-
-static uint64_t full_now_ns(void *context)
+static struct linnos_array *full_array(struct linnos_memory *m, int submit_error, uint32_t hedge_us)
 {
-	(void)context;
-	return full.now_ns;
-}
-
-static int full_open(void *context, void **queue)
-{
-	(void)context;
-	*queue = &full;
-	return 0;
-}
-
-static void full_close(void *queue)
-{
-	(void)queue;
-}
-
-static int full_submit(void *queue, const struct linnos_request *request)
-{
-	(void)queue;
-	if (full.refuses_with || full.n == ROOM) {
-		full.n_refused++;
-		return full.refuses_with ? full.refuses_with : -EAGAIN;
-	}
-	full.pending[full.n++] = *request;
-	return 0;
-}
-
-static void full_cancel(void *queue, uint64_t handle)
-{
-	(void)queue;
-	for (unsigned int i = 0; i < full.n; i++)
-		if (full.pending[i].handle == handle)
-			return;
-	full.n_cancelled_unknown++;
-}
-
-static int full_wait(void *queue, int64_t timeout_ns)
-{
-	struct linnos_request r;
-
-	(void)queue;
-	if (!full.n) {
-		assert(timeout_ns >= 0);
-		full.now_ns += (uint64_t)timeout_ns;
-		return 0;
-	}
-	full.now_ns += 50 * US;
-	r = full.pending[0];
-	memmove(full.pending, full.pending + 1, --full.n * sizeof(r));
-	memset(r.buf, 'x', r.bytes);
-	linnos_request_complete(r.handle, (ssize_t)r.bytes);
-	return 0;
-}
-
-static struct linnos_array *full_array(int refuses_with, uint32_t hedge_us)
-{
-	const struct linnos_backend backend = {
-		.size = sizeof(backend),
-		.now_ns = full_now_ns,
-		.open = full_open,
-		.close = full_close,
-		.submit = full_submit,
-		.cancel = full_cancel,
-		.wait = full_wait,
-	};
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct linnos_replica replicas[N];
 	struct linnos_queue *q;
 	struct linnos_array *a;
 
-	memset(&full, 0, sizeof(full));
-	full.now_ns = MS;
-	full.refuses_with = refuses_with;
+	m->room = ROOM;
+	m->submit_error = submit_error;
 	o.hedge_us = hedge_us;
 	o.extra_io_percent = 100;
 	for (int k = 0; k < N; k++)
 		replicas[k] = (struct linnos_replica){.size = sizeof(replicas[k]), .bytes = BYTES};
-	assert(!linnos_array_open_backend(&a, N, replicas, &backend, NULL, &o));
+	assert(!linnos_array_open_backend(&a, N, replicas, &m->backend, NULL, &o));
 	assert(!linnos_queue_create(&q, a, NULL));
 	return a;
+}
+
+static void close_full(struct linnos_array *a, struct linnos_memory *m)
+{
+	assert(!linnos_queue_close(only_queue(a)) && !linnos_array_close(a));
+	linnos_memory_free(m);
 }
 
 TEST(reads_wait_for_room_when_the_backend_is_full)
@@ -298,8 +231,11 @@ TEST(reads_wait_for_room_when_the_backend_is_full)
 	static struct iovec iovs[READS];
 
 	for (uint32_t hedge_us = 0; hedge_us < 200; hedge_us += 120) {
-		struct linnos_array *a = full_array(0, hedge_us);
+		struct linnos_memory *m = linnos_memory_create(BYTES, 50 * US);
+		struct linnos_array *a = full_array(m, 0, hedge_us);
 		struct linnos_completion c;
+
+		memset(m->content, 'x', BYTES);
 
 		for (int i = 0; i < READS; i++) {
 			iovs[i] = (struct iovec){bufs[i], sizeof(bufs[i])};
@@ -311,11 +247,11 @@ TEST(reads_wait_for_room_when_the_backend_is_full)
 			assert(linnos_queue_wait(only_queue(a), &c, 1, -1) == 1);
 			assert(c.result == 4096 && *(char *)c.user == 'x');
 		}
-		assert(full.n_refused && !full.n_cancelled_unknown);
+		assert(m->n_rejected && !m->n_unknown_cancelled);
 		assert(!stats_of(a).errors && !stats_of(a).failovers);
 		for (unsigned int k = 0; k < N; k++)
 			assert(replica_of(a, k).state != LINNOS_FAILING);
-		assert(!linnos_queue_close(only_queue(a)) && !linnos_array_close(a));
+		close_full(a, m);
 	}
 }
 
@@ -325,18 +261,19 @@ TEST(reads_end_with_an_error_when_the_backend_never_has_room)
 	char buf[4096];
 
 	for (int i = 0; i < 3; i++) {
-		struct linnos_array *a = full_array(errors[i], 0);
+		struct linnos_memory *m = linnos_memory_create(BYTES, 50 * US);
+		struct linnos_array *a = full_array(m, errors[i], 0);
 		struct linnos_read_options o = LINNOS_READ_OPTIONS_INIT;
 		struct iovec iov = {buf, sizeof(buf)};
 
 		assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == errors[i]);
-		assert(full.now_ns < 10000 * MS && full.n_refused < 100000);
+		assert(m->now_ns < 10000 * MS && m->n_rejected < 100000);
 		o.deadline_ns = 3 * MS;
-		full.now_ns = 20000 * MS;
+		m->now_ns = 20000 * MS;
 		assert(linnos_preadv(only_queue(a), &iov, 1, 0, &o) ==
 		       (errors[i] == -EAGAIN ? -ETIME : errors[i]));
-		assert(full.now_ns <= 20004 * MS);
-		assert(!linnos_queue_close(only_queue(a)) && !linnos_array_close(a));
+		assert(m->now_ns <= 20004 * MS);
+		close_full(a, m);
 	}
 }
 
@@ -426,7 +363,8 @@ TEST(each_completion_has_an_error_text_of_its_own)
 	static struct iovec iovs[READS];
 	struct linnos_completion c[READS];
 	struct linnos_read_options o = LINNOS_READ_OPTIONS_INIT;
-	struct linnos_array *a = full_array(-EIO, 0);
+	struct linnos_memory *m = linnos_memory_create(BYTES, 50 * US);
+	struct linnos_array *a = full_array(m, -EIO, 0);
 	char text[160];
 
 	for (int i = 0; i < READS; i++) {
@@ -445,11 +383,11 @@ TEST(each_completion_has_an_error_text_of_its_own)
 		assert(!strncmp(c[i].error_text, text, strlen(text)));
 	}
 	/* A read that succeeds has no message. */
-	full.refuses_with = 0;
+	m->submit_error = 0;
 	assert(!linnos_queue_submit_read(only_queue(a), &iovs[0], 1, 0, &o, NULL));
 	assert(linnos_queue_wait(only_queue(a), c, 1, -1) == 1 && c[0].result == 4096 &&
 	       !c[0].error_text);
-	assert(!linnos_queue_close(only_queue(a)) && !linnos_array_close(a));
+	close_full(a, m);
 }
 
 TEST(library_has_the_version_of_its_header)

@@ -27,20 +27,15 @@ static struct simulated simulate(const struct linnos_options *o, uint32_t align)
 	struct linnos_replica replicas[N];
 	struct simulated s;
 
-	assert(!linnos_memory_create(&s.memory, N, BYTES));
-	for (unsigned int k = 0; k < N; k++) {
-		uint8_t *bytes = linnos_memory_data(s.memory, k);
-
-		for (size_t i = 0; i < BYTES; i++)
-			bytes[i] = byte_at(i);
-		linnos_memory_set(s.memory, k, USUAL_NS, 0);
+	s.memory = linnos_memory_create(BYTES, USUAL_NS);
+	for (size_t i = 0; i < BYTES; i++)
+		s.memory->content[i] = byte_at(i);
+	for (unsigned int k = 0; k < N; k++)
 		replicas[k] = (struct linnos_replica){.size = sizeof(*replicas),
 						      .bytes = BYTES,
 						      .align_bytes = align,
 						      .memory_align_bytes = align};
-	}
-	if (linnos_array_open_backend(&s.array, N, replicas, linnos_memory_backend(s.memory), NULL,
-				      o))
+	if (linnos_array_open_backend(&s.array, N, replicas, &s.memory->backend, NULL, o))
 		fprintf(stderr, "%s\n", linnos_error());
 	assert(s.array && !linnos_queue_create(&s.queue, s.array, NULL));
 	return s;
@@ -81,17 +76,17 @@ static ssize_t read_within(struct simulated *s, void *buf, size_t bytes, off_t o
 TEST(memory_backend_clock_advances_while_waiting)
 {
 	struct simulated s = simulate_at_1();
-	uint64_t start_ns = linnos_memory_now_ns(s.memory);
+	uint64_t start_ns = s.memory->now_ns;
 	char buf[READ_BYTES];
 
 	for (int i = 0; i < 100; i++) {
 		assert(linnos_pread(s.queue, buf, sizeof(buf), 77 * i) == READ_BYTES);
 		assert(is_right(buf, sizeof(buf), 77 * i));
 	}
-	assert(linnos_memory_now_ns(s.memory) == start_ns + 100 * USUAL_NS);
+	assert(s.memory->now_ns == start_ns + 100 * USUAL_NS);
 	assert(replica_of(s.array, 1).served == 100 && replica_of(s.array, 1).took_us == 10000);
-	linnos_memory_advance_clock(s.memory, 5);
-	assert(linnos_memory_now_ns(s.memory) == start_ns + 100 * USUAL_NS + 5);
+	s.memory->now_ns += 5;
+	assert(s.memory->now_ns == start_ns + 100 * USUAL_NS + 5);
 	put_back(&s);
 }
 
@@ -191,13 +186,13 @@ TEST(read_ends_at_its_deadline_and_writes_nothing_later)
 	linnos_memory_set(s.memory, 1, UINT64_MAX, 0);
 	in_time.deadline_ns = 3 * MS;
 	memset(buf, 'x', sizeof(buf));
-	start_ns = linnos_memory_now_ns(s.memory);
+	start_ns = s.memory->now_ns;
 	assert(read_within(&s, buf, sizeof(buf), 0, &in_time) == -ETIME);
-	assert(linnos_memory_now_ns(s.memory) == start_ns + 3 * MS);
+	assert(s.memory->now_ns == start_ns + 3 * MS);
 	assert(says("read of 4096 bytes at 0: replica 1: no answer by its deadline"));
 	assert(stats_of(s.array).late == 1 && stats_of(s.array).failed == 1);
 	linnos_memory_set(s.memory, 1, USUAL_NS, 0);
-	linnos_memory_advance_clock(s.memory, 100 * MS);
+	s.memory->now_ns += 100 * MS;
 	assert(read_within(&s, buf + 1, 1, 1, &in_time) == 1);
 	assert(buf[0] == 'x' && buf[2] == 'x' && is_right(buf + 1, 1, 1));
 	assert(stats_of(s.array).late == 1);
@@ -229,7 +224,7 @@ TEST(read_ends_at_once_when_all_submissions_fail)
 	in_time.deadline_ns = MS;
 	assert(read_within(&s, buf, sizeof(buf), 0, &in_time) == -ECONNREFUSED);
 	assert(!s.queue->in_channel.timed.first);
-	linnos_memory_advance_clock(s.memory, 2 * MS);
+	s.memory->now_ns += 2 * MS;
 	assert(linnos_queue_wait(s.queue, &c, 1, 0) == 0);
 	assert(!stats_of(s.array).late && stats_of(s.array).failed == 1);
 	put_back(&s);
@@ -455,7 +450,7 @@ TEST(queue_wait_submits_failovers_and_hedges_before_it_returns)
 	linnos_memory_set(s.memory, 2, UINT64_MAX, 0);
 	assert(!linnos_queue_submit_read(s.queue, &iov[0], 1, 0, &at_2, buf[0]));
 	assert(linnos_queue_wait(s.queue, &c, 1, 0) == 0 && !n_unsent);
-	linnos_memory_advance_clock(s.memory, MS);
+	s.memory->now_ns += MS;
 	assert(linnos_queue_wait(s.queue, &c, 1, 0) == 0);
 	assert(stats_of(s.array).hedges == 1 && !n_unsent);
 	assert(linnos_queue_wait(s.queue, &c, 1, -1) == 1 && is_right(buf[0], READ_BYTES, 0));
@@ -468,14 +463,14 @@ TEST(queue_wait_returns_after_its_timeout)
 	struct linnos_completion c;
 	char buf[READ_BYTES];
 	struct iovec one = {.iov_base = buf, .iov_len = READ_BYTES};
-	uint64_t start_ns = linnos_memory_now_ns(s.memory);
+	uint64_t start_ns = s.memory->now_ns;
 
 	assert(!linnos_queue_submit_read(s.queue, &one, 1, 0, NULL, buf));
 	assert(linnos_queue_wait(s.queue, &c, 1, 40000) == 0);
-	assert(linnos_memory_now_ns(s.memory) == start_ns + 40000);
+	assert(s.memory->now_ns == start_ns + 40000);
 	assert(linnos_queue_wait(s.queue, &c, 1, 0) == 0);
 	assert(linnos_queue_wait(s.queue, &c, 1, MS) == 1 && c.user == buf);
-	assert(linnos_memory_now_ns(s.memory) == start_ns + USUAL_NS);
+	assert(s.memory->now_ns == start_ns + USUAL_NS);
 	put_back(&s);
 }
 
@@ -525,11 +520,11 @@ TEST(restored_replica_has_no_history)
 
 static uint64_t time_of_a_read(struct simulated *s)
 {
-	uint64_t start_ns = linnos_memory_now_ns(s->memory);
+	uint64_t start_ns = s->memory->now_ns;
 	char buf[READ_BYTES];
 
 	assert(linnos_pread(s->queue, buf, sizeof(buf), 0) == READ_BYTES);
-	return linnos_memory_now_ns(s->memory) - start_ns;
+	return s->memory->now_ns - start_ns;
 }
 
 /* Its history was reset, so its prediction is the lowest one. */
@@ -552,7 +547,7 @@ TEST(restored_replica_gets_reads_after_its_probe_copy_is_answered)
 	assert(replica_of(s.array, 1).state == LINNOS_SLOW);
 	assert(replica_of(s.array, 1).in_flight == 1 && replica_of(s.array, 1).served == 300);
 	linnos_memory_set(s.memory, 1, USUAL_NS, 0);
-	linnos_memory_advance_clock(s.memory, 1000 * MS);
+	s.memory->now_ns += 1000 * MS;
 	for (int i = 0; i < 3000; i++)
 		assert(time_of_a_read(&s) == USUAL_NS);
 	assert(replica_of(s.array, 1).served > 2500);
@@ -634,24 +629,19 @@ TEST(invalid_backend_replicas_are_named)
 	const struct linnos_replica good = {.size = sizeof(good), .bytes = 4096};
 	struct linnos_replica r = good;
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
-	struct linnos_memory *m;
+	struct linnos_memory *m = linnos_memory_create(4096, 0);
 	struct linnos_array *a;
 
-	assert(!linnos_memory_create(&m, 1, 4096));
 	r.align_bytes = 3;
-	assert(linnos_array_open_backend(&a, 1, &r, linnos_memory_backend(m), NULL, NULL) ==
-	       -EINVAL);
+	assert(linnos_array_open_backend(&a, 1, &r, &m->backend, NULL, NULL) == -EINVAL);
 	assert(says("must be powers of two") && !a);
 	r = good, r.memory_align_bytes = 8192;
-	assert(linnos_array_open_backend(&a, 1, &r, linnos_memory_backend(m), NULL, NULL) ==
-	       -EINVAL);
+	assert(linnos_array_open_backend(&a, 1, &r, &m->backend, NULL, NULL) == -EINVAL);
 	r = good, r.size = 8;
-	assert(linnos_array_open_backend(&a, 1, &r, linnos_memory_backend(m), NULL, NULL) ==
-	       -EINVAL);
+	assert(linnos_array_open_backend(&a, 1, &r, &m->backend, NULL, NULL) == -EINVAL);
 	assert(says("struct linnos_replica: size is 8"));
 	o.flags = LINNOS_QUERY_KERNEL;
-	assert(linnos_array_open_backend(&a, 1, &good, linnos_memory_backend(m), NULL, &o) ==
-	       -EINVAL);
+	assert(linnos_array_open_backend(&a, 1, &good, &m->backend, NULL, &o) == -EINVAL);
 	assert(says("a backend does not support"));
 	linnos_memory_free(m);
 }
