@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Options from a caller that was built with any version of the header: see array_options.h. */
+/* Options from a caller that was built with any version of the header: see options.h. */
 #include "options.h"
+#include "chooser.h"
 #include "messages.h"
 #include "versioned_struct.h"
 
@@ -9,6 +10,16 @@
 #define KNOWN_FLAGS                                                                                \
 	(LINNOS_BUFFERED | LINNOS_QUERY_KERNEL | LINNOS_UNGUARDED | LINNOS_HEDGE_BY_GAIN |         \
 	 LINNOS_PREDICT_ALL)
+
+unsigned int linnos_version(void)
+{
+	return LIBLINNOS_VERSION;
+}
+
+unsigned int linnos_replicas_max(void)
+{
+	return CHOOSER_DRIVES_MAX;
+}
 
 static int check(const struct linnos_options *o, unsigned int n)
 {

@@ -20,16 +20,6 @@
  * others. */
 #define UNPREDICTED_MAX 32
 
-unsigned int linnos_version(void)
-{
-	return LIBLINNOS_VERSION;
-}
-
-unsigned int linnos_replicas_max(void)
-{
-	return CHOOSER_DRIVES_MAX;
-}
-
 /* --- Predictors ------------------------------------------------------------------------------- */
 
 static struct linnos_latency *model_new(unsigned int replica, const char *path, int *error)

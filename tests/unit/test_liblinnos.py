@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,25 @@ def test_library_has_no_state_except_the_error_text_of_each_thread(built: Path) 
     """It has no other variable; read-only data is no state."""
     listed = BUILDS.symbols("liblinnos.a")
     assert re.findall(r" [bBdDcC] (\w+)$", listed, re.MULTILINE) == ["error_text"]
+
+
+def test_modules_call_each_other_in_one_direction_only(built: Path) -> None:
+    """No module is called by one that it calls, and predictor/ calls nothing in io/."""
+    defined, used = {}, {}
+    for module in (*LIBRARY.glob("predictor/*.c"), *LIBRARY.glob("io/*.c")):
+        nm = ["nm", built / "obj" / f"{module.stem}.o"]
+        listed = subprocess.run(nm, check=True, capture_output=True, text=True).stdout
+        defined |= dict.fromkeys(re.findall(r" [TDBR] (\w+)$", listed, re.M), module.stem)
+        used[module.stem] = set(re.findall(r" U (\w+)$", listed, re.M))
+    calls = {
+        module: {defined[name] for name in names if name in defined}
+        for module, names in used.items()
+    }
+    assert {"array", "queue", "read", "uring", "choose"} <= set(calls)
+    TopologicalSorter(calls).prepare()
+    of_io = {path.stem for path in (LIBRARY / "io").glob("*.c")}
+    for path in (LIBRARY / "predictor").glob("*.c"):
+        assert not calls[path.stem] & of_io
 
 
 PROGRAM = """
