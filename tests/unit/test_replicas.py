@@ -354,7 +354,7 @@ def test_the_example_in_python_reads(paths: list[Path], models: list[Path]) -> N
     example = [sys.executable, LIBRARY / "examples" / "read_replicas.py"]
     ran = subprocess.run([*example, *given], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    assert re.fullmatch(r"16384000 bytes, \d+ of 4000 reads not from home, 0 errors\n", ran.stdout)
+    assert re.fullmatch(r"16384000 bytes, \d+ of 4000 reads redirected, 0 errors\n", ran.stdout)
     ran = subprocess.run([*example, "/nowhere"], capture_output=True, text=True)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == "read_replicas.py: replica /nowhere: No such file or directory\n"
