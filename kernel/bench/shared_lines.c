@@ -3,7 +3,7 @@
  * Count the cache lines that move from one CPU to another per I/O, with up to
  * 64 CPUs.
  *
- *	shared_lines [-j JSON] [-l] [-m CPUS] MODEL...
+ *	shared_lines [-j JSON] [-m CPUS] MODEL...
  *
  * This needs neither a machine with that many CPUs nor an idle one. The
  * kernel's own blk-linnos.c and related files run in this program (policy.h) on
@@ -17,8 +17,6 @@
  * Each CPU keeps reads or writes in flight, and sends the next one shortly
  * after one has completed. CPUs therefore alternate, and a line that all of
  * them write is always in another cache: this is the worst case.
- *
- * -l prints the lines.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -202,17 +200,7 @@ static double measure_load(struct gendisk *disk, int cpus, const struct load *lo
 	return (double)moved / (IOS_OF_CPU - IOS_BEFORE) / cpus;
 }
 
-/* Print the lines; the first are those of struct blk_linnos. */
-static void print_lines(int cpus)
-{
-	double n_ios = (double)(IOS_OF_CPU - IOS_BEFORE) * cpus;
-
-	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
-		if (lines[i].moved > n_ios / 100)
-			printf("      from byte %zu: %.2f\n", i * LINE_BYTES, lines[i].moved / n_ios);
-}
-
-static void measure_model(const char *model, int most, bool want_lines, FILE *json)
+static void measure_model(const char *model, int most, FILE *json)
 {
 	static const char *sep = "[";
 	size_t d, l, c;
@@ -241,8 +229,6 @@ static void measure_model(const char *model, int most, bool want_lines, FILE *js
 				sep = ",\n ";
 			}
 			printf("\n");
-			if (want_lines)
-				print_lines(cpu_counts[c - 1]);
 		}
 	}
 }
@@ -251,26 +237,23 @@ int main(int argc, char **argv)
 {
 	int most = SHIM_CPUS, option;
 	const char *path = NULL;
-	bool want_lines = false;
 	FILE *json;
 
-	while ((option = getopt(argc, argv, "j:lm:")) != -1) {
+	while ((option = getopt(argc, argv, "j:m:")) != -1) {
 		if (option == 'j')
 			path = optarg;
 		else if (option == 'm')
 			most = atoi(optarg);
-		else if (option == 'l')
-			want_lines = true;
 		else
 			return 2;
 	}
 	if (optind == argc) {
-		fputs("usage: shared_lines [-j JSON] [-l] [-m CPUS] MODEL...\n", stderr);
+		fputs("usage: shared_lines [-j JSON] [-m CPUS] MODEL...\n", stderr);
 		return 2;
 	}
 	json = open_json(path);
 	for (; optind < argc; optind++)
-		measure_model(argv[optind], most, want_lines, json);
+		measure_model(argv[optind], most, json);
 	fputs("]\n", json);
 	close_json(json);
 	return 0;
