@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import math
 import numbers
@@ -80,3 +81,59 @@ def check_names(function: str, given: Collection[str], accepted: Sequence[str]) 
             raise TypeError(
                 f"{function}() has no argument {name!r}; {meant}ccepted are {', '.join(accepted)}"
             )
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """Declaration of an option: accepted values, and its flag on the command line.
+
+    A number has the limits of :func:`check_number`. An option without limits and `choices` is
+    either True or False. None is accepted if it is the default.
+    """
+
+    low: float | None = None
+    high: float = math.inf
+    whole: bool = False
+    open_ends: str = ""
+    choices: tuple[str, ...] = ()
+    #: Kinds of models that the option applies to.
+    kinds: tuple[str, ...] = ("network", "latency")
+    #: Description, and name on the command line if it is not the same.
+    help: str = ""
+    flag: str = ""
+    #: Limits on the command line if they are stricter.
+    flag_high: float | None = None
+    flag_open: bool = False
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise TypeError or ValueError if the value is not accepted."""
+        if self.choices:
+            check_choice(name, value, self.choices)
+        elif self.low is None:
+            check_flag(name, value)
+        else:
+            ends = self.open_ends
+            check_number(name, value, self.low, self.high, whole=self.whole, open_ends=ends)
+
+
+def option(default: Any, low: float | None = None, high: float = math.inf, **others: Any) -> Any:
+    """Return a field of a dataclass with its :class:`Option`, for :func:`check_options_of`."""
+    declared = Option(low, high, **others)
+    return dataclasses.field(default=default, metadata={"option": declared})
+
+
+def options_in(owner: Any) -> dict[str, tuple[Option, Any]]:
+    """Return the options of a dataclass by name, with their defaults."""
+    return {
+        field.name: (field.metadata["option"], field.default)
+        for field in dataclasses.fields(owner)
+        if "option" in field.metadata
+    }
+
+
+def check_options_of(instance: Any) -> None:
+    """Raise TypeError or ValueError if the value of an option is not accepted."""
+    for name, (declared, default) in options_in(instance).items():
+        value = getattr(instance, name)
+        if value is not None or default is not None:
+            declared.check(name, value)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from linnapp.arguments import options_in
 from linnapp.option_types import FILE, PATH, Bias, FiniteRange
 
 if TYPE_CHECKING:
@@ -50,61 +51,43 @@ def reader_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def flags_of(owner: type, *names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add flags for options of a dataclass, as these are declared (:class:`Option`)."""
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        declared = options_in(owner)
+        for name in names:
+            option, default = declared[name]
+            kind: Any = {"type": FiniteRange(option.low, option.flag_high or option.high,
+                                             min_open=option.flag_open)}  # fmt: skip
+            if option.choices:
+                kind = {"type": click.Choice(option.choices)}
+            elif option.low is None:
+                kind = {"is_flag": True}
+            elif option.whole:
+                most = int(option.flag_high or option.high)
+                kind = {"type": click.IntRange(int(option.low), most)}
+            flag = option.flag or "--" + name.replace("_", "-")
+            if (default is not None and option.low is not None) or option.choices:
+                kind["default"] = default
+            command = click.option(flag, name, help=option.help, **kind)(command)
+        return command
+
+    return add
+
+
 def array_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of an array for its inflection points; defaults are the library's."""
     from linnapp.learn.labels import LabellingOptions
 
-    default = LabellingOptions()
-    for option in (
-        click.option(
-            "--threshold-us",
-            type=click.IntRange(1, 2**32 - 1),
-            help="Use this inflection point instead of searching for one.",
-        ),
-        click.option(
-            "--failover-us",
-            type=FiniteRange(0, 1e9),
-            default=default.failover_us,
-            help="Cost of a failover in us.",
-        ),
-        click.option(
-            "--replicas",
-            type=click.IntRange(2, 100),
-            default=default.replicas,
-            help="Number of drives that hold each block; with several traces at most their number.",
-        ),
-    ):
-        command = option(command)
-    return command
+    return flags_of(LabellingOptions, "threshold_us", "failover_us", "replicas")(command)
 
 
 def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add all options for finding inflection points."""
     from linnapp.learn.labels import LabellingOptions
 
-    default = LabellingOptions()
-    for option in (
-        click.option(
-            "--search",
-            type=click.Choice(["wide", "paper"]),
-            default=default.search,
-            help="How far from the CDF's knee: on while the best candidate is the last one tried, "
-            "or ten percentiles to either side, as the paper does.",
-        ),
-        click.option(
-            "--by-size",
-            is_flag=True,
-            help="Compare replicas among reads of similar sizes, as a failover does.",
-        ),
-        click.option(
-            "--method",
-            type=click.Choice(["exact", "simulate"]),
-            default=default.method,
-            help="In closed form, or by simulating a million random reads.",
-        ),
-    ):
-        command = option(command)
-    return array_options(command)
+    return array_options(flags_of(LabellingOptions, "search", "by_size", "method")(command))
 
 
 def model_option(*, required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -134,45 +117,18 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
 
     All others are only arguments of the library (:func:`linnapp.fit_network`).
     """
-    from linnapp.learn.judge import MAX_REFUSED_FAST
+    from linnapp.learn.network import TrainingOptions
     from linnapp.learn.options import Recipe
 
-    default = Recipe()
-    for option in (
-        click.option(
-            "--epochs",
-            "max_epochs",
-            type=click.IntRange(1, 1_000_000),
-            help="At most; from the trace's length if not given.",
-        ),
-        click.option(
-            "--seed",
-            type=click.IntRange(0, 2**32 - 1),
-            default=default.training.seed,
-            help="Equal seeds give equal models, bit for bit.",
-        ),
-        click.option(
-            "--even-if-worse",
-            is_flag=True,
-            help="Write a network even if, by the validation slice, it is not better than "
-            "admitting every read, by more than chance.",
-        ),
-        click.option(
-            "--max-refused",
-            type=FiniteRange(0, 1, min_open=True),
-            help="Share of the fast reads of the training and of the validation slice that a model "
-            f"may refuse; 1: no limit. If not given {MAX_REFUSED_FAST['network']:g}, but no limit "
-            f"with a --bias that is a number; of latency models {MAX_REFUSED_FAST['latency']:g}.",
-        ),
-        click.option(
-            "--bias",
-            type=Bias(),
-            default="auto" if default.auto_bias else default.training.bias,
-            help="How much worse a false submit is than a false revoke; auto: what gives the "
-            "array the lowest mean latency.",
-        ),
-    ):
-        command = option(command)
+    command = flags_of(TrainingOptions, "max_epochs", "seed")(command)
+    command = flags_of(Recipe, "even_if_worse", "max_refused")(command)
+    command = click.option(
+        "--bias",
+        type=Bias(),
+        default="auto",
+        help="How much worse a false submit is than a false revoke; auto: what gives the array the "
+        "lowest mean latency.",
+    )(command)
     return array_options(reader_options(command))
 
 

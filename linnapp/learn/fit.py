@@ -27,7 +27,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -62,8 +62,6 @@ from linnapp.learn.network import (
 )
 from linnapp.learn.network import train as train_network
 from linnapp.learn.options import (
-    LatencyOptions,
-    NetworkOptions,
     Observer,
     Recipe,
     recipe_of,
@@ -677,7 +675,7 @@ class FittedLatency(FittedModel):
         return np.concatenate([np.empty(0, np.uint32), *score])
 
 
-def fit_network(reads: Recorded, **options: Unpack[NetworkOptions]) -> FittedNetwork:
+def fit_network(reads: Recorded, **options: Any) -> FittedNetwork:
     """Train a network that classifies reads, as ``linnapp train`` does for a single trace.
 
     Parameters
@@ -718,7 +716,7 @@ def fit_network(reads: Recorded, **options: Unpack[NetworkOptions]) -> FittedNet
     return FittedNetwork(trained, point)
 
 
-def fit_latency(reads: Recorded, **options: Unpack[LatencyOptions]) -> FittedLatency:
+def fit_latency(reads: Recorded, **options: Any) -> FittedLatency:
     """Train a model that predicts the latency of reads, as ``linnapp train --kind latency``.
 
     Parameters

@@ -52,7 +52,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.arguments import check_choice, check_flag, check_number
+from linnapp.arguments import check_options_of, option
 from linnapp.errors import TraceError, needs
 from linnapp.figures import axes_for, in_plain_numbers, save
 from linnapp.files import AnyPath, os_errors
@@ -111,21 +111,38 @@ class LabellingOptions:
         percentiles like the paper.
     """
 
-    method: Method = "exact"
-    replicas: int = REPLICAS
-    failover_us: float = FAILOVER_US
-    by_size: bool = False
-    threshold_us: int | None = None
-    search: Search = "wide"
+    method: Method = option(
+        "exact",
+        choices=get_args(Method),
+        help="In closed form, or by simulating a million random reads.",
+    )
+    replicas: int = option(
+        REPLICAS,
+        2,
+        whole=True,
+        flag_high=100,
+        help="Number of drives that hold each block; with several traces at most their number.",
+    )
+    failover_us: float = option(FAILOVER_US, 0, 1e9, help="Cost of a failover in us.")
+    by_size: bool = option(
+        default=False, help="Compare replicas among reads of similar sizes, as a failover does."
+    )
+    threshold_us: int | None = option(
+        None,
+        1,
+        2**32 - 1,
+        whole=True,
+        help="Use this inflection point instead of searching for one.",
+    )
+    search: Search = option(
+        "wide",
+        choices=get_args(Search),
+        help="How far from the CDF's knee: on while the best candidate is the last one tried, or "
+        "ten percentiles to either side, as the paper does.",
+    )
 
     def __post_init__(self) -> None:
-        check_choice("method", self.method, get_args(Method))
-        check_choice("search", self.search, get_args(Search))
-        check_number("replicas", self.replicas, 2, whole=True)
-        check_number("failover_us", self.failover_us, 0, 1e9)
-        check_flag("by_size", self.by_size)
-        if self.threshold_us is not None:
-            check_number("threshold_us", self.threshold_us, 1, 2**32 - 1, whole=True)
+        check_options_of(self)
 
 
 def size_classes(pages: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

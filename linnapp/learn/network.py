@@ -56,7 +56,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.arguments import check_flag, check_number
+from linnapp.arguments import check_number, check_options_of, option
 from linnapp.errors import ModelError, TraceError, needs
 from linnapp.learn.examples import BurstReads
 from linnapp.learn.judge import FLAT, Confusion, expected_mean_us
@@ -153,33 +153,32 @@ class TrainingOptions:
         Share by which each step reduces the weights, multiplied by the learning rate.
     """
 
-    bias: float = DEFAULT_BIAS
-    seed: int = 1
-    n_hidden: int = N_HIDDEN
-    max_epochs: int | None = None
-    patience_epochs: int = PATIENCE_EPOCHS
-    validation_share: float = VALIDATION_SHARE
-    test_share: float = TEST_SHARE
-    learning_rate: float = LEARNING_RATE
-    burst_share: float = BURST_SHARE
-    standardise: bool = False
-    weight_decay: float = 0.0
+    bias: float = option(DEFAULT_BIAS, 0, open_ends="low", kinds=("network",))
+    seed: int = option(
+        1, 0, 2**32 - 1, whole=True, help="Equal seeds give equal models, bit for bit."
+    )
+    n_hidden: int = option(N_HIDDEN, 1, whole=True, kinds=("network",))
+    max_epochs: int | None = option(
+        None,
+        1,
+        whole=True,
+        kinds=("network",),
+        flag="--epochs",
+        flag_high=1_000_000,
+        help="At most; from the trace's length if not given.",
+    )
+    patience_epochs: int = option(PATIENCE_EPOCHS, 1, whole=True, kinds=("network",))
+    validation_share: float = option(VALIDATION_SHARE, 0, 1, open_ends="low high")
+    test_share: float = option(TEST_SHARE, 0, 1, open_ends="low high")
+    learning_rate: float = option(LEARNING_RATE, 0, open_ends="low", kinds=("network",))
+    burst_share: float = option(BURST_SHARE, 0, 1, open_ends="high", kinds=("network",))
+    standardise: bool = option(default=False, kinds=("network",))
+    weight_decay: float = option(0.0, 0, kinds=("network",))
 
     def __post_init__(self) -> None:
-        check_number("bias", self.bias, 0, open_ends="low")
-        check_number("seed", self.seed, 0, 2**32 - 1, whole=True)
-        check_number("n_hidden", self.n_hidden, 1, whole=True)
-        if self.max_epochs is not None:
-            check_number("max_epochs", self.max_epochs, 1, whole=True)
-        check_number("patience_epochs", self.patience_epochs, 1, whole=True)
-        check_number("validation_share", self.validation_share, 0, 1, open_ends="low high")
-        check_number("test_share", self.test_share, 0, 1, open_ends="low high")
+        check_options_of(self)
         both = self.validation_share + self.test_share
         check_number("validation_share + test_share", both, 0, 1, open_ends="high")
-        check_number("learning_rate", self.learning_rate, 0, open_ends="low")
-        check_number("burst_share", self.burst_share, 0, 1, open_ends="high")
-        check_flag("standardise", self.standardise)
-        check_number("weight_decay", self.weight_decay, 0)
 
 
 def epoch_limit(n_train: int, options: TrainingOptions) -> int:

@@ -5,17 +5,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
-from linnapp.arguments import check_choice, check_flag, check_kind, check_names, check_number
+from linnapp.arguments import (
+    check_kind,
+    check_names,
+    check_number,
+    check_options_of,
+    option,
+    options_in,
+)
 from linnapp.learn.judge import MAX_REFUSED_FAST
 from linnapp.learn.labels import (
     LABELS,
     InflectionPoint,
     LabellingOptions,
     Labels,
-    Method,
-    Search,
 )
 from linnapp.learn.network import Epoch, TrainingOptions
 from linnapp.model import LatencyModel, Model
@@ -84,15 +89,28 @@ class Recipe:
 
     labelling: LabellingOptions = dataclasses.field(default_factory=LabellingOptions)
     training: TrainingOptions = dataclasses.field(default_factory=TrainingOptions)
-    labels: Labels = "avoidable"
-    auto_bias: bool = True
+    labels: Labels = option("avoidable", choices=LABELS, kinds=("network",))
+    auto_bias: bool = option(default=True, kinds=())
     reader: dict[str, Any] = dataclasses.field(default_factory=dict)
-    kind: Kind = "network"
-    max_refused: float | None = None
-    even_if_worse: bool = False
-    hedge_percentile: float = 99.0
-    prior: bool = True
-    check_losses: bool = False
+    kind: Kind = option("network", choices=KINDS, kinds=())
+    max_refused: float | None = option(
+        None,
+        0,
+        1,
+        flag_open=True,
+        help="Share of the fast reads of the training and of the validation slice that a model may "
+        f"refuse; 1: no limit. If not given {MAX_REFUSED_FAST['network']:g}, but no limit with a "
+        f"--bias that is a number; of latency models {MAX_REFUSED_FAST['latency']:g}.",
+    )
+    even_if_worse: bool = option(
+        default=False,
+        kinds=("network",),
+        help="Write a network even if, by the validation slice, it is not better than admitting "
+        "every read, by more than chance.",
+    )
+    hedge_percentile: float = option(99.0, 0, 100, open_ends="low high", kinds=("latency",))
+    prior: bool = option(default=True, kinds=("latency",))
+    check_losses: bool = option(default=False, kinds=())
 
     def opened(
         self, trace: Recorded, on_progress: Callable[[int, int], None] | None = None
@@ -110,15 +128,7 @@ class Recipe:
         check_kind("training", self.training, TrainingOptions)
         check_kind("reader", self.reader, dict)
         check_options(self.reader)
-        check_choice("kind", self.kind, KINDS)
-        check_choice("labels", self.labels, LABELS)
-        check_flag("auto_bias", self.auto_bias)
-        check_flag("even_if_worse", self.even_if_worse)
-        check_flag("prior", self.prior)
-        check_flag("check_losses", self.check_losses)
-        if self.max_refused is not None:
-            check_number("max_refused", self.max_refused, 0, 1)
-        check_number("hedge_percentile", self.hedge_percentile, 0, 100, open_ends="low high")
+        check_options_of(self)
 
     @property
     def refused_limit(self) -> float:
@@ -126,48 +136,20 @@ class Recipe:
         return MAX_REFUSED_FAST[self.kind] if self.max_refused is None else self.max_refused
 
 
-class _Labelling(TypedDict, total=False):
-    method: Method
-    replicas: int
-    failover_us: float
-    by_size: bool
-    threshold_us: int | None
-    search: Search
-
-
-class _Both(_Labelling, total=False):
-    seed: int
-    validation_share: float
-    test_share: float
-    max_refused: float | None
-    observer: Observer
-
-
-class LatencyOptions(_Both, total=False):
-    """Options of a latency model: those of :class:`Recipe` and its parts that have an effect."""
-
-    hedge_percentile: float
-    prior: bool
-
-
-class NetworkOptions(_Both, total=False):
-    """Options of a network. `bias` is a number, or "auto", which selects the best of several."""
-
-    labels: Labels
-    even_if_worse: bool
-    bias: float | Literal["auto"]
-    n_hidden: int
-    max_epochs: int | None
-    patience_epochs: int
-    learning_rate: float
-    burst_share: float
-    standardise: bool
-    weight_decay: float
-
-
+#: Names of the options of :func:`recipe_of`, by kind of model.
 OPTIONS: dict[Kind, tuple[str, ...]] = {
-    "network": tuple(sorted(NetworkOptions.__annotations__)),
-    "latency": tuple(sorted(LatencyOptions.__annotations__)),
+    kind: tuple(
+        sorted(
+            {"observer"}
+            | {
+                name
+                for owner in (LabellingOptions, TrainingOptions, Recipe)
+                for name, (declared, _) in options_in(owner).items()
+                if kind in declared.kinds
+            }
+        )
+    )
+    for kind in KINDS
 }
 
 
@@ -180,9 +162,9 @@ def recipe_of(
     ----------
     kind : {"network", "latency"}
     given : mapping
-        Options of :class:`NetworkOptions` or :class:`LatencyOptions`. An `observer` is checked, but
-        not part of the result. If `bias` is a number, `max_refused` is 1 (no limit) by default, so
-        that the bias has its full effect.
+        Options of :data:`OPTIONS`. An `observer` is checked, but not part of the result. `bias` may
+        be "auto", which selects the best of several. If it is a number, `max_refused` is 1 (no
+        limit) by default, so that the bias has its full effect.
     reader : dict, optional
         Options of :func:`~linnapp.trace.reads.open_recording`.
 

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from running import run
 from test_latency_log import random_log
 
 import linnapp
+from linnapp.arguments import options_in
 from linnapp.errors import TraceError
 from linnapp.learn.labels import LabellingOptions
 from linnapp.learn.network import TrainingOptions
@@ -112,3 +114,17 @@ def test_invalid_recording_options_are_refused(tmp_path: Path, in_memory: bool) 
         linnapp.load(path, chunk=5)
     with pytest.raises(ValueError, match="chunk_ios=0: .*at least 1"):
         linnapp.load(path, chunk_ios=0)
+
+
+def test_option_declares_its_check_and_its_flag() -> None:
+    """Each number outside the declared limits is refused by the library and by the command."""
+    for owner in (LabellingOptions, TrainingOptions, Recipe):
+        for name, (declared, default) in options_in(owner).items():
+            wrong = "nonsense" if declared.choices else "yes" if declared.low is None else -1
+            with pytest.raises((TypeError, ValueError), match=f"{name}="):
+                owner(**{name: wrong})
+            assert owner(**{name: default}) == owner()
+    for command in ("train", "label"):
+        for flag, value in (("--replicas", "1"), ("--failover-us", "-1"), ("--threshold-us", "0")):
+            result = run(command, "--trace", "x.blk", flag, value)
+            assert result.exit_code == 2 and flag in result.stderr
