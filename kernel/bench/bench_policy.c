@@ -55,7 +55,7 @@ static void ask(int n)
 
 	for (i = 0; i < n; i++)
 		answers[i] = blk_linnos_query(&bdevs[i], 0, READ_BYTES, now_ns,
-					    LINNOS_QUERY_THEN_READ, &drives[i]);
+					    true, &drives[i]);
 	sink += blk_linnos_best(answers, n);
 }
 

@@ -152,18 +152,6 @@ static u32 linnos_predicted_us(const struct linnos_prediction *found)
 	return found->n_features ? found->out[1] : 0;
 }
 
-/* Encode a predicted latency, plus @more_us, as an answer. */
-enum blk_linnos_expected
-linnos_expected_us(const struct linnos_prediction *found, u32 more_us)
-{
-	return BLK_LINNOS_US |
-	       min_t(u32, found->out[1] + more_us, BLK_LINNOS_US_MASK) |
-	       FIELD_PREP(BLK_LINNOS_US_SLOWNESS,
-			  linnos_classify_slowness(found->out[1],
-						   found->overdue_us)) |
-	       (linnos_is_slow(found) ? BLK_LINNOS_US_SLOW : 0);
-}
-
 static void linnos_fill_answer(const struct blk_linnos *linnos,
 			       const struct linnos_prediction *found,
 			       enum blk_linnos_expected expected,
@@ -216,18 +204,17 @@ linnos_answer_sender(struct blk_linnos *linnos,
 
 enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 					    u8 region, unsigned int bytes,
-					    u64 now_ns,
-					    enum linnos_query_kind asker,
+					    u64 now_ns, bool will_send,
 					    struct blk_expect_drive *drive)
 {
 	enum blk_linnos_expected expected = BLK_LINNOS_FAST;
 	struct linnos_prediction found __uninitialized;
-	u32 penalty_us;
+	u32 us;
 
 	linnos_predict_read(linnos, region, bytes, now_ns, &found);
 	if (linnos_is_unknown(&found))
 		expected = BLK_LINNOS_UNKNOWN;
-	else if (asker != LINNOS_QUERY_ONLY)
+	else if (will_send)
 		expected = linnos_answer_sender(linnos, &found);
 	else if (linnos_is_slow(&found))
 		expected = BLK_LINNOS_SLOW;
@@ -236,13 +223,16 @@ enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 			      linnos_predicted_us(&found));
 	if (drive)
 		linnos_fill_answer(linnos, &found, expected, drive);
-	if (expected == BLK_LINNOS_PROBE || expected == BLK_LINNOS_UNKNOWN)
+	if (expected == BLK_LINNOS_PROBE || expected == BLK_LINNOS_UNKNOWN ||
+	    !found.n_features)
 		return expected;
-	if (!found.n_features)
-		return expected;
-	penalty_us = linnos_queueing_penalty_us(found.view.load.reads,
-						found.overdue_us);
-	return linnos_expected_us(&found, penalty_us);
+	us = found.out[1] + linnos_queueing_penalty_us(found.view.load.reads,
+						       found.overdue_us);
+	return BLK_LINNOS_US | min_t(u32, us, BLK_LINNOS_US_MASK) |
+	       FIELD_PREP(BLK_LINNOS_US_SLOWNESS,
+			  linnos_classify_slowness(found.out[1],
+						   found.overdue_us)) |
+	       (linnos_is_slow(&found) ? BLK_LINNOS_US_SLOW : 0);
 }
 
 /**
@@ -251,15 +241,15 @@ enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
  * @sector: first sector of the read on @bdev, or %LINNOS_SECTOR_UNKNOWN
  * @bytes: size of the read
  * @now_ns: current time, the same for all drives that may serve the read
- * @asker: whether a read follows; if not, the answer is never %BLK_LINNOS_PROBE
+ * @will_send: the read may be sent to this drive; if not, no probe is claimed, and nothing is
+ *	counted
  * @drive: filled with the details, unless it is NULL
  *
  * Context: Any. Takes no lock, does not sleep, allocates nothing.
  */
 enum blk_linnos_expected blk_linnos_query(struct block_device *bdev,
 					  sector_t sector, unsigned int bytes,
-					  u64 now_ns,
-					  enum linnos_query_kind asker,
+					  u64 now_ns, bool will_send,
 					  struct blk_expect_drive *drive)
 {
 	struct gendisk *disk = bdev->bd_disk;
@@ -277,7 +267,7 @@ enum blk_linnos_expected blk_linnos_query(struct block_device *bdev,
 	linnos = linnos_of_disk(disk);
 	if (!gone && linnos && linnos_is_on(linnos))
 		expected = linnos_expect_read(linnos, region, bytes, now_ns,
-					      asker, drive);
+					      will_send, drive);
 	else if (drive)
 		*drive = (struct blk_expect_drive){
 			.fd = drive->fd,
@@ -305,8 +295,8 @@ enum blk_linnos_expected blk_linnos_query(struct block_device *bdev,
 enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
 					   sector_t sector, unsigned int bytes)
 {
-	return blk_linnos_query(bdev, sector, bytes, ktime_get_ns(),
-				LINNOS_QUERY_THEN_READ, NULL);
+	return blk_linnos_query(bdev, sector, bytes, ktime_get_ns(), true,
+				NULL);
 }
 EXPORT_SYMBOL_GPL(blk_linnos_expect);
 

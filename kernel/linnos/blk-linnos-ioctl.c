@@ -49,9 +49,7 @@ static unsigned long linnos_ask_drives(const struct fd *files,
 				       const struct blk_expect *ask)
 {
 	enum blk_linnos_expected answers[BLK_EXPECT_DRIVES_MAX];
-	enum linnos_query_kind asker = ask->flags & BLK_EXPECT_QUERY_ONLY ?
-					       LINNOS_QUERY_ONLY :
-					       LINNOS_QUERY_THEN_READ;
+	bool will_send = !(ask->flags & BLK_EXPECT_QUERY_ONLY);
 	u64 now_ns = ktime_get_ns();
 	unsigned int i;
 
@@ -63,11 +61,11 @@ static unsigned long linnos_ask_drives(const struct fd *files,
 			sector = (sector_t)drives[i].page
 				 << (12 - SECTOR_SHIFT);
 		answers[i] = blk_linnos_query(I_BDEV(file->f_mapping->host),
-					      sector, ask->bytes, now_ns, asker,
-					      &drives[i]);
+					      sector, ask->bytes, now_ns,
+					      will_send, &drives[i]);
 		/* this read will probe the drive: it cannot probe others, too */
 		if (answers[i] == BLK_LINNOS_PROBE)
-			asker = LINNOS_QUERY_ONLY;
+			will_send = false;
 	}
 	return blk_linnos_best(answers, ask->n_drives);
 }

@@ -180,12 +180,9 @@ u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat);
 void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 			 unsigned int bytes, u64 now_ns,
 			 struct linnos_prediction *found);
-enum blk_linnos_expected
-linnos_expected_us(const struct linnos_prediction *found, u32 more_us);
 enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 					    u8 region, unsigned int bytes,
-					    u64 now_ns,
-					    enum linnos_query_kind asker,
+					    u64 now_ns, bool will_send,
 					    struct blk_expect_drive *drive);
 void linnos_request_done(struct blk_linnos *linnos, struct linnos_io *io,
 			 u64 now_ns);

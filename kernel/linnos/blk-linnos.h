@@ -26,16 +26,10 @@ static inline bool blk_linnos_enabled(void)
 /* The sector of a read whose address is not known. */
 #define LINNOS_SECTOR_UNKNOWN (~(sector_t)0)
 
-enum linnos_query_kind {
-	LINNOS_QUERY_ONLY, /* no read follows; no probe is claimed, nothing is counted */
-	LINNOS_QUERY_THEN_READ, /* the read may be sent to this drive */
-};
-
 blk_status_t blk_linnos_decide(struct bio *bio);
 enum blk_linnos_expected blk_linnos_query(struct block_device *bdev,
 					  sector_t sector, unsigned int bytes,
-					  u64 now_ns,
-					  enum linnos_query_kind asker,
+					  u64 now_ns, bool will_send,
 					  struct blk_expect_drive *drive);
 int blk_linnos_ioctl(bool may_read, struct blk_expect __user *user);
 int blk_linnos_register(struct gendisk *disk);

@@ -473,8 +473,7 @@ static void linnos_test_expects_us(struct kunit *test)
 	/* a read in flight adds to the returned answer, but not to drive.latency_us */
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
-	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_QUERY_ONLY,
-				  &drive);
+	told = linnos_expect_read(linnos, 0, 4096, ns, false, &drive);
 	KUNIT_EXPECT_EQ(test, time_in(told),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
 	KUNIT_EXPECT_EQ(test, FIELD_GET(BLK_LINNOS_US_SLOWNESS, told),
@@ -545,14 +544,14 @@ static void linnos_test_asked_where(struct kunit *test)
 	send(linnos, &sent, REQ_OP_READ, 4096, ns);
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		bdev->bd_start_sect = cases[i].start;
-		blk_linnos_query(bdev, cases[i].sector, 4096, ns,
-				 LINNOS_QUERY_ONLY, &drive);
+		blk_linnos_query(bdev, cases[i].sector, 4096, ns, false,
+				 &drive);
 		KUNIT_EXPECT_EQ_MSG(test, drive.latency_us, cases[i].us,
 				    "case %d", i);
 	}
 	answer(linnos, &sent, BLK_STS_OK, ns + 1000);
 	bdev->bd_start_sect = 0;
-	blk_linnos_query(bdev, 0, 4096, ns + 1000, LINNOS_QUERY_ONLY, &drive);
+	blk_linnos_query(bdev, 0, 4096, ns + 1000, false, &drive);
 	KUNIT_EXPECT_EQ(test, drive.latency_us, 128);
 }
 

@@ -1519,7 +1519,7 @@ static bool tells(struct block_device *bdev, unsigned int bytes, u64 now_ns,
 	struct blk_expect_drive drive = { 7, 7, 7, { 7 } };
 
 	return blk_linnos_query(bdev, LINNOS_SECTOR_UNKNOWN, bytes, now_ns,
-				LINNOS_QUERY_THEN_READ, &drive) == expected &&
+				true, &drive) == expected &&
 	       drive.fd == 7 && drive.known == known && drive.flags == flags &&
 	       drive.latency_us == 0;
 }
@@ -1591,15 +1591,13 @@ static void linnos_test_look(struct kunit *test)
 	for (i = 0; i < 10; i++) {
 		KUNIT_EXPECT_EQ(test,
 				linnos_expect_read(linnos, 0, SLOW_BYTES,
-						   2 * START_NS,
-						   LINNOS_QUERY_ONLY, &drive),
+						   2 * START_NS, false, &drive),
 				SLOW);
 		KUNIT_EXPECT_EQ(test, drive.flags,
 				BLK_EXPECT_SLOW | BLK_EXPECT_STALE);
 		KUNIT_EXPECT_EQ(test,
 				linnos_expect_read(linnos, 0, 4096,
-						   2 * START_NS,
-						   LINNOS_QUERY_ONLY, &drive),
+						   2 * START_NS, false, &drive),
 				FAST);
 		KUNIT_EXPECT_EQ(test, drive.flags, BLK_EXPECT_STALE);
 	}

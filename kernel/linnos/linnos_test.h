@@ -265,8 +265,7 @@ static inline int expected_of(struct blk_linnos *linnos, unsigned int bytes,
 {
 	enum blk_linnos_expected told;
 
-	told = linnos_expect_read(linnos, 0, bytes, now_ns,
-				  LINNOS_QUERY_THEN_READ, NULL);
+	told = linnos_expect_read(linnos, 0, bytes, now_ns, true, NULL);
 	return time_in(told);
 }
 

@@ -129,7 +129,7 @@ static bool send(struct io *io, int k)
 
 static void ask(int k)
 {
-	enum linnos_query_kind asker = rnd() % 2;
+	bool will_send = rnd() % 2;
 	bool in_full = rnd() % 2;
 	struct blk_expect_drive drive;
 	enum blk_linnos_expected answer;
@@ -137,7 +137,7 @@ static void ask(int k)
 	memset(&drive, again ? 0xff : 0, sizeof(drive));
 	drive.fd = k;
 	leave_on_stack();
-	answer = blk_linnos_query(&bdevs[k], LINNOS_SECTOR_UNKNOWN, 4096, sim_now_ns, asker,
+	answer = blk_linnos_query(&bdevs[k], LINNOS_SECTOR_UNKNOWN, 4096, sim_now_ns, will_send,
 				in_full ? &drive : NULL);
 	tell("an answer", &answer, sizeof(answer));
 	if (in_full)
