@@ -25,7 +25,6 @@ from eval.cells import (
     ARRAY_OF,
     LATENCY_TRAINING,
     WINDOW_S,
-    WORKLOADS,
     Cell,
     Replay,
     Replayed,
@@ -35,7 +34,6 @@ from eval.cells import (
 )
 from eval.contenders import Contender
 from eval.experiment import Context
-from eval.work import Step, Work
 from linnapp.lab.array import Array
 
 ARRAYS = ("consumer", "enterprise")
@@ -80,14 +78,6 @@ def cell(workload: str, seed: int) -> Cell:
     )  # fmt: skip
 
 
-def cells(seeds: Sequence[int], workloads: Sequence[str] = WORKLOADS) -> list[Cell]:
-    """Return all cells of the grid, for each of these seeds.
-
-    A seed's cells come together: what is stopped early has whole seeds.
-    """
-    return [cell(workload, seed) for seed in seeds for workload in workloads]
-
-
 def seed_a_workload(workloads: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
     """Some workloads, each with one seed of its own; as many as there are seeds."""
     return [cell(workload, seed) for workload, seed in zip(workloads, seeds, strict=False)]
@@ -120,35 +110,6 @@ def replay_of(cache: Cache, cell: Cell, contender: Contender, **changes: Any) ->
     return replace(made, **{**changes, "options": (*options, *changes.get("options", ()))})
 
 
-def preparing(
-    work: Work, cache: Cache, grid: Sequence[Cell], *, tune: bool = True
-) -> dict[Cell, list[Step[Any]]]:
-    """Add the steps that record and train cells, and tune what is tuned.
-
-    With ``tune`` false ``heuristic-adv`` is not replayed. Returned is by cell after which of them
-    it can be replayed.
-    """
-    recordings = {cell: work.add("recording", partial(recorded, cache, cell)) for cell in grid}
-    networks = {
-        cell: work.add("networks", partial(trained, cache, cell), [recordings[cell]])
-        for cell in grid
-    }
-    of_latency = {
-        cell: work.add(
-            "models of latencies",
-            partial(trained, cache, cell, LATENCY_TRAINING),
-            [recordings[cell]],
-        )
-        for cell in grid
-    }
-    ready: dict[Cell, list[Step[Any]]] = {cell: [networks[cell], of_latency[cell]] for cell in grid}
-    if tune:
-        for cell in grid:
-            tuning_ = partial(tuning.tune, cache, cell)
-            ready[cell].append(work.add("tuning heuristic-adv", tuning_, [networks[cell]]))
-    return ready
-
-
 def prepare_cell(cache: Cache, cell: Cell, *, tune: bool = True) -> None:
     """Record a cell and train its networks and models of latencies; tune what is tuned."""
     recorded(cache, cell)
@@ -177,10 +138,8 @@ def replay_place(context: Context, *, workload: str, policy: str, seed: int) -> 
 
 
 def prepare(context: Context, grid: Sequence[Cell]) -> None:
-    """Record and train cells, and tune what is tuned; before their replays."""
-    work = context.work()
-    preparing(work, context.cache, grid)
-    work.do()
+    """Record, train and tune several cells."""
+    context.map(partial(prepare_cell, context.cache), grid, "preparing")
 
 
 def _replay_under(cache: Cache, cell: Cell, contender: Contender) -> Replayed:

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eval import contenders, intervals, learnt
-from eval.cache import Cache
+from eval import contenders, intervals
 from eval.cells import Replayed, reads_of
 from eval.intervals import Blocks, Pooled
 from eval.long_table import LongTable, Place
@@ -157,97 +156,6 @@ def _add_paired(
         yield blocks, name, reads
 
 
-def blocks_of(
-    cache: Cache | None, length_s: float, results: Mapping[str, Replayed]
-) -> tuple[Blocks, dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
-    """One seed's replays, cut into blocks; latencies by policy; of `learnt` how good.
-
-    Parameters
-    ----------
-    cache : Cache or None
-        None: without `learnt`.
-    """
-    latencies: dict[str, np.ndarray[Any, Any]] = {}
-    quality: dict[str, Any] = {}
-    for blocks, name, reads in _add_paired(results, length_s):
-        latencies[name] = reads["latency_us"]
-        if name == "random" and cache is not None:
-            drives, quality = learnt.chosen(cache, results[name])
-            for bound, drive in ((contenders.LEARNT, drives), (HOME, reads["home"])):
-                among = reads["served_by"] == drive
-                latencies[bound] = reads["latency_us"][among]
-                blocks.add(bound, reads["latency_us"], among)
-    return blocks, latencies, quality
-
-
-def score(
-    blocks: Sequence[Blocks],
-    latencies: Sequence[Mapping[str, np.ndarray[Any, Any]]],
-) -> dict[str, Any]:
-    """A cell's numbers over its seeds.
-
-    Returns
-    -------
-    dict
-        ``reads``, ``seeds``, ``policies``: {name: {field: [value, low, high]}}, a percentile that
-        rests on too few reads null; ``below``: {name: {other: [share, low, high]}}, by how much
-        the mean of a policy is lower than another's; ``tail_below`` has the same for percentiles.
-    """
-    drawn = Pooled(blocks, PERCENTS)
-    names = drawn.policies
-    pooled = {name: np.concatenate([one[name] for one in latencies]) for name in names}
-    policies: dict[str, dict[str, Any]] = {}
-    values: dict[float, dict[str, float]] = {percent: {} for percent in PERCENTS}
-    for name in names:
-        policies[name] = {"mean_us": drawn.mean(name).to_json(), "reads": len(pooled[name])}
-        for percent in PERCENTS:
-            value = intervals.percentile(pooled[name], percent)
-            policies[name][key(percent)] = None
-            if value is not None:
-                values[percent][name] = value
-                interval = drawn.percentile(name, percent, value)
-                policies[name][key(percent)] = interval.to_json()
-        for bound in ("oracle", "verdict"):
-            # Where a bound gains nothing that can be told from chance, a share of it says nothing.
-            if bound in names and "baseline" in names and drawn.below(bound, "baseline").is_above:
-                policies[name][f"share_of_{bound}"] = drawn.share(name, bound).to_json()
-    below: dict[str, dict[str, Any]] = {name: {} for name in names}
-    tail: dict[str, dict[str, dict[str, Any]]] = {key(p): {} for p in COMPARED}
-    for a, b in itertools.permutations(names, 2):
-        below[a][b] = drawn.below(a, b).to_json()
-        for percent in COMPARED:
-            known = values[percent]
-            # The claims about tails are about our policies only.
-            if a in known and b in known and a in contenders.ours(names):
-                interval = drawn.percentile_below(a, b, percent, (known[a], known[b]))
-                tail[key(percent)].setdefault(a, {})[b] = interval.to_json()
-    return {
-        "seeds": len(blocks),
-        "reads": len(pooled[names[0]]),
-        "policies": policies,
-        "below": below,
-        "tail_below": tail,
-    }
-
-
-def of_repeats(repeats: Sequence[Mapping[str, Replayed]], length_s: float) -> dict[str, Any]:
-    """Return the scores and costs of replays of one length over their seeds; see :func:`score`.
-
-    Of each seed there are replays of the same reads, by the contender's name.
-    """
-    of_seeds = [blocks_of(None, length_s, results) for results in repeats]
-    made = score([blocks for blocks, _, _ in of_seeds], [latency for _, latency, _ in of_seeds])
-    return with_cost(made, repeats)
-
-
-def with_cost(made: dict[str, Any], runs: Iterable[Mapping[str, Replayed]]) -> dict[str, Any]:
-    """Add the cost of each policy to a score."""
-    cost = _cost(runs)
-    for name, fields in made["policies"].items():
-        fields.update(cost.get(name, {}))
-    return made
-
-
 def compared(
     results: Mapping[str, Replayed], length_s: float, pairs: Iterable[tuple[str, str]]
 ) -> list[dict[str, Any]]:
@@ -255,48 +163,6 @@ def compared(
     *_, (blocks, _, _) = _add_paired(results, length_s)
     drawn = Pooled([blocks])
     return [{"policy": a, "reference": b, "below": drawn.below(a, b).to_json()} for a, b in pairs]
-
-
-def _cost(runs: Iterable[Mapping[str, Replayed]]) -> dict[str, dict[str, float]]:
-    """Return the shares of reads that each policy sent twice and that were refused."""
-    total: dict[str, dict[str, float]] = {}
-    for by_name in runs:
-        for name, result in by_name.items():
-            summary = result.summary
-            into = total.setdefault(name, dict.fromkeys(("reads", "extra", "revoked", "errors"), 0))
-            into["reads"] += summary["reads"]
-            into["extra"] += summary["extra_io_ratio"] * summary["reads"]
-            into["revoked"] += summary["revoked"]
-            into["errors"] += summary["data_errors"] + summary["io_errors"]
-    return {
-        name: {
-            "extra_io_ratio": t["extra"] / t["reads"],
-            "revoked_ratio": t["revoked"] / t["reads"],
-            "errors": t["errors"],
-        }
-        for name, t in total.items()
-    }
-
-
-def below(cell: Mapping[str, Any], policy: str, reference: str) -> Interval:
-    """Return the share by which a policy's mean is lower than a reference's in a scored cell."""
-    return Interval.from_json(cell["below"][policy][reference])
-
-
-def best_rival(
-    cell: Mapping[str, Any], field: str = "mean_us", most_extra: float = math.inf
-) -> str:
-    """The policy with the lowest number in a scored cell that is neither ours nor a bound.
-
-    Only of those that send at most a share `most_extra` of the reads twice.
-    """
-    policies = cell["policies"]
-    known = [
-        name
-        for name in contenders.rivals(policies)
-        if policies[name][field] is not None and policies[name]["extra_io_ratio"] <= most_extra
-    ]
-    return min(known, key=lambda name: policies[name][field][0])
 
 
 def verdict(difference: Interval) -> str:
@@ -317,12 +183,6 @@ def by_verdict(differences: Iterable[tuple[str, Interval]]) -> str:
     for name, difference in differences:
         said[verdict(difference)].append(name)
     return "; ".join(f"{what}: {', '.join(names)}" for what, names in said.items() if names)
-
-
-def errors(runs: Iterable[Mapping[str, Any]]) -> str:
-    """Describe the number of errors in replays."""
-    n = sum(run["data_errors"] + run["io_errors"] for run in runs)
-    return f"Data and I/O errors: {n}."
 
 
 def number(triple: Sequence[float | None] | None, digits: int = 0, scale: float = 1.0) -> str:
