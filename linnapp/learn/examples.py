@@ -332,10 +332,6 @@ MAX_HELD_OUT_ROWS = 100_000
 MIN_BURSTS = 2000
 MAX_PASSES = 100
 
-#: Number of I/Os of a part that are cached between passes, at about 70 bytes each. Short traces are
-#: processed up to a hundred times, and reading them takes longer than adding bursts to them.
-KEPT_IOS = 1_000_000
-
 
 def sample_bursts(
     trace: Recorded,
@@ -386,9 +382,8 @@ def sample_bursts(
         expected = max(1.0, COVERED * n_train)
         keep = min(1.0, 2 * limit / expected)
         n_bursts = 0
-        ios = _Part(trace, part, reader_options)
         for _ in range(MAX_PASSES):
-            for chunk in ios:
+            for chunk in _part_of(trace, part, reader_options):
                 check_span(trace, chunk)
                 n_bursts += burst_count(chunk)
                 reads = add_bursts(chunk, threshold_us, rng, limits)
@@ -405,50 +400,26 @@ def sample_bursts(
     return made[0], made[1], made[2]
 
 
-class _Part:
-    """Iterate, repeatedly, over the I/Os of a part in chunks.
+def _part_of(trace: Recorded, part: slice, options: dict[str, Any]) -> Iterator[IoChunk]:
+    """Yield the I/Os of a part in chunks.
 
     The part begins at its first served read, or at the beginning of the trace.
     """
-
-    def __init__(self, trace: Recorded, part: slice, reader_options: dict[str, Any]) -> None:
-        self._trace = trace
-        self._part = part
-        self._options = reader_options
-        self._kept: list[IoChunk] | None = None
-
-    def __iter__(self) -> Iterator[IoChunk]:
-        if self._kept is not None:
-            yield from self._kept
+    seen = 0
+    for chunk in open_recording(trace, **options):
+        served = np.cumsum(chunk.is_served_read)
+        # The served read number `index`, and all I/Os after it, begin at this row of the chunk.
+        begin, end = (
+            int(np.searchsorted(served, index - seen, side="right")) if index else 0
+            for index in (part.start, part.stop)
+        )
+        n_served = int(served[-1]) if len(served) else 0
+        seen += n_served
+        inside = chunk.take(slice(begin, end))
+        if len(inside):
+            yield inside
+        if seen > part.stop:
             return
-        kept: list[IoChunk] = []
-        n_ios = 0
-        for chunk in self._read():
-            n_ios += len(chunk)
-            if n_ios <= KEPT_IOS:
-                kept.append(chunk.copy())
-            else:
-                kept.clear()
-            yield chunk
-        if n_ios <= KEPT_IOS:
-            self._kept = kept
-
-    def _read(self) -> Iterator[IoChunk]:
-        seen = 0
-        for chunk in open_recording(self._trace, **self._options):
-            served = np.cumsum(chunk.is_served_read)
-            # The served read number `index`, and all I/Os after it, begin at this row of the chunk.
-            begin, end = (
-                int(np.searchsorted(served, index - seen, side="right")) if index else 0
-                for index in (self._part.start, self._part.stop)
-            )
-            n_served = int(served[-1]) if len(served) else 0
-            seen += n_served
-            inside = chunk.take(slice(begin, end))
-            if len(inside):
-                yield inside
-            if seen > self._part.stop:
-                return
 
 
 #: Sufficient for training. A short recording is processed again with new random bursts.

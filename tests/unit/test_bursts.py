@@ -6,15 +6,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from blktrace_builder import READ, WRITE, TraceBuilder
 
 from linnapp.learn import examples as augmentation
-from linnapp.learn import examples as burst_sampling
-from linnapp.learn.examples import MAX_HELD_OUT_ROWS, _Part, sample_bursts
+from linnapp.learn.examples import MAX_HELD_OUT_ROWS, _part_of, sample_bursts
 from linnapp.learn.labels import SlowLimits
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, BlktraceReader, IoChunk
 from linnapp.trace.blktrace import WRITE as IS_WRITE
@@ -155,7 +153,7 @@ def test_the_parts_split_at_the_served_read(tmp_path: Path, boundaries: tuple[in
     n = int(np.count_nonzero(whole(path).is_served_read))
     ends = (0, *boundaries, n)
     parts = [
-        list(_Part(path, slice(start, stop), {"chunk_ios": 100}))
+        list(_part_of(path, slice(start, stop), {"chunk_ios": 100}))
         for start, stop in itertools.pairwise(ends)
     ]
     counts = [sum(np.count_nonzero(c.is_served_read) for c in part) for part in parts]
@@ -177,28 +175,6 @@ def test_sampling_is_seeded_and_meets_the_share(tmp_path: Path) -> None:
     assert 0 < len(validation) <= MAX_HELD_OUT_ROWS
     assert 0 < len(test) <= MAX_HELD_OUT_ROWS
     assert not np.array_equal(validation.digits, test.digits)
-
-
-@pytest.mark.parametrize("kept_ios", [0, 1000, 10**6])
-def test_part_is_the_same_from_memory_or_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_ios: int
-) -> None:
-    path = busy_trace(tmp_path / "a.blk")
-    monkeypatch.setattr(burst_sampling, "KEPT_IOS", kept_ios)
-    opened: list[Path] = []
-
-    def opening(trace: Path, **options: Any) -> BlktraceReader:
-        opened.append(trace)
-        return BlktraceReader(trace, **options)
-
-    monkeypatch.setattr(burst_sampling, "open_recording", opening)
-    part = _Part(path, slice(500, 1400), {"chunk_ios": 100})
-    passes = [list(part) for _ in range(3)]
-    assert len(opened) == (1 if kept_ios == 10**6 else 3)
-    for one in passes[1:]:
-        for before, again in zip(passes[0], one, strict=True):
-            for field in dataclasses.fields(IoChunk):
-                assert np.array_equal(getattr(before, field.name), getattr(again, field.name))
 
 
 def test_no_training_example_depends_on_the_validation_part(tmp_path: Path) -> None:
