@@ -383,7 +383,7 @@ def main(n_moments: int, seed: int) -> None:
             done["in_resync"] += 1
             server = Server(mode, drives, *options)
         server.wait_ready()
-        done["copied"] += "MiB were copied" in server.said() and " 0 MiB were" not in server.said()
+        done["copied"] += "and copied" in server.said() and "copied 0 MiB" not in server.said()
         check_served(model, drives, moment % 10 == 9)
         load = Load(model, seed * 1000 + moment)
         time.sleep(chance.random() * 0.03)
