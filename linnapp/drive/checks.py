@@ -98,16 +98,10 @@ def check(target: Target, conf: DrivesConf) -> None:
     """
     if os.geteuid() != 0:
         raise DeviceError("recording and switching on need root; run this command with sudo")
-    for name in target.drives:
-        _check_disk(name)
+    check_replicas(target)
     array = None if target.array is None else MdArray(target.array)
     if array is not None:
         check_array(array)
-    if len(target.drives) < 2:
-        raise DeviceError(
-            f"{target.title}: a single drive to read from; at least two drives with the same data "
-            "are needed to choose one"
-        )
     for name in target.drives:
         observer = observer_of(name)
         if observer == "unnamed" or (observer == "none" and has_module()):
@@ -132,6 +126,19 @@ def check(target: Target, conf: DrivesConf) -> None:
             "LINNAPP_STATE"
         )
     check_space()
+
+
+def check_replicas(target: Target) -> None:
+    """Raise an error if the target's reads cannot be recorded, or there is no choice of drives."""
+    for name in target.drives:
+        _check_disk(name)
+    if target.array is not None:
+        _check_mirrors(MdArray(target.array))
+    if len(target.drives) < 2:
+        raise DeviceError(
+            f"{target.title}: a single drive to read from; at least two drives with the same data "
+            "are needed to choose one"
+        )
 
 
 def _check_disk(name: str) -> None:
@@ -164,6 +171,13 @@ def _array_below(name: str) -> str | None:
 
 def check_array(array: MdArray) -> None:
     """Raise an error if an array cannot choose mirrors, or would not show its usual load."""
+    _check_mirrors(array)
+    if array.asks is None:
+        raise DeviceError(cannot_ask(array.name))
+
+
+def _check_mirrors(array: MdArray) -> None:
+    """Raise an error if an array has no mirrors to choose, or would not show its usual load."""
     # The container of arrays with external metadata has no level.
     metadata, level, name = array.metadata, array.level, array.name
     if metadata.startswith("external"):
@@ -196,8 +210,6 @@ def check_array(array: MdArray) -> None:
     for disk in disks:
         if disks.count(disk) > 1:
             raise DeviceError(f"{name}: two of its mirrors are on the same drive, {disk}")
-    if array.asks is None:
-        raise DeviceError(cannot_ask(name))
 
 
 def check_space() -> None:

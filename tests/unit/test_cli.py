@@ -359,7 +359,7 @@ def test_streams_that_are_closed(tmp_path: Path) -> None:
 def test_pipe_as_input_is_refused_by_name(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "p")
     for line in "inspect p", "label --trace p", "convert p out":
-        fails("p: a pipe", *line.split(), cwd=tmp_path)
+        fails("p: is a pipe", *line.split(), cwd=tmp_path)
 
 
 def test_full_disk() -> None:

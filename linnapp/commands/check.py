@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: MIT
+"""``linnapp check``: estimate whether choosing replicas would help an array."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from linnapp.option_types import FILE, PATH, FiniteRange
+from linnapp.terminal import StatusLine
+
+if TYPE_CHECKING:
+    from linnapp.insight.benefit import Benefit
+    from linnapp.learn.evaluate import Estimate
+
+_NEXT = {
+    "yes": "Next: sudo linnapp enable {target} --dry-run",
+    "no": "There is no reason to install anything for this array.",
+    "unknown": "Next: record for longer with --for, under the usual load.",
+}
+
+
+@click.command()
+@click.argument("devices", nargs=-1, metavar="[/dev/mdN | DRIVE...]")
+@click.option(
+    "--for",
+    "for_s",
+    type=FiniteRange(0, 1e6, min_open=True),
+    default=60.0,
+    help="Seconds to record, under the usual load.",
+)
+@click.option(
+    "--trace",
+    "traces",
+    type=PATH,
+    multiple=True,
+    help="Use this recording or log with latencies instead of recording; once per replica.",
+)
+@click.option("-o", "--output", type=FILE, help="Also draw a picture, .png or .svg.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def check(
+    devices: tuple[str, ...],
+    for_s: float,
+    traces: tuple[Path, ...],
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Estimate whether choosing a replica for each read would help an array.
+
+    \b
+    sudo linnapp check /dev/md0
+    linnapp check --trace a.blk --trace b.blk
+
+    The command records the reads of an md array's mirrors, or of drives with the same data, with
+    blktrace for a minute. It needs no kernel module and changes nothing. Then it trains a latency
+    model on the first half and compares policies on reads of the second half that began on two
+    replicas at the same moment: choosing by prediction, reading in turn, reading where the fewest
+    pages are pending, and always reading from the replica that is faster on average.
+
+    The verdict is yes if choosing by prediction is faster than each of the others, beyond chance
+    and by at least 2 % of the mean latency. It is no if it is not, and unknown if the recording
+    has too few reads.
+    """
+    from linnapp.insight.benefit import draw_benefit, estimate_benefit
+
+    if bool(devices) == bool(traces):
+        raise click.UsageError("name an md array or its drives, or recordings with --trace")
+    if len(traces) == 1:
+        raise click.UsageError("--trace: give one recording of each replica, at least two")
+    if output is not None:
+        from linnapp.figures import check_can_draw
+
+        check_can_draw(output)
+    target = "/dev/mdN"
+    display = StatusLine()
+    if traces:
+        names = _name_traces(traces)
+        display.show("comparing policies")
+        found = estimate_benefit(traces, names)
+    else:
+        with tempfile.TemporaryDirectory(prefix="linnapp-check-") as folder:
+            target, names, recordings = _record(devices, for_s, Path(folder), display)
+            display.show("comparing policies")
+            found = estimate_benefit(recordings, names)
+    display.show("")
+    click.echo(json.dumps(found.to_json(), indent=1) if as_json else _describe(found, target))
+    if output is not None:
+        draw_benefit(found, output)
+
+
+def _name_traces(traces: tuple[Path, ...]) -> list[str]:
+    """Return the shortest unique names of the recordings: without suffixes if they differ."""
+    short = [trace.name.split(".")[0] for trace in traces]
+    if len(set(short)) == len(short):
+        return short
+    return [trace.name for trace in traces]
+
+
+def _record(
+    devices: tuple[str, ...], for_s: float, folder: Path, display: StatusLine
+) -> tuple[str, list[str], list[Path]]:
+    """Record the replicas; return the target's name, the replicas' names and the recordings."""
+    from linnapp.drive.checks import check_replicas, find_target
+    from linnapp.errors import LinnappError
+    from linnapp.trace.recording import RecordingProgress, record
+
+    target = find_target(devices)
+    check_replicas(target)
+
+    def show(progress: RecordingProgress) -> None:
+        display.show(f"{progress.seconds:.0f} of {for_s:g} s: {progress.events} events")
+
+    recordings, _ = record(
+        target.nodes,
+        folder,
+        duration_s=for_s,
+        keep_interrupted=False,
+        on_progress=show if display.is_live else None,
+    )
+    idle = [recording.drive for recording in recordings if not recording.events]
+    if idle:
+        raise LinnappError(
+            f"{', '.join(idle)}: no I/O in {for_s:g} s; run linnapp check while the array is in use"
+        )
+    for recording in recordings:
+        if recording.dropped:
+            display.log(
+                f"linnapp: warning: {recording.drive}: {recording.dropped} events were dropped"
+            )
+    return target.arguments, list(target.drives), [recording.path for recording in recordings]
+
+
+def _describe(found: Benefit, target: str) -> str:
+    """Return the result as text."""
+    from linnapp.insight.benefit import RIVALS, SLOW_FACTOR
+
+    width = max(10, *(len(replica.name) for replica in found.replicas))
+    heading = f"{'reads':>9}{'median us':>11}{'p99 us':>9}{'slow':>8}{'predictable':>13}"
+    lines = [f"{'replica':{width}}{heading}"]
+    for replica in found.replicas:
+        if not replica.reads:
+            lines.append(f"{replica.name:{width}}{0:>9}{'-':>11}{'-':>9}{'-':>8}{'-':>13}")
+            continue
+        auc = "-" if replica.auc is None else f"{replica.auc:.2f}"
+        lines.append(
+            f"{replica.name:{width}}{replica.reads:>9}{replica.median_us:>11.1f}"
+            f"{replica.p99_us:>9.1f}{replica.slow_share:>8.1%}{auc:>13}"
+        )
+    lines.append(
+        f"slow: more than {SLOW_FACTOR} times the replica's median; predictable: area under the "
+        "ROC curve, 0.5 is chance"
+    )
+    if found.gains_us:
+        lines += [
+            "",
+            f"{found.pairs} pairs of reads began on two replicas at the same moment; their mean "
+            f"latency is {found.mean_us:.1f} us.",
+            f"Both reads were slow in {found.both_slow:.2%} of them; "
+            f"{found.both_slow_if_independent:.2%} if replicas were slow independently.",
+            "Choosing by prediction lowers the mean latency, in us, compared with",
+            *(
+                f"  {_describe_gain(gain):>24}  {RIVALS[name]}"
+                for name, gain in found.gains_us.items()
+            ),
+            f"A perfect choice would lower it by {found.best_us:.1f} us.",
+        ]
+    would = {"yes": "It would help", "no": "It would not help", "unknown": "Not known"}
+    lines += [
+        "",
+        f"{would[found.verdict]}: {found.reason}.",
+        _NEXT[found.verdict].format(target=target),
+    ]
+    return "\n".join(lines)
+
+
+def _describe_gain(gain: Estimate) -> str:
+    if gain.low is None or gain.high is None:
+        return f"{gain.value:.1f}"
+    return f"{gain.value:.1f} [{gain.low:.1f}, {gain.high:.1f}]"

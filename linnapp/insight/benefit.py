@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: MIT
+"""Estimate from recordings what an array would gain by choosing a replica for each read.
+
+Each recording is divided in the middle. A latency model is trained on the first half. In the second
+half, reads of the same size class that began on two replicas within 200 us form a pair: one read
+that either replica could have served. The policies are compared on these pairs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+
+from linnapp.errors import LinnappError, NoGainError, TraceError
+from linnapp.learn.evaluate import DriveReads, Estimate, judge, nearest
+from linnapp.learn.fit import FittedLatency, fit_latency
+from linnapp.learn.labels import size_classes
+from linnapp.model.file import CAP
+from linnapp.trace.logged_drive import PAGE_BYTES
+from linnapp.trace.reads import IoTable, Recorded, load
+
+#: A read is called slow if its latency is more than this many times the replica's median.
+SLOW_FACTOR = 3
+
+#: Gains that are a smaller share of the mean latency do not justify an installation.
+WORTHWHILE_SHARE = 0.02
+
+#: Fewer pairs do not decide anything.
+MIN_PAIRS = 200
+
+#: The policies that choosing by predictions has to improve on, and their names in sentences.
+RIVALS = {
+    "round_robin": "reading from the replicas in turn",
+    "fewest_pending": "reading where the fewest pages are pending",
+    "fixed": "always reading from the replica that was faster on average",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Replica:
+    """The reads of one replica in the whole recording.
+
+    Attributes
+    ----------
+    median_us, p99_us : float
+        NaN without reads.
+    slow_share : float
+        Share of the reads that took more than `SLOW_FACTOR` times the median.
+    auc : float or None
+        Probability that the model predicts a higher latency for a slow read of the second half than
+        for another one; None without a model or without slow reads.
+    """
+
+    name: str
+    reads: int
+    median_us: float
+    p99_us: float
+    slow_share: float
+    auc: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Benefit:
+    """Result of :func:`estimate_benefit`. Times are means over all pairs, in us.
+
+    Attributes
+    ----------
+    pairs : int
+        Number of pairs in the second half of the recordings.
+    mean_us : float
+        Mean latency of the paired reads.
+    both_slow, both_slow_if_independent : float
+        Share of the pairs in which both reads are slow, and the share that would result if the
+        replicas were slow independently of each other.
+    gains_us : dict
+        Gain of the lower prediction over each policy of `RIVALS`.
+    best_us : float
+        Gain of the faster replica of each pair over `round_robin`, which no policy can exceed.
+    verdict : {"yes", "no", "unknown"}
+        "unknown" means that the recording contains too few reads.
+    reason : str
+        Explains the verdict in one sentence.
+    """
+
+    replicas: tuple[Replica, ...]
+    pairs: int = 0
+    mean_us: float = math.nan
+    both_slow: float = math.nan
+    both_slow_if_independent: float = math.nan
+    gains_us: dict[str, Estimate] = dataclasses.field(default_factory=dict)
+    best_us: float = math.nan
+    verdict: str = "unknown"
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all values, with None instead of NaN, which JSON does not have."""
+
+        def without_nan(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {key: without_nan(item) for key, item in value.items()}
+            if isinstance(value, (list, tuple)):
+                return [without_nan(item) for item in value]
+            return None if isinstance(value, float) and math.isnan(value) else value
+
+        result = without_nan(dataclasses.asdict(self))
+        assert isinstance(result, dict)
+        return result
+
+
+def estimate_benefit(recordings: Sequence[Recorded], names: Sequence[str]) -> Benefit:
+    """Estimate the gain of choosing replicas by predicted latency.
+
+    Parameters
+    ----------
+    recordings : sequence of path or IoTable
+        Simultaneous recordings of two or more replicas.
+    names : sequence of str
+        The replicas' names.
+
+    Returns
+    -------
+    Benefit
+
+    Raises
+    ------
+    TraceError
+        If a recording cannot be read.
+    """
+    tables = [_load(recording) for recording in recordings]
+    replicas = [_describe(name, table) for name, table in zip(names, tables, strict=True)]
+    few = [replica for replica in replicas if not replica.reads]
+    if few:
+        return Benefit(
+            tuple(replicas),
+            reason=f"{few[0].name} served no reads; record while the array is in use",
+        )
+    middle = _middle_ns(tables)
+    halves = [_divide(table, middle) for table in tables]
+    trained_mean_us = [_mean_us(first) for first, _ in halves]
+    models: list[FittedLatency | None] = []
+    for first, _ in halves:
+        try:
+            models.append(fit_latency(first))
+        except (NoGainError, TraceError):  # The latter means that there are too few reads.
+            models.append(None)
+    reads = [
+        _predict(model, second, mean)
+        for model, (_, second), mean in zip(models, halves, trained_mean_us, strict=True)
+    ]
+    if any(not len(part) for part in reads):
+        return Benefit(
+            tuple(replicas), reason="a replica served no reads in the second half; record longer"
+        )
+    for number, (replica, part) in enumerate(zip(replicas, reads, strict=True)):
+        replicas[number] = dataclasses.replace(replica, auc=_auc(part, replica.median_us))
+    found = _compare(tuple(replicas), reads, trained_mean_us)
+    if found.verdict == "no" and not any(models) and len(_missed(found)) > 1:
+        reason = "no replica's latencies can be predicted from its earlier I/Os"
+        return dataclasses.replace(found, reason=reason)
+    return found
+
+
+def _load(recording: Recorded) -> IoTable:
+    if isinstance(recording, IoTable):
+        return recording
+    try:
+        return load(recording)
+    except TraceError as error:
+        if "empty trace" in str(error):
+            raise LinnappError(
+                f"{recording}: no I/O was recorded; record while the array is in use"
+            ) from error
+        raise
+
+
+def _describe(name: str, table: IoTable) -> Replica:
+    latency_us = table.latency_ns[table.is_served_read] / 1000
+    if not len(latency_us):
+        return Replica(name, 0, math.nan, math.nan, math.nan, None)
+    median, p99 = np.percentile(latency_us, (50, 99))
+    slow = float(np.mean(latency_us > SLOW_FACTOR * median))
+    return Replica(name, len(latency_us), float(median), float(p99), slow, None)
+
+
+def _middle_ns(tables: Sequence[IoTable]) -> int:
+    """Return the middle of the period in which all replicas were recorded."""
+    start = max(int(table.arrival_ns[0]) for table in tables)
+    end = min(int(table.arrival_ns[-1]) for table in tables)
+    if end <= start:
+        raise TraceError("the recordings do not overlap in time; record all replicas at once")
+    return (start + end) // 2
+
+
+def _divide(table: IoTable, middle_ns: int) -> tuple[IoTable, IoTable]:
+    row = int(np.searchsorted(table.arrival_ns, middle_ns))
+    return table[:row], table[row:]
+
+
+def _mean_us(table: IoTable) -> float:
+    served = table.is_served_read
+    return float(table.latency_ns[served].mean()) / 1000 if served.any() else math.nan
+
+
+def _predict(model: FittedLatency | None, table: IoTable, mean_us: float) -> DriveReads:
+    """Return the reads with their predictions, which are `mean_us` without a model."""
+    served = table.is_served_read
+    latency_us = table.latency_ns[served] // np.uint64(1000)
+    pages = -(-table.size_bytes[served].astype(np.int64) // PAGE_BYTES)
+    return DriveReads(
+        table.arrival_ns[served],
+        np.minimum(latency_us, CAP).astype(np.uint32),
+        np.full(len(pages), mean_us) if model is None else model.predict(table),
+        table.pending[served],
+        size_classes(pages) if len(pages) else pages,
+    )
+
+
+def _auc(reads: DriveReads, median_us: float) -> float | None:
+    """Return the area under the ROC curve of the predictions for slow reads (Mann-Whitney)."""
+    from scipy.stats import rankdata
+
+    slow = reads.latency_us > SLOW_FACTOR * median_us
+    n = int(np.count_nonzero(slow))
+    if not 0 < n < len(slow):
+        return None
+    above = rankdata(reads.predicted)[slow].sum() - n * (n + 1) / 2
+    return float(above / (n * (len(slow) - n)))
+
+
+def _compare(
+    replicas: tuple[Replica, ...], reads: Sequence[DriveReads], trained_mean_us: Sequence[float]
+) -> Benefit:
+    pairs = judge([[part] for part in reads])
+    fixed = judge([
+        [dataclasses.replace(part, rival=np.full(len(part), mean))]
+        for part, mean in zip(reads, trained_mean_us, strict=True)
+    ])  # fmt: skip
+    if pairs.pairs < MIN_PAIRS:
+        return Benefit(
+            replicas,
+            pairs.pairs,
+            reason=f"only {pairs.pairs} reads began at the same moment on two replicas, and "
+            f"{MIN_PAIRS} are needed; record longer, or while the array is busier",
+        )
+    both, independent, mean_us = _coincidence(replicas, reads)
+    gains = {
+        "round_robin": pairs.over_turns_us,
+        "fewest_pending": pairs.over_rival_us,
+        "fixed": fixed.over_rival_us,
+    }
+    found = Benefit(
+        replicas, pairs.pairs, mean_us, both, independent, gains, pairs.at_best_us.value
+    )
+    verdict, reason = _decide(found)
+    return dataclasses.replace(found, verdict=verdict, reason=reason)
+
+
+def _coincidence(
+    replicas: Sequence[Replica], reads: Sequence[DriveReads]
+) -> tuple[float, float, float]:
+    """Return how often both reads of a pair are slow, by independence, and the mean latency."""
+    both, independent, latency, n = 0.0, 0.0, 0.0, 0
+    for (first, a), (second, b) in itertools.combinations(zip(replicas, reads, strict=True), 2):
+        rows = nearest(a, b)
+        times = [part.latency_us[row] for part, row in zip((a, b), rows, strict=True)]
+        slow = [
+            time > SLOW_FACTOR * replica.median_us
+            for time, replica in zip(times, (first, second), strict=True)
+        ]
+        n += len(rows[0])
+        both += float(np.count_nonzero(slow[0] & slow[1]))
+        independent += len(rows[0]) * float(slow[0].mean() * slow[1].mean()) if len(rows[0]) else 0
+        latency += float(sum(time.sum() for time in times)) / 2
+    return both / n, independent / n, latency / n
+
+
+def _missed(found: Benefit) -> dict[str, Estimate]:
+    """Return the gains that are not significant or not worthwhile."""
+    return {
+        name: gain
+        for name, gain in found.gains_us.items()
+        if (gain.low or 0.0) <= 0 or gain.value < WORTHWHILE_SHARE * found.mean_us
+    }
+
+
+def _decide(found: Benefit) -> tuple[str, str]:
+    """Return the verdict and its reason."""
+    if any(gain.low is None for gain in found.gains_us.values()):
+        return "unknown", "the recording is too short to say how certain the gain is; record longer"
+    missed = _missed(found)
+    if not missed:
+        least = min(found.gains_us.values(), key=lambda gain: gain.value)
+        share = 100 * least.value / found.mean_us
+        return "yes", (
+            f"choosing the replica by prediction gains {share:.0f} % of the mean latency, compared "
+            "with the best simple rule"
+        )
+    if found.best_us < WORTHWHILE_SHARE * found.mean_us:
+        return "no", (
+            "even a perfect choice would gain less than "
+            f"{100 * WORTHWHILE_SHARE:.0f} % of the mean latency: the replicas are equally fast, "
+            "or slow at the same time"
+        )
+    if list(missed) == ["fixed"]:
+        slowest = max(found.replicas, key=lambda replica: replica.slow_share)
+        return "no", (
+            f"{slowest.name} is slower than the others all the time; no prediction is needed to "
+            "avoid it (mdadm: write-mostly)"
+        )
+    name = min(missed, key=lambda rival: missed[rival].value)
+    return "no", f"the predictions gain too little compared with {RIVALS[name]}"
+
+
+def draw_benefit(found: Benefit, path: Path) -> None:
+    """Draw the latencies of the replicas, and the gains with their intervals."""
+    from matplotlib import pyplot
+
+    from linnapp.figures import save
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    places = np.arange(len(found.replicas))
+    for offset, (name, label) in enumerate((("median_us", "median"), ("p99_us", "p99"))):
+        values = [getattr(replica, name) for replica in found.replicas]
+        left.bar(places + 0.4 * offset - 0.2, values, 0.4, label=label)
+    left.set_xticks(places, [replica.name for replica in found.replicas])
+    left.set_ylabel("read latency, us")
+    left.legend(loc="upper left", bbox_to_anchor=(0, 1.2), ncols=2)
+    names = list(found.gains_us)
+    for place, name in enumerate(names):
+        gain = found.gains_us[name]
+        ends = [gain.value if end is None else end for end in (gain.low, gain.high)]
+        right.plot(ends, [place, place], "-", color="tab:gray")
+        right.plot([gain.value], [place], "o", color="tab:blue")
+    right.axvline(0, color="black", linewidth=0.8)
+    right.set_yticks(range(len(names)), ["\n".join(wrap(RIVALS[name], 24)) for name in names])
+    right.set_ylim(-0.5, len(RIVALS) - 0.5)
+    right.set_xlabel("gain of choosing by prediction, us, 95 % interval")
+    figure.suptitle("\n".join(wrap(f"{found.verdict}: {found.reason}", 90)))
+    save(figure, path)
+    pyplot.close(figure)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""`linnapp check` on md arrays of the lab: with stalls it says yes, without stalls no."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from linnapp.lab.array import Array
+
+#: `array MIRRORS` makes an md raid1; `load` reads from it; `stall` slows each mirror in its turn.
+BEGIN = """
+array() {
+    devices=
+    for k in $(seq 0 $(($1 - 1))); do devices="$devices /dev/flash$k"; done
+    mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 --raid-devices=$1 \\
+        $devices 2>/dev/null
+}
+stall() {
+    for k in $(seq 0 $(($1 - 1))); do
+        for setting in pattern=all op=read latency_us=2000 window_us=400000 \\
+            window_every_us=400000 window_turns=$1 window_turn_mask=$((1 << k)) arm=1; do
+            echo "${setting#*=}" >"/sys/kernel/config/flashsim/flash$k/inject/${setting%=*}"
+        done
+    done
+}
+load() {
+    fio --name=load --filename=/dev/md0 --rw=randread --bs=4k --direct=1 --iodepth=4 \\
+        --ioengine=io_uring --rate_iops=2000 --rate_process=poisson --time_based --runtime=1000 \\
+        --clocksource=clock_gettime --output=/dev/null & load=$!
+}
+check() { linnapp check /dev/md0 --for 20 --json >$OUT/$1; }
+"""
+
+ARRAYS = """
+array 3
+! linnapp check /dev/md0 --for 1 2>$OUT/idle || exit 1
+load
+check equal
+stall 3
+check stalls
+kill $load
+mdadm --stop /dev/md0
+array 2
+mdadm --fail /dev/md0 /dev/flash1
+! linnapp check /dev/md0 2>$OUT/degraded || exit 1
+ls /sys/block/flash0/linnos/mode && cat /sys/block/flash0/linnos/mode >$OUT/mode
+"""
+
+
+@pytest.mark.lab
+def test_check_says_yes_only_when_the_mirrors_stall(boot, tmp_path: Path) -> None:
+    boot(BEGIN + ARRAYS, Array(size_mb=64, precondition=False))
+
+    def verdict(name: str) -> str:
+        found = json.loads((tmp_path / name).read_text())
+        print(name, found["reason"])
+        return str(found["verdict"])
+
+    assert verdict("equal") != "yes"
+    assert verdict("stalls") == "yes"
+    assert "no I/O in 1 s" in (tmp_path / "idle").read_text()
+    assert "degraded" in (tmp_path / "degraded").read_text()
+    assert (tmp_path / "mode").read_text() == "off\n"
