@@ -12,7 +12,6 @@ import pytest
 
 from eval import research, workers
 from eval.cells import PAPER_TRAINING
-from eval.experiments.probing import REPAIRED
 from eval.work import StepError, map_parallel
 from linnapp.learn.labels import LabellingOptions
 from linnapp.learn.network import TrainingOptions
@@ -66,7 +65,7 @@ def test_options_of_experiments_reach_the_library(
         return ["d"]
 
     monkeypatch.setattr("linnapp.learn.fit.train_array", train_array)
-    for options in ((), PAPER_TRAINING, REPAIRED):
+    for options in ((), PAPER_TRAINING, ("--standardise", "--weight-decay", "10")):
         arguments = ["--trace", str(tmp_path / "d.blk"), "-o", str(tmp_path), *options]
         research.command.main(arguments, standalone_mode=False)
     reader = {"device": None, "allow_truncated": False}
