@@ -299,7 +299,8 @@ class Study:
 
     def _all_numbers(self, table: LongTable, group: Sequence[str], places: list[Place]) -> Table:
         """One row for each place and policy, one column for each measure."""
-        known = {key.measure for key, _ in table.items() if not key.reference}
+        wanted = {*places}
+        known = {k.measure for k, _ in table.items() if not k.reference and k.place in wanted}
         measures = {name: of for name, of in self.measures.items() if name in known}
         with_policy = table.policies() != [""]
         papers = [name for name in measures if any(name in of for of in self.paper_values.values())]

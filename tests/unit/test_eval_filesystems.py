@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,15 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval import experiments, intervals
 from eval.cache import ROOT, Cache
 from eval.experiment import Context
-from eval.experiments.filesystems import EXPERIMENT, commits, design, measured, reports, text
+from eval.experiments import filesystems
+from eval.experiments.filesystems import EXPERIMENT, commits, design, reports
 from eval.experiments.filesystems.design import (
     CACHED,
     COMMON,
     CONFIGURATIONS,
-    DEFAULT,
     EVERYWHERE,
     NONE,
     SYSTEMS,
@@ -30,14 +28,10 @@ from eval.experiments.filesystems.design import (
 from eval.experiments.filesystems.guest import blocks
 from eval.experiments.filesystems.guest.mixes import BLOCK, KINDS, MIXES, Worker
 from eval.experiments.filesystems.wrong import Wrong
+from eval.long_table import LongTable
 from eval.work import StepError
 
 GUEST = ROOT / "eval" / "experiments" / "filesystems" / "guest"
-
-
-def test_filesystems_experiment_runs_only_on_request() -> None:
-    assert "filesystems" in experiments.ON_REQUEST and "filesystems" not in experiments.NAMES
-    assert experiments.load("filesystems") is EXPERIMENT
 
 
 def test_configurations_cover_every_parameter_of_table_3() -> None:
@@ -73,7 +67,7 @@ def test_first_run_is_part_of_every_selection() -> None:
 
 
 def test_unknown_file_system_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(measured, "CHOSEN", ("ext4", "zfs"))
+    monkeypatch.setattr(filesystems, "CHOSEN", ("ext4", "zfs"))
     with pytest.raises(StepError, match="LINNOS_FILESYSTEMS: zfs: no such file system; known are"):
         EXPERIMENT.run(Context("filesystems", Cache(tmp_path / "cache"), 1, True, tmp_path))
 
@@ -104,7 +98,7 @@ def test_region_script_finds_the_journal_or_metadata(
     with image.open("rb") as stream:
         stream.seek(first * 512)
         start = stream.read(512)
-    # Superblock of jbd2, header of a log record, version of a checkpoint.
+    # The superblock of jbd2, the header of a log record, or the version of a checkpoint.
     if system == "ext4":
         assert start[:4] == bytes.fromhex("c03b3998")
     if system == "xfs":
@@ -229,8 +223,8 @@ def test_blocks_read_counts_wrong_and_missing_blocks(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
-    """The experiment's data of synthetic runs: the more delay, the slower."""
+def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LongTable:
+    """The table of synthetic runs: the more delay, the slower."""
 
     def run_case(cache: Cache, case: Case, seed: int) -> list[dict[str, Any]]:
         found = []
@@ -244,55 +238,53 @@ def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
         return found
 
     def run_wrong(cache: Cache, wrong: Wrong, seed: int) -> dict[str, Any]:
-        right = {"right": 90, "wrong": 0, "unreadable": 0, "missing": 0}
-        found = {"injected": 10, "mounted": True, **right, "checked": "clean"}
-        if wrong.kind == "one":
-            found["unreadable" if wrong.file_system == "btrfs" else "wrong"] = 10
+        right = {"right": 90, "wrong": 10, "unreadable": 0, "missing": 0}
+        checked = "clean differ" if wrong.kind.startswith("md") else "damage"
+        found = {"injected": 10, "mounted": True, **right, "checked": checked}
         if wrong.fault == "lost_write" and wrong.file_system == "f2fs":
             found |= {"mounted": False, **dict.fromkeys(right)}
         return found
 
-    monkeypatch.setattr(intervals, "RESAMPLES", 20)
-    monkeypatch.setattr(measured, "run_case", run_case)
-    monkeypatch.setattr(measured, "run_wrong", run_wrong)
-    context = Context("filesystems", Cache(tmp_path / "cache"), 1, True, tmp_path, 1)
-    return json.loads(json.dumps(EXPERIMENT.run(context)))  # type: ignore[no-any-return]
+    monkeypatch.setattr(filesystems, "run_case", run_case)
+    monkeypatch.setattr(filesystems, "run_wrong", run_wrong)
+    context = Context("filesystems", Cache(tmp_path / "cache"), 1, True, tmp_path, 2)
+    return EXPERIMENT.run(context)
 
 
-def test_data_become_tables_text_and_a_figure(data: dict[str, Any], tmp_path: Path) -> None:
-    tables = EXPERIMENT.table(data)
-    for heading, table in tables.items():
-        assert table.rows and all(len(row) == len(table.header) for row in table.rows), heading
-    of_all = next(iter(tables.values()))
-    assert [row[0] for row in of_all.rows] == [c.title for c in CONFIGURATIONS]
-    # 10 us are 3 %, 1 ms a factor of 4; intervals are empty, because all is equally slower.
-    assert of_all.rows[0][2] == "3.0 [3.0, 3.0] %" and of_all.rows[0][3] == "x 4.0 [4.0, 4.0]"
-    assert "none is better" in EXPERIMENT.reading(data)
-    point = text.common(data, 10, configuration=f"ext4 {DEFAULT}", mix="varmail")
-    assert len(point) == 1 and point[0]["hit"] == pytest.approx(0.11)
-    assert len(text.select(data, cache=CACHED)) == len(design.JOURNAL_MODES) * len(COMMON)
-    verdicts = {(row[0], row[1]): row[-1] for row in tables[text.WRONG].rows}
-    assert verdicts["ext4", "zeros"] == "passed on" and verdicts["btrfs", "zeros"] == "detected"
-    assert verdicts["f2fs on md raid1", "lost_write"] == "not to be mounted again"
-    assert verdicts["btrfs raid1", "bit_flip"] == "corrected" and len(verdicts) == 66
-    # If data are read right, only btrfs itself counts as having corrected them.
-    assert verdicts["btrfs on md raid10", "zeros"] == verdicts["ext4 on md raid10", "zeros"]
-    assert verdicts["ext4 on md raid10", "zeros"] == "none seen"
-    assert verdicts["btrfs, every 10th of its metadata", "zeros"] == "corrected"
-    beside = dict(
-        (row[0], row[2]) for row in tables["Beside uScope, 10 us added to 10 % at random"].rows
+def test_runs_become_one_table_and_a_figure(table: LongTable, tmp_path: Path) -> None:
+    of_all = table.places_of(filesystems.SLOWED)
+    assert {place[0] for place in of_all} == {c.title for c in CONFIGURATIONS}
+    few, many = (
+        ("ext4 default", "varmail", "direct", "steady", slowness.title, "", "", "")
+        for slowness in COMMON
     )
-    assert beside["slowdown of write-intensive mixes"] == "3.0 %, all configurations"
-    assert beside["commit of the journal, data=ordered"] == "3.0 %; nodelalloc 3.0 %"
-    assert beside["wait for data in a commit, other modes"].count(",") == 1
-    n_runs = sum(1 + len(case.slownesses) for case in design.cases(design.chosen(SYSTEMS), False))
-    assert len(data["runs"]) == n_runs
-    EXPERIMENT.draw(data, tmp_path / "figure.png")
+    # 10 us are 3 %, 1 ms a factor of 4; intervals are empty, because all is equally slower.
+    for place, slowdown in ((few, 0.03), (many, 3.0)):
+        number = table.get(place, "", "slowdown")
+        assert number is not None and number.to_json() == pytest.approx([slowdown] * 3)
+    assert table.value(few, "", "hit") == pytest.approx(0.11)
+    cached = {place[0] for place in of_all if place[2] == CACHED}
+    assert cached == {f"ext4 {name}" for name in design.JOURNAL_MODES}
+    commit = ("ext4 nodelalloc", "varmail", CACHED, "steady", COMMON[0].title, "commit", "", "")
+    # Five steps of 10.3 us, four commits on each of two seeds.
+    assert table.value(commit, "", "mean_us") == pytest.approx(5 * 10.3)
+    assert table.value(commit, "", "operations") == 8
+    fsync = (*commit[:5], "fsync", "", "")
+    assert table.value(fsync, "", "slowdown") == pytest.approx(0.03)
+
+    def stored(storage: str, fault: str) -> dict[str, float]:
+        place = (*[""] * 6, storage, fault)
+        return {key.measure: of.value for key, of in table.items() if key.place == place}
+
+    assert len(table.places_of(filesystems.STORED)) == 66
+    assert stored("ext4", "zeros") == {
+        "runs": 2, "mounted": 2, "injected": 20, "right": 180, "wrong": 20, "unreadable": 0,
+        "missing": 0, "damaged": 2,
+    }  # fmt: skip
+    lost = stored("f2fs on md raid1", "lost_write")
+    assert lost["mounted"] == lost["right"] == lost["damaged"] == 0 and lost["differ"] == 2
+    tables = EXPERIMENT.tables(table)
+    *_, compared = tables.values()
+    assert compared.rows[0] == ("write-intensive mixes, % longer", "9.39", "3.0")
+    EXPERIMENT.draw(table, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_difference_is_named_only_if_intervals_do_not_overlap() -> None:
-    base = {"base_us": 10.0, "slowdown": [1.0, 0.9, 1.1]}
-    assert not text.apart(base, {"base_us": 9.5, "slowdown": [1.0, 0.9, 1.1]})
-    assert text.apart(base, {"base_us": 7.0, "slowdown": [1.0, 0.9, 1.1]})
-    assert not text.apart(base, {"base_us": 7.0, "slowdown": [1.0, None, None]})

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A commit of ext4's journal, step by step, from the kernel's trace.
+"""The time of each step of a commit of ext4's journal, from the kernel's trace.
 
-The steps of `jbd2_journal_commit_transaction()` that uScope's Fig. 7 takes apart, told from jbd2's
-events and the drive's requests: the last write to the journal before the end of a commit is the
-commit record, and it is sent when all that must come before it is on the drive.
+The steps are those of `jbd2_journal_commit_transaction()` that uScope's Fig. 7 shows. They are
+found from jbd2's events and the drive's requests: the last write to the journal before the end of a
+commit is the commit record, which is sent when all earlier blocks of the commit are on the drive.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 
 from eval.work import StepError
 
-#: What a commit's time is cut into. Waiting for data counts as far as the journal's blocks, which
-#: are under way meanwhile, are done sooner.
+#: The steps of a commit. The wait for data counts from the completion of the journal's blocks,
+#: which are written at the same time.
 STEPS = ("lock, send data", "journal blocks", "wait for data", "commit record", "the rest")
 
 _EVENT = re.compile(
@@ -26,18 +26,18 @@ _EVENT = re.compile(
 
 
 def of_trace(path: Path, first: int, length: int) -> dict[str, list[float]]:
-    """What each step of each commit took, in us: by jbd2's and the block layer's events.
+    """Return the time of each step of each commit in us, by step.
 
-    The journal has `length` sectors from `first` on.
+    The journal has `length` sectors, beginning with sector `first`.
     """
     found = _EVENT.findall(path.read_text())
     if not found:
-        raise StepError(f"{path}: no commit of a journal in it")
+        raise StepError(f"{path}: it contains no commit of a journal")
     times, commits, transactions, requests, sectors = np.array(found).T
     time_s = times.astype(np.float64)
     sector = np.where(requests == "", "-1", sectors).astype(np.int64)
     in_journal = (sector >= first) & (sector < first + length)
-    # By their place in the trace: many happen in one us.
+    # Events are ordered by their position in the trace, because many happen in the same us.
     start, logging, end = (
         np.flatnonzero(commits == event)
         for event in ("start_commit", "commit_logging", "end_commit")
@@ -48,10 +48,10 @@ def of_trace(path: Path, first: int, length: int) -> dict[str, list[float]]:
     )
     issued, done = (np.flatnonzero((requests == event) & in_journal)
                     for event in ("issue", "complete"))  # fmt: skip
-    # The last to be issued and to be done before the end is the record.
+    # The commit record is the last request that is issued and completed before the end.
     sent, recorded = (np.searchsorted(events, end) - 1 for events in (issued, done))
     if not len(end) or min(sent.min(), recorded.min()) < 1:
-        raise StepError(f"{path}: no commit of a journal in it")
+        raise StepError(f"{path}: it contains no commit of a journal")
     record = issued[sent]
     logged = np.clip(done[recorded - 1], logging, record)
     marks = np.stack([start, logging, logged, record, done[recorded], end])

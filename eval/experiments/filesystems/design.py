@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which file systems in which configurations meet which slowness under which mix of operations."""
+"""The plan: file systems, their configurations, mixes of operations, and slow I/Os of the drive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 SYSTEMS = ("ext4", "xfs", "f2fs", "btrfs")
 
-#: Some file systems or configurations only; and, "all": every one meets every slowness.
+#: Environment variables: the file systems or configurations to run, and "all" to run each of them
+#: under every slowness.
 SYSTEMS_VARIABLE, SLOWNESS_VARIABLE = "LINNOS_FILESYSTEMS", "LINNOS_SLOWNESS"
 
 CHOSEN = tuple(n for n in os.environ.get(SYSTEMS_VARIABLE, "").split(",") if n) or SYSTEMS
@@ -18,34 +19,34 @@ EVERYTHING = os.environ.get(SLOWNESS_VARIABLE, "") == "all"
 
 @dataclass(frozen=True)
 class Configuration:
-    """A file system as it is made and mounted."""
+    """The options of a file system."""
 
     file_system: str
-    #: What is different from the default; "default".
+    #: The difference from the default, or "default".
     name: str
-    #: `mkfs`, `mount`: Options.
+    #: Options of `mkfs` and `mount`.
     mkfs: str = ""
     mount: str = ""
-    #: Written to files of sysfs once it is mounted: FILE=VALUE FILE=VALUE.
+    #: Values to write to files of sysfs after mounting: FILE=VALUE FILE=VALUE.
     tune: str = ""
-    #: Whether uScope's Table 3 has it.
+    #: True if uScope's Table 3 contains it.
     in_table: bool = True
 
     @property
     def title(self) -> str:
-        """Both names."""
+        """The file system and the configuration."""
         return f"{self.file_system} {self.name}"
 
 
 DEFAULT = "default"
 
-#: Blocks are allocated when data are written to the page cache, so that a commit with data=ordered
-#: has data to wait for.
+#: With this option ext4 allocates blocks when data are written to the page cache, so that a commit
+#: with data=ordered has data to wait for.
 NODELALLOC = "nodelalloc"
 
-#: uScope's Table 3 one parameter at a time, its defaults being those of today's tools: ext4 orders
-#: data, xfs has inodes of 512 bytes (256 only without checksums, 128 not at all), and f2fs has no
-#: gc_idle unless asked, and ATGC only a week after it was made. What it does not have comes last.
+#: uScope's Table 3, one parameter at a time. Defaults are those of today's tools: ext4 orders data,
+#: xfs has inodes of 512 bytes (256 only without checksums, 128 not at all), and f2fs has no gc_idle
+#: and uses ATGC only a week after it was made. Configurations that Table 3 lacks come last.
 CONFIGURATIONS = (
     Configuration("ext4", DEFAULT),
     Configuration("ext4", "block 1024", mkfs="-b 1024"),
@@ -79,16 +80,16 @@ CONFIGURATIONS = (
 
 @dataclass(frozen=True)
 class Mix:
-    """One of Filebench's mixes, and how much of it."""
+    """One of Filebench's mixes, and its size."""
 
     name: str
-    #: Filebench's.
+    #: As many as in Filebench.
     threads: int
-    #: For each thread.
+    #: Number for each thread.
     files: int
-    #: How often each thread does the operations of the mix.
+    #: Repeats of the mix's operations by each thread.
     loops: int
-    #: Between two of them, in the mean.
+    #: Mean rest between two repeats.
     rest_us: int
 
 
@@ -100,25 +101,25 @@ MIXES = (
 
 EVERYWHERE = "everywhere"
 
-#: What is slowed where it is not everything (guest/region.py).
+#: The part of the drive that can be slowed by itself; guest/region.py finds it.
 PART = {"ext4": "journal", "xfs": "journal", "f2fs": "metadata", "btrfs": "metadata"}
 
 
 @dataclass(frozen=True)
 class Slowness:
-    """Time that is added to some of the drive's I/Os; none by default."""
+    """Time that is added to some of the drive's I/Os. The default adds none."""
 
     #: "random", "continuous", "interval", or "none".
     pattern: str = "none"
-    #: Of the I/Os.
+    #: Share of the I/Os.
     ratio_percent: int = 0
     added_us: int = 0
-    #: ``EVERYWHERE``, or what stands in ``PART``.
+    #: ``EVERYWHERE``, or a value of ``PART``.
     where: str = EVERYWHERE
 
     @property
     def title(self) -> str:
-        """In words."""
+        """The slowness in words."""
         if self == NONE:
             return "none"
         where = "" if self.where == EVERYWHERE else f", {self.where} only"
@@ -131,7 +132,7 @@ PATTERNS = ("random", "continuous", "interval")
 RATIOS = (10, 20)
 ADDED_US = (10, 100, 1000, 10_000)
 
-#: What every configuration meets; the first is uScope's own default.
+#: The slownesses that every configuration is run under. The first is uScope's default.
 COMMON = tuple(Slowness("random", 10, added) for added in (10, 1000))
 
 #: I/Os in one cycle of the continuous pattern, as in uScope's Fig. 11.
@@ -139,14 +140,14 @@ PERIOD_IOS = 1000
 
 
 def slownesses(file_system: str) -> tuple[Slowness, ...]:
-    """All that a file system can meet."""
+    """Return every slowness that a file system can be run under."""
     everywhere = [Slowness(*three) for three in
                   ((p, r, a) for p in PATTERNS for r in RATIOS for a in ADDED_US)]  # fmt: skip
     part = [Slowness("random", 10, added, PART[file_system]) for added in ADDED_US[1:]]
     return (*everywhere, *part)
 
 
-#: What the defaults meet unless everything is asked for.
+#: The slownesses that default configurations are run under, unless all are requested.
 FIRST = {
     system: (
         *(Slowness("random", 10, added) for added in (10, 1000, 10_000)),
@@ -159,20 +160,20 @@ FIRST = {
 
 @dataclass(frozen=True)
 class Drive:
-    """The drive that the file system is on."""
+    """The drive of the file system."""
 
     name: str
     size_mb: int
-    #: As after long random writes.
+    #: True for a drive in the state after long random writes.
     aged: bool = False
-    #: flashsim's, beyond those of ``PROFILE``.
+    #: Parameters of flashsim besides those of ``PROFILE``.
     parameters: tuple[tuple[str, str], ...] = ()
 
 
 PROFILE = "enterprise-a"
 
-#: Takes 34.7 us for 4 KiB, read or written, always: what uScope's RAM disk takes (its Table 1).
-#: All is in the write buffer, which is never flushed. Ten gigabytes, as 128 groups of xfs want.
+#: A drive that reads or writes 4 KiB in 34.7 us, as uScope's RAM disk does (its Table 1). All data
+#: stay in the write buffer, which is never flushed. 128 groups of xfs need ten gigabytes.
 STEADY = Drive(
     "steady", 10_240, parameters=(
         ("controller_ns", "31000"), ("buffer_ns", "3000"), ("host_transfer_ns", "660"),
@@ -187,25 +188,25 @@ DIRECT, CACHED = "direct", "cached"
 
 @dataclass(frozen=True)
 class Case:
-    """What one guest does: a mix on a configuration, again for each slowness."""
+    """The work of one guest: a mix on a configuration, repeated for each slowness."""
 
     configuration: Configuration
     mix: Mix
-    #: Besides none at all, which comes first.
+    #: A run without slowness comes before them.
     slownesses: tuple[Slowness, ...]
-    #: ``DIRECT``: past the page cache; ``CACHED``: through it.
+    #: ``DIRECT`` bypasses the page cache, ``CACHED`` uses it.
     cache: str = DIRECT
     drive: Drive = STEADY
-    #: Watch ext4's journal commits, step by step.
+    #: True to measure the steps of commits of ext4's journal.
     steps: bool = False
 
 
-#: Where the journal's mode decides something: data that waits in the page cache.
+#: The configurations of ext4 that differ in the journal, which matters for data in the page cache.
 JOURNAL_MODES = (DEFAULT, NODELALLOC, "data=writeback", "data=journal", "fast_commit")
 
 
 def chosen(names: tuple[str, ...]) -> list[Configuration]:
-    """Configurations by their titles, or all of a file system by its name."""
+    """Return the configurations with these titles, or all of the file systems with these names."""
     for name in names:
         if name not in SYSTEMS and name not in [c.title for c in CONFIGURATIONS]:
             raise KeyError(name)
@@ -213,7 +214,7 @@ def chosen(names: tuple[str, ...]) -> list[Configuration]:
 
 
 def cases(configurations: list[Configuration], everything: bool) -> list[Case]:
-    """All guests of one seed; the defaults, which meet most, come first."""
+    """Return the guests of one seed; those of default configurations come first."""
     defaults = [c for c in configurations if c.name == DEFAULT]
     varmail = next(mix for mix in MIXES if mix.name == "varmail")
 
@@ -223,8 +224,8 @@ def cases(configurations: list[Configuration], everything: bool) -> list[Case]:
         return FIRST[c.file_system] if c.name == DEFAULT else COMMON
 
     found = [Case(c, mix, met(c)) for c in defaults for mix in MIXES]
-    # Data that waits in the page cache is what the mode of ext4's journal is about; only jbd2's own
-    # commits have steps.
+    # The mode of ext4's journal matters for data in the page cache. Only jbd2's own commits have
+    # steps.
     found += [Case(c, varmail, COMMON, CACHED, steps=c.name != "fast_commit")
               for c in configurations
               if c.file_system == "ext4" and c.name in JOURNAL_MODES]  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A mix on a file system in the lab: a guest of its own, a new drive for every slowness."""
+"""Run a mix on a file system in the lab: one guest, and a new drive for every slowness."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from eval.experiments.filesystems.design import (
 from eval.work import write_json
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 
-#: In the guest.
+#: The folder of the scripts in the guest.
 SCRIPTS = "/run/linnos/linnapp/eval/experiments/filesystems/guest"
 
-#: Of the guest. What is written is one byte over and over, of which the drive keeps little.
+#: Memory of the guest. The mixes write the same byte repeatedly, and the drive stores such blocks
+#: in little memory.
 MEMORY_MB = 1536
 
 _SOURCES = (
@@ -35,9 +36,10 @@ _SOURCES = (
 
 
 def run_case(cache: Cache, case: Case, seed: int) -> list[dict[str, Any]]:
-    """Run a case unless that was done before: a run for no slowness, then one for each.
+    """Run a case unless it is in the cache: first without slowness, then once for each.
 
-    Besides :func:`reports.of_operations` they have ``drive``, its counters, and maybe ``steps``.
+    A run has the fields of :func:`reports.of_operations`, the counters of the ``drive``, and
+    ``steps`` if the case measures them.
     """
     sources = (*_SOURCES, "commits.py") if case.steps else _SOURCES
     recipe = code_version(*(f"eval/experiments/filesystems/{name}" for name in sources))
@@ -51,7 +53,7 @@ def run_case(cache: Cache, case: Case, seed: int) -> list[dict[str, Any]]:
 
 
 def run_once(case: Case, seed: int, folder: Path) -> list[dict[str, Any]]:
-    """The same, now; the seed is of the drive's dice, and of what the mix does."""
+    """Run a case now; drive and mix take their random numbers from the seed."""
     places = guests.places_of(folder)
     array = Array(
         n_drives=1, profile=PROFILE, size_mb=case.drive.size_mb, seed=seed, precondition=False,
@@ -78,7 +80,7 @@ def run_once(case: Case, seed: int, folder: Path) -> list[dict[str, Any]]:
 
 
 def _one(case: Case, slowness: Slowness, seed: int, to: str) -> str:
-    """Shell commands of one run; its files begin with `to`."""
+    """Return the shell commands of one run; the names of its files begin with `to`."""
     system, mix = case.configuration.file_system, case.mix
     find = f"python3 -I {SCRIPTS}/region.py {system} $device"
     region = "0 0" if slowness.where == EVERYWHERE else "$region"

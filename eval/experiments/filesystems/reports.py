@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a run left, as numbers: operations by kind and stretch, the drive's counters."""
+"""Read the files of a run: operations by kind and block of time, and the drive's counters."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from eval.experiments.filesystems.guest.mixes import KINDS
 from eval.work import StepError
 from linnapp import stats
 
-#: Stretches that a thread's operations are cut into, the same operations whatever the drive.
+#: Blocks that the operations of a thread are divided into. On every drive a block has the same
+#: operations.
 BLOCKS = 20
 
 
 def of_operations(path: Path, threads: int) -> dict[str, Any]:
-    """A report of guest/mixes.py.
+    """Read a report of guest/mixes.py.
 
     Returns
     -------
     dict
-        ``count`` and ``total_us``: {kind: one number a stretch}; ``mean_us``, ``p99_us`` of all
-        operations; ``span_s``, from the first one's start to the last one's.
+        ``count`` and ``total_us``: {kind: one number for each block}; ``mean_us``, ``p99_us`` of
+        all operations.
     """
     try:
         rows = np.fromfile(path, np.int64).reshape(threads, -1, 3)
@@ -35,8 +36,8 @@ def of_operations(path: Path, threads: int) -> dict[str, Any]:
     if n < BLOCKS:
         raise StepError(f"{path}: {n} operations a thread, expected {BLOCKS} or more")
     block = np.broadcast_to(np.arange(n) * BLOCKS // n, (threads, n)).ravel()
-    kind, start, latency = (rows[..., i].ravel() for i in range(3))
-    # As many operations of each kind in each stretch on every drive: they follow from the seed.
+    kind, _, latency = (rows[..., i].ravel() for i in range(3))
+    # The seed decides the operations, so a block has the same number of each kind on every drive.
     cell = block * len(KINDS) + kind
     size = BLOCKS * len(KINDS)
     count = np.bincount(cell, minlength=size).reshape(BLOCKS, -1)
@@ -47,12 +48,11 @@ def of_operations(path: Path, threads: int) -> dict[str, Any]:
         "total_us": {KINDS[k]: total_us[:, k].tolist() for k in done},
         "mean_us": float(latency.mean() / 1000),
         "p99_us": intervals.percentile(latency / 1000, 99),
-        "span_s": float(np.ptp(start) / 1e9),
     }
 
 
 def counters(before: Path, after: Path) -> dict[str, int]:
-    """What the drive counted meanwhile."""
+    """Return the differences of the drive's counters over a run."""
     first, last = (
         {name: int(value) for name, value in map(str.split, path.read_text().splitlines())}
         for path in (before, after)
@@ -62,9 +62,9 @@ def counters(before: Path, after: Path) -> dict[str, int]:
 
 
 def slowdown(base: dict[str, Any], slowed: dict[str, Any], kind: str | None = None) -> Any:
-    """By which share operations, perhaps of one kind only, take longer, with its interval.
+    """Return the share by which operations, of one kind or all, take longer, with its interval.
 
-    Both are of :func:`of_operations`, or of several seeds appended; stretches are paired.
+    Both runs are results of :func:`of_operations` or :func:`pooled`; their blocks are paired.
     """
     if base["count"] != slowed["count"]:
         raise StepError("the operations on a slow drive are not those on the drive as it is")
@@ -80,7 +80,7 @@ def _sum(columns: list[list[float]]) -> NDArray[Any]:
 
 
 def pooled(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Several seeds' runs of the same as one: their stretches one after another."""
+    """Join the runs of several seeds: their blocks follow each other."""
     count, total = (
         {k: [n for run in runs for n in run[field][k]] for k in runs[0][field]}
         for field in ("count", "total_us")
@@ -92,5 +92,4 @@ def pooled(runs: list[dict[str, Any]]) -> dict[str, Any]:
         "total_us": total,
         "mean_us": sum(map(sum, total.values())) / n,
         "p99_us": None if None in p99 else float(np.mean(p99)),
-        "span_s": float(np.mean([run["span_s"] for run in runs])),
     }

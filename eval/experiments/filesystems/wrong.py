@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A drive that stores wrong data: what comes back of it through a file system and its mirrors."""
+"""A drive that stores wrong data, under file systems, on one drive and on mirrors."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from eval.experiments.filesystems.lab import SCRIPTS
 from eval.work import write_json
 from linnapp.lab.array import Array
 
-#: flashsim's faults; all are in what the first drive stores, and success is reported.
+#: Faults of flashsim in the data that the first drive stores; it reports success.
 FAULTS = ("bit_flip", "zeros", "lost_write")
 
-#: Every so many-th block that is written, data or the file system's own.
+#: One of this many blocks is stored wrong, be it data or metadata of the file system.
 EVERY = 40
 FILES, BLOCKS = 100, 32
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a file system is on."""
+    """The drives of a file system."""
 
-    #: With {} for the file system.
+    #: Contains {} in place of the file system.
     title: str
     drives: int = 1
-    #: That are put on it.
+    #: File systems to test on it.
     systems: tuple[str, ...] = SYSTEMS
-    #: So many-th block that the first drive stores is wrong.
+    #: One of this many blocks of the first drive is stored wrong.
     every: int = EVERY
-    #: Of those alone that are where region.py finds the metadata, which are few.
+    #: True if only blocks in the region that region.py finds are counted; they are few.
     metadata_only: bool = False
 
 
-#: raid5 and raid6 would need CONFIG_MD_RAID456, which the lab's kernel does not have. What an
-#: administrator may do about mirrors that differ is done for one file system without checksums of
-#: data and one with them: take the first drive away, or tell md to repair before that.
+#: raid5 and raid6 would need CONFIG_MD_RAID456, which the lab's kernel does not have. An
+#: administrator can remove the first drive, or let md repair its mirrors first; both are done with
+#: one file system without checksums of data and one with them.
 KINDS = {
     "one": Kind("{}"),
     "md": Kind("{} on md raid1", 2),
@@ -70,19 +70,19 @@ class Wrong:
     """One fault on one arrangement."""
 
     file_system: str
-    #: Of ``KINDS``.
+    #: Key of ``KINDS``.
     kind: str
-    #: Of ``FAULTS``.
+    #: Element of ``FAULTS``.
     fault: str
 
     @property
     def title(self) -> str:
-        """The file system and what it is on."""
+        """The file system and its drives."""
         return KINDS[self.kind].title.format(self.file_system)
 
 
 def plan(systems: tuple[str, ...] = SYSTEMS) -> list[Wrong]:
-    """All arrangements under all faults."""
+    """Return every combination of drives, file system and fault."""
     return [
         Wrong(system, name, fault)
         for name, kind in KINDS.items()
@@ -93,7 +93,7 @@ def plan(systems: tuple[str, ...] = SYSTEMS) -> list[Wrong]:
 
 
 def run_wrong(cache: Cache, wrong: Wrong, seed: int) -> dict[str, Any]:
-    """Run one unless that was done before; see :func:`run_once`."""
+    """Run a fault unless it is in the cache; see :func:`run_once`."""
     sources = (
         "wrong.py", "guest/wrong.sh", "guest/blocks.py", "guest/filesystems.sh", "guest/region.py",
     )  # fmt: skip
@@ -110,15 +110,15 @@ def run_wrong(cache: Cache, wrong: Wrong, seed: int) -> dict[str, Any]:
 
 
 def run_once(wrong: Wrong, seed: int, folder: Path) -> dict[str, Any]:
-    """Files are written while the first drive stores wrong data, and read when it does no more.
+    """Write files while the first drive stores wrong data, and read them afterwards.
 
     Returns
     -------
     dict
-        ``injected``: blocks that were not stored as they were; ``mounted``; blocks ``right``,
-        ``wrong``, ``unreadable``, ``missing`` (guest/blocks.py), null where nothing could be
-        mounted; ``checked``: "clean" or "damage", what the file system's tool says, and md's
-        mirrors, "same" or "differ", before the first is taken away.
+        ``injected``: blocks that were stored wrong; ``mounted``: whether the file system could be
+        mounted again; blocks ``right``, ``wrong``, ``unreadable``, ``missing`` (guest/blocks.py),
+        null if not; ``checked``: "clean" or "damage", the result of the file system's tool, and
+        with md "same" or "differ", its comparison of mirrors before the first is removed.
     """
     places = guests.places_of(folder)
     kind = KINDS[wrong.kind]

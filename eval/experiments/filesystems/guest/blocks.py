@@ -29,7 +29,7 @@ def write(folder: Path, seed: str, n_files: int, n_blocks: int) -> None:
 
 
 def outcome(fd: int, wanted: bytes, offset: int) -> str:
-    """Of one block."""
+    """Return the class of one block that is read back."""
     try:
         came = os.pread(fd, BLOCK, offset)
     except OSError:

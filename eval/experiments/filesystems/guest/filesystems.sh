@@ -7,8 +7,8 @@ device=/dev/flash0
 drive=/sys/kernel/config/flashsim/flash0
 tracing=/sys/kernel/debug/tracing
 
-# A run is some seconds long. What is done every few seconds otherwise (5 s: commits of ext4; 30 s: of
-# btrfs, xfs' log, and writing back; 60 s: checkpoints of f2fs) is done every second.
+# A run takes only seconds. Periodic work (5 s: commits of ext4; 30 s: commits of btrfs, the log of
+# xfs, and writeback; 60 s: checkpoints of f2fs) is therefore done every second.
 periods()
 {
 	echo 100 >/proc/sys/vm/dirty_writeback_centisecs

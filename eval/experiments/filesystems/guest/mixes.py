@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Runs in the guest: Filebench's fileserver, webserver and varmail, operation by operation.
+"""Run the operations of Filebench's fileserver, webserver or varmail in the guest.
 
     mixes.py MIX direct|cached THREADS FILES LOOPS REST_US SEED FOLDER DRIVE REPORT
 
-Every thread repeats the operations of its mix on files of its own, past the page cache (direct,
-where the file system allows that) or through it, and rests between repeats. What a thread does to
-which file, how much it writes and how long it rests follow from the seed alone: the same run on a
-slower drive does the same, only later. Every read is compared in length, first and last byte.
+Every thread repeats the operations of its mix on its own files, with direct I/O (if the file system
+allows it) or through the page cache, and rests between repeats. The seed alone decides the file,
+the size and the rest of each operation, so that runs on a slower drive do the same operations, only
+later. The length, the first and the last byte of every read are checked.
 
-DRIVE is a flashsim drive's name; it is slow from when the files are laid out and nothing of them
-is in memory until the last operation. REPORT gets three 64-bit numbers an operation, thread by
-thread: kind (its place in KINDS), start and latency in ns; REPORT.before and REPORT.after what the
-drive has counted.
+DRIVE is the name of a flashsim drive. It is slow from the time at which the files are written and
+no longer in memory until the last operation. REPORT gets three 64-bit numbers for each operation,
+thread by thread: the kind (its index in KINDS), start and latency in ns. REPORT.before and
+REPORT.after get the drive's counters.
 """
 
 import array

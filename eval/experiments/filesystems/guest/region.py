@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Runs in the guest, before mounting: where a file system keeps its journal or its metadata.
+"""Print the location of the journal or the metadata of a file system that is not mounted.
 
     region.py FILE_SYSTEM DEVICE
 
-Prints first sector and number of sectors. ext4, xfs: the journal. f2fs, btrfs, which have none:
-the area of checkpoints, SIT, NAT and SSA; the chunks of metadata.
+Runs in the guest. The output is the first sector and the number of sectors: of the journal of ext4
+or xfs, of the area of checkpoints, SIT, NAT and SSA of f2fs, or of the metadata chunks of btrfs.
 """
 
 import re
@@ -15,19 +15,19 @@ SECTOR = 512
 
 
 def said(*command: str) -> str:
-    """What a program prints."""
+    """Return the output of a program."""
     return subprocess.run(
         command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ).stdout
 
 
 def numbers(pattern: str, text: str) -> list[tuple[int, ...]]:
-    """All places where a pattern of numbers stands."""
+    """Return the numbers of every match of a pattern."""
     return [tuple(map(int, found.groups())) for found in re.finditer(pattern, text)]
 
 
 def joined(pieces: list[tuple[int, int]], what: str) -> tuple[int, int]:
-    """The one range that pieces, first and length, make together, but for gaps of 1 % in all."""
+    """Join pieces (first, length) into one range; gaps may add up to 1 % of it."""
     first = min(start for start, _ in pieces)
     length = max(start + n for start, n in pieces) - first
     if sum(n for _, n in pieces) < 0.99 * length:
