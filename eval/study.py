@@ -304,13 +304,18 @@ class Study:
         measures = {name: of for name, of in self.measures.items() if name in known}
         with_policy = table.policies() != [""]
         papers = [name for name in measures if any(name in of for of in self.paper_values.values())]
-        references = [self.reference] if self.reference else []
+        compared = {(k.measure, k.reference) for k, _ in table.items() if k.place in wanted}
         header = [*group, *(["policy"] if with_policy else [])]
+        references = {
+            name: [self.reference] if (name, self.reference or None) in compared else []
+            for name in measures
+        }
         for name, measure in measures.items():
             header.append(measure.title)
             header += ["the paper's"] if name in papers else []
             header += [
-                f"% lower than {of}" if measure.positive else f"minus {of}" for of in references
+                f"% lower than {of}" if measure.positive else f"minus {of}"
+                for of in references[name]
             ]
         rows = []
         for place in places:
@@ -328,7 +333,7 @@ class Study:
                         (REDUCTION if measure.positive else measure).text(
                             table.get(place, policy, name, reference)
                         )
-                        for reference in references
+                        for reference in references[name]
                     ]
                 rows.append(tuple(row))
         return Table(tuple(header), tuple(rows))

@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval import experiments, grid, guests
+from eval import grid, guests
 from eval.cache import ROOT, Cache
 from eval.cells import Cell
 from eval.experiment import Context
-from eval.experiments.apps import EXPERIMENT, comparison, design, lab, programs, reports
+from eval.experiments import apps
+from eval.experiments.apps import EXPERIMENT, comparison, lab, programs, reports
 from eval.experiments.apps.comparison import LATENCY, MODULE, OFF, ON
 from eval.experiments.apps.reports import Operations
+from eval.long_table import LongTable
 from eval.work import StepError
 from linnapp.lab.guest import Guest, Result
 
@@ -290,14 +292,9 @@ def test_a_missing_application_is_named_with_its_package(
 
 
 def test_unknown_application_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(design, "NAMES", ("sqlite", "mongodb"))
+    monkeypatch.setattr(apps, "NAMES", ("sqlite", "mongodb"))
     with pytest.raises(StepError, match="LINNOS_APPS: mongodb: no such application; known are"):
         EXPERIMENT.run(Context("apps", Cache(tmp_path / "cache"), 1, True, tmp_path))
-
-
-def test_apps_experiment_runs_only_on_request() -> None:
-    assert "apps" in experiments.ON_REQUEST and "apps" not in experiments.NAMES
-    assert experiments.load("apps") is EXPERIMENT
 
 
 def _operations(rng: np.random.Generator, n: int, mean_us: float) -> Operations:
@@ -338,8 +335,8 @@ def test_mean_of_classes_is_the_reported_mean() -> None:
 
 
 @pytest.fixture
-def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
-    """The experiment's data of synthetic runs: with `on`, latencies are a third lower."""
+def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LongTable:
+    """The table of synthetic runs: with `on`, latencies are a third lower."""
     rng = np.random.default_rng(4)
     made: dict[Path, dict[str, Operations]] = {}
 
@@ -357,41 +354,37 @@ def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
         return lab.Ran(case, cell, folder)
 
     monkeypatch.setattr(programs, "find", lambda command: "/bin/true")
-    monkeypatch.setattr(comparison, "RESAMPLES", 100)
-    monkeypatch.setattr(design, "trained", lambda cache, cell, options=(): None)
+    monkeypatch.setattr(apps, "trained", lambda cache, cell, options=(): None)
     monkeypatch.setattr(lab, "data", lambda cache, app: None)
-    monkeypatch.setattr(design, "run_case", run_case)
+    monkeypatch.setattr(apps, "run_case", run_case)
     monkeypatch.setattr(guests, "on_kernel", lambda *_: nullcontext())
     monkeypatch.setattr(lab.Ran, "operations", lambda ran: made[ran.folder])
     context = Context("apps", Cache(tmp_path / "cache"), 1, True, tmp_path)
-    return json.loads(json.dumps(EXPERIMENT.run(context)))  # type: ignore[no-any-return]
+    return EXPERIMENT.run(context)
 
 
-def test_every_load_has_scores_tables_and_text(data: dict[str, Any], tmp_path: Path) -> None:
-    rows = {(row["load"], row["file_system"]): row for row in data["loads"]}
-    assert {load for load, _ in rows} == {
-        "wiredtiger", "sqlite", "select", "tpcb", "rocksdb", "fio",
-    }  # fmt: skip
-    for load in ("wiredtiger", "sqlite", "fio"):
-        assert {system for name, system in rows if name == load} == {"ext4", "xfs", "f2fs", "btrfs"}
-    everywhere, once = rows["sqlite", "ext4"], rows["sqlite", "f2fs"]
-    assert everywhere["workloads"] == list(design.WORKLOADS)
-    assert once["workloads"] == [design.OTHERS_BESIDE] and len(once["beside"]) == 1
-    assert set(rows["sqlite", "btrfs"]["modes"]) == {OFF, ON, LATENCY, design.BTRFS}
-    assert set(everywhere["modes"]) == {OFF, ON, LATENCY, MODULE}
-    value, low, high = everywhere["module_below"]["mean_us"]
-    assert low < value < high and value == pytest.approx(1 / 90, abs=0.03)
-    assert everywhere["counted"][ON] == {
-        "mirrors": [40, 4, 0], "inferences": [12, 8, 4], "probes": [0, 0, 4],
-    }  # fmt: skip
-    assert len({cell["seed"] for cell in everywhere["beside"]}) == 4
-    tables = EXPERIMENT.table(data)
-    for table in tables.values():
-        assert table.rows and all(len(row) == len(table.header) for row in table.rows)
-    words = EXPERIMENT.reading(data)
-    assert "With on, latencies, on ext4, mean: " in words and "76.7 %" in words
-    assert "Errors of the background: 0." in words
-    EXPERIMENT.draw(data, tmp_path / "figure.png")
+def test_every_load_has_scores_and_counts(table: LongTable, tmp_path: Path) -> None:
+    pooled = table.places_of(("load", "file_system"))
+    assert {load for load, *_ in pooled} == set(EXPERIMENT.factors["load"])
+    for name in apps.ON_OTHERS:
+        (title,) = programs.APPLICATIONS[name].loads.values()
+        assert {system for load, system, _ in pooled if load == title} == {"ext4", *apps.OTHERS}
+    (title,) = programs.APPLICATIONS["sqlite"].loads.values()
+    with_each = [place for place in table.places if place[:2] == (title, "ext4") and place[2]]
+    assert [workload for *_, workload in with_each] == list(apps.WORKLOADS)
+    assert (title, "f2fs", apps.OTHERS_WITH) in table.places
+    assert table.policies((title, "btrfs", "")) == [OFF, ON, LATENCY, apps.BTRFS]
+    place = (title, "ext4", "")
+    assert table.policies(place) == [OFF, ON, LATENCY, MODULE]
+    lower = table.reduction(place, MODULE, LATENCY)
+    assert lower is not None and lower.low < lower.value < lower.high
+    assert lower.value == pytest.approx(1 / 90, abs=0.03)
+    lower = table.reduction(place, ON, OFF)
+    assert lower is not None and lower.value == pytest.approx(1 / 3, abs=0.03)
+    counted = {"reads_0": 40, "reads_1": 4, "reads_2": 0, "inferences": 24, "probes": 4}
+    for measure, n in {**counted, "errors": 0}.items():
+        assert table.value(place, ON, measure) == n
+    EXPERIMENT.draw(table, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 

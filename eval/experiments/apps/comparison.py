@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs as numbers with their intervals: off, on; the same load in the same stretches of time."""
+"""Compare the modes of runs with the same load in the same blocks of time, with intervals."""
 
 from __future__ import annotations
 
@@ -15,34 +15,30 @@ from eval.intervals import BLOCKS, Blocks, Pooled
 from eval.scores import key
 from linnapp import stats
 
-#: Of the application's latencies.
+#: Percentiles of the application's latencies.
 PERCENTS = (50.0, 95.0, 99.0, 99.9)
 
-#: Those whose difference is given.
+#: Percentiles that are compared.
 COMPARED = (95.0, 99.0, 99.9)
 
-#: md's attribute, as modes are called: off; on, with the paper's networks; on, with models of
-#: latencies; the same by the modules, on a kernel without LinnOS. The others are compared with the
-#: first.
+#: Modes: md's attribute off; on with the paper's networks; on with latency models; the same
+#: with the modules on a kernel without LinnOS. All are compared with off.
 OFF, ON, LATENCY, MODULE = "off", "on", "latency", "module"
-
-#: Enough for intervals in whole percents.
-RESAMPLES = 2000
 
 
 def blocks_of(runs: Mapping[str, Operations]) -> tuple[Blocks, dict[str, NDArray[Any]]]:
-    """One cell's runs of the same load, cut into stretches of time; and their latencies, by mode.
+    """Return the blocks of time of one cell's runs of a load, and the latencies by mode.
 
-    Operations of one mode are not those of another one by one, where a client waits for the last
-    one before it begins the next; what is paired is the time, and so the background.
+    A client that waits for one operation before the next does other operations in another mode.
+    Therefore blocks of time are paired, which have the same background.
     """
     n_blocks = BLOCKS
-    # What is only known by stretches of time has no others.
+    # Reports that have sums by block of time decide the number of blocks.
     for operations in runs.values():
         if operations.totals_us is not None:
             n_blocks = len(operations.totals_us)
     seconds = max(operations.seconds for operations in runs.values())
-    # A share of the run, since repeats of a benchmark may take a little longer.
+    # Times are shares of the run, because repeats of a benchmark can take slightly longer.
     share = {mode: o.start_us / (o.seconds * 1e6) for mode, o in runs.items()}
     blocks = Blocks(np.concatenate(list(share.values())) * seconds * 1e6, seconds * 1e6, n_blocks)
     latency = np.concatenate([o.latency_us for o in runs.values()])
@@ -55,21 +51,20 @@ def blocks_of(runs: Mapping[str, Operations]) -> tuple[Blocks, dict[str, NDArray
 
 
 def score(cells: Sequence[Mapping[str, Operations]]) -> dict[str, Any]:
-    """The numbers of a load over some cells.
+    """Compute the numbers of a load over some cells.
 
     Parameters
     ----------
     cells : sequence of mapping
-        The runs of each, by mode; the same modes in all.
+        The runs of each cell, by mode. All cells have the same modes.
 
     Returns
     -------
     dict
         ``operations`` and ``per_s`` by mode; ``modes``: {mode: {field: [value, low, high]}}, a
-        percentile that rests on too few operations null; of ``ON``, ``LATENCY`` and ``MODULE``,
-        ``below``: {mode: {field: by which share it is lower than off}}, ``throughput``: {mode: by
-        which factor more operations were done than off}; where there are both, ``module_below``:
-        {field: by which share it is lower with ``MODULE`` than with ``LATENCY``}.
+        percentile of too few operations is null; ``below``: {mode: {field: reduction compared with
+        off}}; ``throughput``: {mode: operations per second divided by those of off}; and
+        ``module_below``: {field: reduction by ``MODULE`` compared with ``LATENCY``}.
     """
     made = [blocks_of(runs) for runs in cells]
     drawn = Pooled([blocks for blocks, _ in made], PERCENTS)
@@ -124,7 +119,7 @@ def score(cells: Sequence[Mapping[str, Operations]]) -> dict[str, Any]:
 
 
 def summed(counted: Iterable[Mapping[str, Sequence[int]]]) -> dict[str, list[int]]:
-    """Counts of several runs, drive by drive."""
+    """Return the sums of the counts of several runs, by drive."""
     listed = list(counted)
     return {name: [sum(of) for of in zip(*(one[name] for one in listed), strict=True)]
             for name in listed[0]}  # fmt: skip

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""An application in the lab, on a raid1 whose drives have other work to do.
+"""Run an application in the lab, on a raid1 whose drives also serve a background workload.
 
-Each drive has two parts. The first are the mirrors of the array that the application's file system
-is on; on the second a Table 1 workload is replayed meanwhile, on each drive its own. So both meet
-in the drive and nowhere else: md knows nothing of the other load. The models are those of the cell,
-networks or models of latencies, trained on a recording of that workload alone.
+Each drive has two parts. The first parts are the mirrors of the array with the application's file
+system. On the second parts a Table 1 workload is replayed at the same time, one trace for each
+drive. The two loads meet only in the drive: md does not see the background. The models, networks or
+latency models, were trained on a recording of that workload alone.
 
-By the modules the same is done on a kernel that has neither LinnOS nor md built in.
+The modules do the same on a kernel that has neither LinnOS nor md built in.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from eval.experiments.apps.reports import Operations
 from eval.work import StepError, write_json
 from linnapp.lab.array import Array
 
-#: Of each drive, for its mirror; the rest is the background's.
+#: Part of each drive for the mirror; the background uses the rest.
 MIRROR_MB = 512
 
-#: The background goes on for so long after the application should have ended.
+#: Time that the background continues after the expected end of the application.
 MORE_S = 1.0
 
-#: Without LinnOS, and what is loaded there, in this order: md-mod is its own.
+#: A kernel without LinnOS, and the modules to load, in this order. md-mod is the kernel's own.
 MODULE_KERNEL = ROOT / "build" / "linux-um-module" / "linux"
 _BUILT = ROOT / "build" / "module" / MODULE_KERNEL.parent.name
 MODULES = (
@@ -52,7 +52,7 @@ MODULES = (
     _BUILT / "raid" / "raid1.ko",
 )
 
-#: In the guest.
+#: The folder of the scripts in the guest.
 SCRIPTS = "/run/linnos/linnapp/eval/experiments/apps/guest"
 
 #: A file system's content, in a folder of the cache and in that of a run.
@@ -64,7 +64,7 @@ _MAKE_MEMORY_MB = 2048
 
 @dataclass(frozen=True)
 class PartedArray(Array):
-    """Drives of two parts; ``devices``, what is replayed on, are the second ones."""
+    """Drives of two parts. ``devices`` are the second parts, which the replayer uses."""
 
     mirror_mb: int = MIRROR_MB
 
@@ -79,7 +79,7 @@ class PartedArray(Array):
         return super().devices
 
     def setup_script(self) -> str:
-        """Shell commands that power the drives on and part them; nothing is written for that."""
+        """Return commands that power the drives on and divide them without a partition table."""
         middle, end = (mb << 11 for mb in (self.mirror_mb, self.size_mb))
         parts = [
             f"addpart {drive} 1 0 {middle}\naddpart {drive} 2 {middle} {end - middle}\n"
@@ -90,11 +90,11 @@ class PartedArray(Array):
 
 @dataclass(frozen=True)
 class Case:
-    """One application once."""
+    """One run of an application."""
 
     #: A key of ``APPLICATIONS``.
     application: str
-    #: On the array.
+    #: The file system on the array.
     file_system: str
     #: "off", "on" or "unguarded" (with networks), or "latency" (on, with models of latencies), of
     #: md's attribute; "module": as "latency", by the modules; "btrfs": no md, but btrfs' raid1c3.
@@ -103,7 +103,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Ran:
-    """A finished run: its folder and what it left."""
+    """A finished run and its folder."""
 
     case: Case
     cell: Cell
@@ -111,12 +111,12 @@ class Ran:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The background's, and ``counted``: reads of each mirror, inferences, probes."""
+        """The summary of the background, and ``counted``: reads by mirror, inferences, probes."""
         record: dict[str, Any] = json.loads((self.folder / "run.json").read_text())
         return record
 
     def operations(self) -> dict[str, Operations]:
-        """What the application said of itself, by load."""
+        """Return the operations that the application reported, by load."""
         app = APPLICATIONS[self.case.application]
         return app.operations(app, self.folder / "run")
 
@@ -130,9 +130,9 @@ def drives_of(cell: Cell) -> PartedArray:
 
 
 def background(cache: Cache, cell: Cell, seconds: float) -> tuple[Path, ...]:
-    """What is replayed beside: the cell's workload from the end of its recorded part on."""
+    """Return the background's traces: the cell's workload after its recorded part."""
     size_mb = cell.size_mb - MIRROR_MB
-    # How long a cell is replayed elsewhere does not matter here.
+    # The length of the cell's own replay does not matter here.
     parameters = {**asdict(replace(cell, replay_s=seconds)), "mirror_mb": MIRROR_MB}
 
     def make(folder: Path) -> None:
@@ -146,9 +146,8 @@ def background(cache: Cache, cell: Cell, seconds: float) -> tuple[Path, ...]:
 
 
 def data(cache: Cache, app: Application) -> Path:
-    """The application's files, made once by itself, in a guest without drives."""
-
-    # The load does not matter: what is read is the same however often.
+    """Return the application's files, which it creates once in a guest without drives."""
+    # The files do not depend on the load.
     made_from = {
         "application": app.name, "data": app.data, "version": version(app),
         "recipe": code_version(*_scripts(app)),
@@ -157,7 +156,7 @@ def data(cache: Cache, app: Application) -> Path:
 
 
 def make_data(app: Application, folder: Path) -> None:
-    """Have the application make what it will read, and keep that in a folder as ``DATA``."""
+    """Let the application create its files, and store them in a folder as ``DATA``."""
     places = guests.places_of(folder)
     script = (
         f"{_sourced(app)}mount -t tmpfs none $files\n"
@@ -174,7 +173,7 @@ def make_data(app: Application, folder: Path) -> None:
 
 
 def _scripts(app: Application) -> list[str]:
-    """What runs in its guests, relative to the repository."""
+    """Return the scripts of an application's guests, relative to the repository."""
     guest = Path(__file__).parent / "guest"
     names = sorted(path.name for path in guest.glob(f"{app.name}[._]*"))
     return [f"eval/experiments/apps/guest/{name}" for name in ("array.sh", *names)]
@@ -189,7 +188,7 @@ def _sourced(app: Application) -> str:
 
 
 def run_case(cache: Cache, cell: Cell, case: Case) -> Ran:
-    """Run an application once, unless that was done before."""
+    """Run an application once, unless the run is in the cache."""
     models = trained(cache, cell, LATENCY_TRAINING if case.mode in (LATENCY, MODULE) else ())
     app = APPLICATIONS[case.application]
     made_from = {
@@ -224,14 +223,14 @@ def run_once(
     seed: int,
     memory_mb: int,
 ) -> dict[str, Any]:
-    """An application in a guest of its own, from an empty array to the comparison of its mirrors.
+    """Run an application in a guest, from an empty array to the comparison of its mirrors.
 
     Parameters
     ----------
     app : Application
-        The one that the case names, or with less to do.
+        The application that the case names; its load may be smaller.
     seed : int
-        Of the application and of the background's replay.
+        Seed of the application and of the replay of the background.
 
     Raises
     ------
@@ -239,7 +238,7 @@ def run_once(
         If the application failed, a read of it or of the background was wrong, or mirrors differ.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    # The guest sees this one folder.
+    # The guest sees only this folder.
     _at_hand(tar, folder / DATA)
     for drive, model in enumerate(models):
         shutil.copyfile(model, folder / f"flash{drive}.linnos")
@@ -253,7 +252,7 @@ def run_once(
         + f"array_up {kind} {case.file_system} {state}\n"
         "fill\n"
         "start_app\n"
-        # The replayer starts at the second multiple from now: it is given a rest, and takes one.
+        # The replayer starts at the second multiple of START_EVERY_S from now.
         f"ready_s=$((($(date +%s) / {guests.START_EVERY_S} + 1) * {guests.START_EVERY_S}))\n"
         f"start_s=$((ready_s + {guests.START_EVERY_S}))\n"
         f"( run_app $start_s {_words(app.load)} {seed} ) &\n"
@@ -283,7 +282,7 @@ def run_once(
 
 
 def _uploaded(case: Case, array: PartedArray, models: Sequence[str], folder: Path) -> str:
-    """Shell commands that upload models, by the modules once they are loaded."""
+    """Return commands that upload the models, after loading the modules if the case has them."""
     if case.mode != MODULE:
         return guests.upload(array.drives, models, "observe")
     for module in MODULES:
@@ -297,7 +296,7 @@ def _uploaded(case: Case, array: PartedArray, models: Sequence[str], folder: Pat
 
 
 def _at_hand(source: Path, target: Path) -> None:
-    """Have a large file in another folder too, without a second copy where that can be."""
+    """Link a large file into another folder, or copy it if it cannot be linked."""
     target.unlink(missing_ok=True)
     try:
         os.link(source, target)

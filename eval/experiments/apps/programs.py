@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The applications: what each needs, how it is run in the guest, and what it reports."""
+"""The applications: their packages, their loads in the guest, and their reports."""
 
 from __future__ import annotations
 
@@ -14,42 +14,41 @@ from eval.experiments.apps import reports
 from eval.experiments.apps.reports import Operations
 from eval.work import StepError
 
-#: What only this experiment needs, by name.
+#: The packages that only this experiment needs.
 PACKAGES = "packaging/apt/apps.txt"
 
-#: Where a guest's commands are, and so where they are looked for; PostgreSQL's have a folder for
-#: each version.
+#: The folders of commands in the guest, and of PostgreSQL, which has one folder for each version.
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _POSTGRES = "/usr/lib/postgresql"
 
 
 @dataclass(frozen=True)
 class Application:
-    """An application, and the load it is put under."""
+    """An application and its load."""
 
     #: Its script is guest/NAME.sh.
     name: str
     title: str
-    #: The commands and files that must be there, and the Debian package of each.
+    #: The required commands and files, and the Debian package of each.
     programs: Mapping[str, str]
-    #: Arguments of the script's `make_data`, how much there is to read.
+    #: Arguments of the script's `make_data`: the amount of data.
     data: tuple[int, ...]
-    #: Arguments of its `run_app` between the time and the seed.
+    #: Arguments of the script's `run_app` between the time and the seed.
     load: tuple[int, ...]
-    #: How long it runs.
+    #: Length of a run.
     seconds: float
-    #: What it is measured doing: name and title.
+    #: Names and titles of the measured loads.
     loads: Mapping[str, str]
     #: Reads its reports in a folder: {load: operations}.
     operations: Callable[[Application, Path], dict[str, Operations]]
 
     def missing(self) -> list[tuple[str, str]]:
-        """Commands that are not installed, each with its Debian package."""
+        """Return the commands that are not installed, each with its Debian package."""
         return [(c, package) for c, package in self.programs.items() if find(c) is None]
 
 
 def find(command: str) -> str | None:
-    """Where a command or file is that a guest's script would use; the newest of PostgreSQL's."""
+    """Return the path of a command or file of a guest's script; of PostgreSQL the newest."""
     if command.startswith("/"):
         return command if Path(command).exists() else None
     if "/" in command:
@@ -129,7 +128,7 @@ APPLICATIONS = {
 
 
 def version(app: Application) -> str:
-    """The installed version: the library's of SQLite, else in the program's own words."""
+    """Return the installed version as the program reports it, or that of the SQLite library."""
     asked = {
         "sqlite": ("-Ic", "import sqlite3; print(sqlite3.sqlite_version)"),
         "wiredtiger": ("-V",),

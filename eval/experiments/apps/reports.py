@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the applications say of themselves: when each operation began, and how long it took."""
+"""Read the reports of applications: the start and the latency of each operation."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _BUCKET = re.compile(r"^[\[(]\s*(\d+),\s*(\d+)\s*\]\s+(\d+)\s")
 class Operations:
     """Operations of one run."""
 
-    #: array, shape (n,); when each began or was due, from the start of the run.
+    #: array, shape (n,); time from the start of the run to the start or due time of each.
     start_us: Floats
     #: array, shape (n,)
     latency_us: Floats
-    #: How long the run took.
+    #: Length of the run.
     seconds: float
-    #: Where latencies are only known by classes: their exact sum in each of so many equal stretches
-    #: of the run; an operation's ``start_us`` then tells its stretch and no more.
+    #: If latencies are only known from a histogram: their exact sums in equal blocks of the run. An
+    #: operation's ``start_us`` then only identifies its block.
     totals_us: Floats | None = None
 
 
 def _columns(path: Path, what: str, n: int, separator: str | None) -> NDArray[np.float64]:
-    """A table of numbers, its first n columns; refused where it is none, or empty."""
+    """Read the first n columns of a table of numbers, or raise StepError."""
     try:
         with path.open() as lines:
             rows = [[float(field) for field in line.split(separator)[:n]] for line in lines]
@@ -54,15 +54,15 @@ def _columns(path: Path, what: str, n: int, separator: str | None) -> NDArray[np
 
 
 def of_client(path: Path, seconds: float) -> Operations:
-    """Reads of a client of our own: sqlite_client.py, wiredtiger_client.c."""
+    """Read the report of sqlite_client.py or wiredtiger_client.c."""
     table = _columns(path, "a report of a client", 2, ",")
     return Operations(table[:, 0], table[:, 1], seconds)
 
 
 def of_pgbench(log: Path, start_s: float, seconds: float) -> Operations:
-    """Transactions of a log of `pgbench -l -R`, started at `start_s` of the clock.
+    """Read the transactions of a log of `pgbench -l -R` that was started at time `start_s`.
 
-    Latencies count from when a transaction was scheduled, as pgbench has it.
+    As in pgbench, a latency begins at the scheduled time of a transaction.
     """
     table = _columns(log, "a log of pgbench", 7, None)
     latency_us = table[:, 2]
@@ -72,7 +72,7 @@ def of_pgbench(log: Path, start_s: float, seconds: float) -> Operations:
 
 
 def of_fio(log: Path, report: Path, seconds: float) -> Operations:
-    """Reads of a job's `--write_lat_log`, with nothing averaged, and its JSON report."""
+    """Read the `--write_lat_log` of a job without averages, and check its JSON report."""
     table = _columns(log, "a latency log of fio", 3, ",")
     try:
         jobs = json.loads(report.read_text())["jobs"]
@@ -84,15 +84,15 @@ def of_fio(log: Path, report: Path, seconds: float) -> Operations:
     if reads != len(table) or table[:, 2].any():
         raise StepError(f"{log}: {len(table)} lines of {reads} reads, or not all are reads")
     latency_us = table[:, 1] / 1000
-    # When a read ended, in ms.
+    # The first column is the end of a read in ms.
     return Operations(np.maximum(table[:, 0] * 1000 - latency_us, 0), latency_us, seconds)
 
 
 def of_db_bench(report: Path) -> Operations:
-    """Reads of repeats of `readrandom` with `--histogram`, each repeat a stretch of the run.
+    """Read the repeats of `readrandom` with `--histogram`; each repeat is a block of the run.
 
-    Of a repeat its mean is exact; percentiles are read from its histogram as RocksDB reads them,
-    each class spread evenly.
+    The mean of a repeat is exact. Percentiles come from its histogram as in RocksDB, with the
+    operations of a class spread evenly.
     """
     try:
         lines = report.read_text().splitlines()
@@ -128,7 +128,7 @@ def of_db_bench(report: Path) -> Operations:
 
 
 def counters(before: Path, after: Path) -> dict[str, Any]:
-    """Reads of each mirror, inferences and probes between two looks (`reads_of` in array.sh)."""
+    """Return reads by mirror, inferences and probes between two files of `reads_of` (array.sh)."""
     first, last = (_counted(path) for path in (before, after))
     return {name: [b - a for a, b in zip(first[name], last[name], strict=True)] for name in last}
 
@@ -143,7 +143,7 @@ def _counted(path: Path) -> dict[str, list[int]]:
 
 
 def one(paths: Sequence[Path], what: str) -> Path:
-    """The only one there should be."""
+    """Return the only path, or raise StepError."""
     if len(paths) != 1:
         raise StepError(f"{what}: {len(paths)} files, expected one: {', '.join(map(str, paths))}")
     return paths[0]
