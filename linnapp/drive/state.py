@@ -151,9 +151,9 @@ def alone() -> contextlib.AbstractContextManager[None]:
     )
 
 
-def remove_models(folder: AnyPath, in_use: Collection[Path]) -> None:
+def remove_models(folder: AnyPath, in_use: Collection[AnyPath]) -> None:
     """Remove an array's folder except models in use, as its name may have been another array's."""
-    folders_in_use = {model.parent for model in in_use}
+    folders_in_use = {Path(model).parent for model in in_use}
     with contextlib.suppress(OSError):
         for path in Path(folder).iterdir():
             if path not in folders_in_use:

@@ -32,7 +32,7 @@ from linnapp.drive.md import MdArray, arrays_of, is_md
 from linnapp.drive.stable_ids import name_to_keep
 from linnapp.drive.sysfs import Drive, disk_name, observer_of
 from linnapp.errors import DeviceError, LinnappError
-from linnapp.files import explain_os_error, os_errors
+from linnapp.files import AnyPath, explain_os_error, os_errors
 from linnapp.signals import signals_held
 
 #: Waits for a line; the end of the pipe without a line means that the command was killed. It has
@@ -83,7 +83,7 @@ class Switch:
 
 @contextlib.contextmanager
 def switched(
-    switches: Sequence[Switch], command: str, key: str, log: Log, folder: Path | None = None
+    switches: Sequence[Switch], command: str, key: str, log: Log, folder: AnyPath | None = None
 ) -> Iterator[None]:
     """Restore settings when the block ends or the program is killed in it.
 
@@ -149,7 +149,7 @@ def observing(names: Sequence[str], command: str, log: Log) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def alternating(array: MdArray, folder: Path, log: Log) -> Iterator[None]:
+def alternating(array: MdArray, folder: AnyPath, log: Log) -> Iterator[None]:
     """Let a trial switch an array on and off until the block ends."""
     switch = Switch(array, "on", "off")
     with switched([switch], "trial", array.name, log, folder):

@@ -12,13 +12,13 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
 from linnapp.errors import LinnappError, NoGainError, TraceError
+from linnapp.files import AnyPath
 from linnapp.learn.evaluate import DriveReads, Estimate, judge, nearest
 from linnapp.learn.fit import FittedLatency, fit_latency
 from linnapp.learn.labels import size_classes
@@ -318,7 +318,7 @@ def _decide(found: Benefit) -> tuple[str, str]:
     return "no", f"the predictions gain too little compared with {RIVALS[name]}"
 
 
-def draw_benefit(found: Benefit, path: Path) -> None:
+def draw_benefit(found: Benefit, path: AnyPath) -> None:
     """Draw the latencies of the replicas, and the gains with their intervals."""
     from matplotlib import pyplot
 

@@ -172,7 +172,7 @@ def test_results_of_development_runs_are_not_committed(
         ([(i, 0) for i in range(999)], "d.csv: 0 reads; 768 are the least"),
         ([(1, 1)], "d.csv: 1 reads; 768 are the least"),
         ([(1, 1)] * 999, "d.csv: its I/Os lie over 0 s"),
-        ([(i * 10**9, 1) for i in range(999)], "d.csv: its first lines cannot be flashnet"),
+        ([(i * 10**9, 1) for i in range(999)], "d.csv: its first lines are not flashnet"),
     ],
 )
 def test_demo_refuses_traces_without_enough_reads(

@@ -45,26 +45,6 @@ def test_quantiles_skip_missing_values() -> None:
     assert all(math.isnan(q) for q in quantiles([math.nan]))
 
 
-def test_mean_recall_uses_only_rows_with_slow_reads() -> None:
-    shape = {"model": "A", "accuracy": 1.0, "false_submit_ratio": 0.0, "false_revoke_ratio": 0.0}
-    rows = [{**shape, "slow_recall": None}, {**shape, "slow_recall": 0.25}]
-    mean = table3.averages({"rows": rows})
-    assert mean["A"]["slow_recall"] == 0.25
-    without = table3.averages({"rows": rows[:1]})
-    assert percent(without["A"]["slow_recall"]) == "-"
-
-
 def test_shapes_have_the_feature_counts_of_the_paper() -> None:
     inputs = {name: shape.n_inputs for name, shape in table3.MODELS.items()}
     assert inputs == {"LinnOS": 31, "A": 17, "B": 24, "C": 31, "D": 73, "E": 2048}
-
-
-def test_gain_of_a_model_uses_common_workloads_only() -> None:
-    def row(model: str, workload: str, right: float) -> dict[str, object]:
-        blocks = [right, right + 0.1] * 9
-        return {"model": model, "workload": workload, "seed": 1, "accuracy_by_block": blocks}
-
-    rows = [row("LinnOS", "az-e", 0.5), row("LinnOS", "bi-e", 0.1), row("E", "az-e", 0.55)]
-    found = table3.gain({"rows": rows}, "E")
-    # bi-e does not count, because E was not trained on it.
-    assert found.value == pytest.approx(0.05) and found.is_above

@@ -514,12 +514,12 @@ def test_write_storms_rotate_and_keep_the_content_right(tmp_path: Path, drives: 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("fio version 2 iolog\n", "line 1: fio version 2 iolog: only version 3 is known"),
+        ("fio version 2 iolog\n", "line 1: 'fio version 2 iolog' is not supported"),
         ("fio version 3 iolog\n0 /dev/x read 0\n", "line 2: '0 /dev/x read 0': 4 columns"),
         ("fio version 3 iolog\n0 /dev/x read 0 4096\nnonsense\n", "line 3: 'nonsense': 1 column"),
         (
             "fio version 3 iolog\n5 /dev/x frobnicate 0 1\n",
-            "line 2: '5 /dev/x frobnicate 0 1': the type 'frobnicate'",
+            "line 2: '5 /dev/x frobnicate 0 1': the type is 'frobnicate'",
         ),
         ("fio version 3 iolog\n5 /dev/x read 0 0\n", "nothing to replay"),
         ("fio version 3 iolog\n5 /dev/x read 0 9999999999\n", "line 2: an I/O of 9999999999 bytes"),

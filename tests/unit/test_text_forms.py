@@ -540,7 +540,7 @@ def test_replayer_refuses_a_dash(tmp_path: Path, drives: list[Path]) -> None:
     [
         ("0;100;1;4096;0;0.0;4096\n", "semicolons"),
         ("0, 81792, 0, 4096, 0\n1, 82000, 0, 4096, 8192\n", "whole milliseconds"),
-        ("0 0 0 4096 1\n1.5 0 4096 4096 1\n", "in the format heimdall, which has no latencies"),
+        ("0 0 0 4096 1\n1.5 0 4096 4096 1\n", "the format heimdall has no latencies"),
         ("hello\n", "not a trace in a known format"),
     ],
 )

@@ -166,7 +166,13 @@ def test_the_graph_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Making it takes longer than an epoch of a short trace, and a search would make several."""
     made = []
     hinge = network.hinge
-    monkeypatch.setattr(network, "hinge", lambda *given: made.append(1) or hinge(*given))
+
+    def counted_hinge(library: object, *arguments: object) -> object:
+        if library is not np:  # numpy's form judges an epoch
+            made.append(1)
+        return hinge(library, *arguments)
+
+    monkeypatch.setattr(network, "hinge", counted_hinge)
     train(*noisy_reads(1000), TrainingOptions(max_epochs=2))
     assert len(made) == 1
 
