@@ -115,7 +115,7 @@ def test_traces_without_latencies_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "heimdall.trace"
     path.write_text("0.0 0 4096 4096 1\n1.0 0 4096 4096 0\n")
     with pytest.raises(
-        TraceError, match="in the format heimdall, which has no latencies; they are read from"
+        TraceError, match="the format heimdall has no latencies. Latencies are read from"
     ):
         open_recording(path)
 
