@@ -116,9 +116,9 @@ cluster_library() {
 	rm "$work/liblinnos-cluster-dev/usr/include/linnos_choose.h"
 	finish liblinnos-cluster1 libs "" "" "linnos-agent" \
 		"chooses the node of a cluster that is expected to answer first" \
-		" For a client whose data is on several nodes: the library chooses the node for
- each read, from the latencies of the client's own reads and from the predictions
- of linnos-agent, if the nodes run it. It does no I/O."
+		" For a client whose data is on several nodes: the library chooses the node
+ for each read, from the latencies of the client's own reads and from the
+ predictions of linnos-agent, if the nodes run it. It does no I/O."
 	finish liblinnos-cluster-dev libdevel \
 		"liblinnos-cluster1 (= $version), liblinnos-dev (= $version), libsodium-dev" "" "" \
 		"chooses the node that is expected to answer first: development" \
@@ -179,8 +179,8 @@ python3-scipy (>= 1.10), blktrace, python3-venv, python3-prometheus-client (>= 0
  replayer replays traces on an array of replicas under several policies, and
  linnos-ublk serves a mirror that reads from the best one as a block device.
  .
- Recording, labelling, evaluating and everything that looks at drives work with
- the packages that this one depends on. Training of networks requires TensorFlow;
+ Recording, labelling, evaluating and all commands for drives work with the
+ packages that this one depends on. Training of networks requires TensorFlow;
  models of latencies need no other package. Watching programs requires pyarrow,
  duckdb and, for Elasticsearch, elasticsearch 8, all of which are on PyPI."
 }

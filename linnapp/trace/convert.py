@@ -81,7 +81,7 @@ def format_of(path: AnyPath, source_format: str | None = None) -> TextFormat | N
         return text_format
     if path.is_fifo() or path.is_socket():
         raise TraceError(
-            f"{path}: a pipe, which cannot be read twice to find out its format; name that with "
+            f"{path}: is a pipe, which cannot be read twice to find out its format; name that with "
             "`source_format=`, or write a file"
         )
     return None if blktrace.is_blktrace(path) else detect_text_format(path)

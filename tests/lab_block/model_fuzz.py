@@ -43,7 +43,7 @@ def random_model(rng: np.random.Generator, bound: int = 100) -> bytes:
 
 
 def random_trees(rng: np.random.Generator) -> bytes:
-    n = int(rng.choice([0, 1, 32, 45, 256]))
+    n = int(rng.choice([0, 15, 16, 45, 256]))
     features = int(rng.choice([22, 23]))
     splits = rng.integers(0, features, 15 * n) << 24 | rng.integers(0, 1 << 24, 15 * n)
     leaves = rng.integers(-(2**15), 2**15, 16 * n)
@@ -62,7 +62,7 @@ def is_trees(data: bytes) -> bool:
         return False
     version, total, crc, n_features, n, *shape = struct.unpack_from("<IIIHHBBBB", data, 8)
     overdue_us, refuse_us, threshold_us, base = struct.unpack_from("<IIIi", data, 28)
-    if (version, *shape) != (2, 4, 4, 10, 0) or n_features not in (22, 23) or n > 256:
+    if (version, *shape) != (2, 4, 4, 10, 0) or n_features not in (22, 23) or not 16 <= n <= 256:
         return False
     if not total == len(data) == HEADER + 92 * n or any(data[44:64]):
         return False

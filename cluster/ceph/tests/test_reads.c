@@ -660,7 +660,7 @@ TEST(invalid_arguments_are_refused_with_the_reason)
 	assert(linnos_ceph_open(&ceph, "data", NULL) == -EPROTO);
 	linnos_ceph_close(NULL);
 	linnos_ceph_wrote(NULL, "a");
-	assert(!linnos_ceph_osds(NULL, "a", osds) && strstr(linnos_ceph_error(), "no pool"));
+	assert(!linnos_ceph_osds(NULL, "a", osds) && strstr(linnos_ceph_error(), "pool is NULL"));
 	assert(!linnos_ceph_pool(NULL) && !linnos_ceph_cluster(NULL));
 	memset(&s, 1, sizeof(s));
 	linnos_ceph_get_stats(NULL, &s, sizeof(s));
