@@ -17,16 +17,16 @@
  * thread.
  *
  * Threads: an array may be used by any number of threads at once, a queue by one thread at a time,
- * so that each thread needs its own. Reads of different threads share only locks that are held for
- * an instant. No other thread may use an array or a queue during linnos_array_close() or
+ * so that each thread needs its own. The only locks that reads of different threads share are held
+ * for a short time. No other thread may use an array or a queue during linnos_array_close() or
  * linnos_queue_close(). After fork(2) the child cannot use the array. The thread that begins reads
  * must not exit before they complete.
  *
  * ABI: structures that may grow contain their size or are passed together with it. New members are
- * appended, and zero in a new member selects the previous behaviour. So a program that was built
- * with an older header works. A program with a newer header works as long as the members that this
- * library does not know are zero; otherwise the call fails with -%E2BIG. The ..._SIZE_VER0
- * constants are the sizes of the first version.
+ * appended, and zero in a new member selects the previous behaviour. A program that was built with
+ * an older header therefore works. A program that was built with a newer header works unless it
+ * sets a member that this library does not have; such a call fails with -%E2BIG. The
+ * ..._SIZE_VER0 constants are the sizes of the first version.
  */
 #ifndef LIBLINNOS_H
 #define LIBLINNOS_H
@@ -54,7 +54,7 @@ struct linnos_read;
  * @paths: block devices or regular files. They are opened for reading, with O_DIRECT if possible.
  *	NULL in place of a path means that the replica is absent; it counts as dropped for as long
  *	as the array is open. At least one replica must be present, and no two may be the same. A
- *	replica may be shorter than the others: what it does not hold is read from another one. An
+ *	replica may be shorter than the others: a read beyond its end is sent to another one. An
  *	empty replica is rejected if another one is not empty.
  * @models: for each replica a model file or NULL, or NULL for all of them, as for
  *	linnos_predictor_create()
@@ -82,8 +82,8 @@ int linnos_array_open_fds(struct linnos_array **array, unsigned int n_replicas, 
 
 /**
  * struct linnos_replica - a replica of a backend
- * @size: sizeof(struct linnos_replica) of the caller, which is also the distance between the
- *	elements of an array of them
+ * @size: sizeof(struct linnos_replica) of the caller. The library uses that of the first replica
+ *	to find the following ones.
  * @name: name in messages; NULL to use its number
  * @bytes: its size
  * @align_bytes: required alignment of offsets and sizes of reads; a power of two, or 0 for no
@@ -122,8 +122,9 @@ int linnos_array_open_backend(struct linnos_array **array, unsigned int n_replic
  * linnos_array_close() - close an array and free its memory
  * @array: an array, or NULL
  *
- * Waits for copies, and for the slower attempts of hedged reads, because the kernel still writes to
- * their memory. If a replica hangs, this takes until the kernel fails the read.
+ * This call waits for probe copies (&linnos_options.explore_ms) and for the slower attempts of
+ * hedged reads, because the kernel still writes to their memory. If a replica hangs, the call
+ * returns only when the kernel fails the read.
  *
  * Return: 0; -%EBUSY while the array has queues, and nothing is closed.
  */
@@ -133,9 +134,8 @@ int linnos_array_close(struct linnos_array *array);
  * linnos_array_predictor() - get the predictor of an array
  * @array: an array
  *
- * For linnos_predictor_drop_replica(), linnos_predictor_restore_replica() and
- * linnos_predictor_set_model(), and for choosing replicas for I/O outside the array from the same
- * state.
+ * The functions of linnos_choose.h accept it. For example, a chooser that is created from it
+ * chooses replicas for I/O that bypasses the array, and both share their knowledge of the replicas.
  *
  * Return: the predictor, which belongs to the array.
  */
@@ -149,8 +149,7 @@ struct linnos_predictor *linnos_array_predictor(struct linnos_array *array);
  * As linnos_predictor_drop_replica(). Attempts that are already in flight at the replica, or
  * prepared for it, are completed and counted.
  *
- * Return: 0; -%EINVAL if there is no such replica; -%EBUSY if it is the last one, which cannot be
- * dropped.
+ * Return: 0; -%EINVAL if there is no such replica; -%EBUSY if all other replicas have been dropped.
  */
 int linnos_array_drop_replica(struct linnos_array *array, unsigned int replica);
 
@@ -181,7 +180,8 @@ int linnos_set_model(struct linnos_array *array, unsigned int replica, const cha
  * @replica: where the write is sent
  * @bytes: its size
  *
- * The array writes nothing itself. Its predictions count the write until it completes.
+ * The array writes nothing itself. Until the write completes, predictions for the replica include
+ * it as load.
  *
  * Return: 0; -%EINVAL if there is no such replica.
  */
@@ -200,31 +200,34 @@ void linnos_array_write_complete(struct linnos_array *array, struct linnos_attem
  * @reads: reads begun
  * @bytes: bytes returned to callers
  * @moved: reads that were redirected from their default replica because another one had a lower
- *	prediction
- * @explored: copies of reads sent to replicas that had completed nothing for a while; without
- *	io_uring, users' reads sent there instead
+ *	prediction, or because the default replica had failed or hung
+ * @explored: probe copies, that is, copies of reads sent to replicas that had completed nothing for
+ *	a while; without io_uring, users' reads that were sent there instead
  * @hedges: second attempts sent because the first had not been answered in time
  * @hedges_won: second attempts that were answered first
  * @hedges_denied: second attempts that were not sent because of the cap
- * @failovers: attempts sent because another one had returned without the bytes
+ * @failovers: attempts sent because an earlier attempt of the same read had failed
  * @errors: attempts that a replica completed with an error or with too few bytes
- * @failed: reads that no replica could answer
- * @in_flight: attempts in flight now, including the slower attempts of hedged reads, without copies
+ * @failed: reads that ended with an error, including @late
+ * @in_flight: attempts in flight now, including the slower attempts of hedged reads, but not probe
+ *	copies
  * @saved_us_estimate: sum over @moved of the latency predicted for the default replica minus the
  *	latency measured at the other one. It is only as accurate as the predictions, and negative
  *	if redirection made reads slower.
- * @hedges_saved_us: sum over @hedges_won of how much later the other attempt was answered. It is
- *	measured, and includes only other attempts that have already been answered.
+ * @hedges_saved_us: sum over @hedges_won of the time from the answer of the hedge to that of the
+ *	other attempt. It is measured, and therefore includes only other attempts that have been
+ *	answered, or that were overdue when they were cancelled.
  * @asked: reads for which the kernel returned a prediction for at least one replica
- * @without_ring: hedged reads of linnos_pread() that were only read, and copies that were not sent,
- *	because the kernel could not create a ring (too few descriptors or too little memory)
- * @not_choosing: replicas without a model. No read is redirected from or to them unless one fails
- *	or hangs.
- * @stayed: reads that would have been redirected to a lower prediction and were randomly assigned
- *	to the control group at their default replica, see %LINNOS_UNGUARDED
+ * @without_ring: reads of linnos_pread() that could not be hedged, and probe copies that could not
+ *	be sent, because the kernel could not create a ring (too few descriptors or too little
+ *	memory)
+ * @not_choosing: replicas without a model. No read is redirected from or to them unless its default
+ *	replica fails or hangs.
+ * @stayed: reads that another replica was predicted to answer faster, but that were randomly
+ *	assigned to the control group at their default replica, see %LINNOS_UNGUARDED
  * @late: reads that ended at their deadline without an answer
  * @cancelled: attempts that were cancelled because another one was answered first or the deadline
- *	had come
+ *	had passed
  */
 struct linnos_stats {
 	uint64_t reads;
@@ -293,10 +296,10 @@ int linnos_array_queries_kernel(const struct linnos_array *array);
  * struct linnos_queue_options - how a queue reads
  * @size: sizeof(struct linnos_queue_options) of the caller
  * @n_buffers: number of registered buffers
- * @buffers: the buffers. The library registers them in the queue's own ring; the caller registers
- *	them in its own ring. Reads into a registered buffer need no lookup of its pages. The caller
- *	keeps the buffers and this array while the queue exists.
- * @first_buffer: index of the first of them in the caller's ring
+ * @buffers: the buffers. The kernel need not look up their pages for each read. The library
+ *	registers them in the queue's own ring. For reads in the caller's ring, the caller must have
+ *	registered them there. The buffers and this array must exist as long as the queue.
+ * @first_buffer: index of the first buffer among those registered in the caller's ring
  * @register_files: 1 to register the files and devices in the queue's own ring
  * @reserved: zero
  * @fixed_files: NULL, or for each replica its index among the registered files of the caller's
@@ -338,13 +341,13 @@ int linnos_queue_create(struct linnos_queue **queue, struct linnos_array *array,
  * linnos_queue_close() - close a queue
  * @queue: a queue, or NULL
  *
- * Return: 0; -%EBUSY, and nothing is closed, while linnos_queue_wait() has not returned all reads
- * of linnos_queue_submit_read(), or attempts of linnos_queue_prep_read() have not been passed to
- * linnos_queue_complete(), see linnos_queue_abandon_reads().
+ * The queue can be closed once linnos_queue_wait() has returned all reads of
+ * linnos_queue_submit_read(), and linnos_queue_complete() has received the completions of all
+ * attempts in the caller's ring. If these will never arrive, call linnos_queue_abandon_reads().
+ *
+ * Return: 0; -%EBUSY if the queue cannot be closed yet, and it stays usable.
  */
 int linnos_queue_close(struct linnos_queue *queue);
-
-/* For &linnos_read_options.flags, in addition to %LINNOS_NEVER_HEDGE. */
 
 /**
  * struct linnos_read_options - how one read is served
@@ -382,13 +385,13 @@ struct linnos_read_options {
  * @bytes: any size; at most 0x7ffff000 bytes are read
  * @offset: in bytes, of any alignment
  *
- * If a replica returns an error, or ends before @bytes while others do not, the read is sent to the
- * next best replica. Only reads of up to 1 MiB are hedged. A read that does not have the alignment
- * that O_DIRECT requires on the replica is read into the library's memory and copied, as is every
- * hedged read.
+ * If a replica returns an error, or is too short for the read while another one is not, the read is
+ * sent to the next best replica. Only reads of up to 1 MiB are hedged. A read is served through the
+ * library's memory and then copied if it does not have the alignment that O_DIRECT requires on the
+ * replica, or if it may be hedged.
  *
- * Return: @bytes; a smaller number, including 0, only at the end of the replicas; -%EINVAL,
- * -%EFAULT, -%ENOMEM, or the error of the last replica if all have failed.
+ * Return: @bytes; fewer, including 0, only if the read extends beyond the end of the largest
+ * replica; -%EINVAL, -%EFAULT, -%ENOMEM, or the error of the last replica if all have failed.
  */
 ssize_t linnos_pread(struct linnos_queue *queue, void *buf, size_t bytes, off_t offset);
 
@@ -400,8 +403,8 @@ ssize_t linnos_pread(struct linnos_queue *queue, void *buf, size_t bytes, off_t 
  * @offset: as for linnos_pread()
  * @options: NULL for the defaults
  *
- * Return: as linnos_pread(); -%ETIME at the deadline, after which nothing has been and nothing will
- * be written to @iov.
+ * Return: as linnos_pread(); -%ETIME if the deadline has passed. Nothing has been written to the
+ * buffers then, and nothing will be.
  */
 ssize_t linnos_preadv(struct linnos_queue *queue, const struct iovec *iov, int n_iov, off_t offset,
 		      const struct linnos_read_options *options);
@@ -479,8 +482,8 @@ int linnos_queue_wait(struct linnos_queue *queue, struct linnos_completion *comp
 /**
  * linnos_queue_prep_read() - prepare a read for the caller's io_uring
  * @queue: the queue of this thread
- * @sqe: a free entry of the caller's ring. Submit it soon, because predictions count it from now
- *	on.
+ * @sqe: a free entry of the caller's ring. Submit it soon, because predictions count the read as in
+ *	flight from this call on.
  * @iov: as for linnos_queue_submit_read()
  * @n_iov: as for linnos_queue_submit_read()
  * @offset: as for linnos_pread()
@@ -490,9 +493,9 @@ int linnos_queue_wait(struct linnos_queue *queue, struct linnos_completion *comp
  * The entry's user_data is set to a handle for linnos_queue_complete(), a multiple of 64. The
  * caller may store a tag in its low six bits, or keep the handle elsewhere and replace it.
  *
- * Return: 0; -%EAGAIN if @sqe is NULL because the ring is full, and nothing has begun; or another
- * negative errno. In this case @sqe is a no-op with the handle 0, whose completion is
- * %LINNOS_READ_PENDING.
+ * Return: 0; -%EAGAIN if @sqe is NULL because the ring is full, in which case no read has begun; or
+ * another negative errno. After any other error @sqe is a no-op with the handle 0, for which
+ * linnos_queue_complete() returns %LINNOS_READ_PENDING.
  */
 int linnos_queue_prep_read(struct linnos_queue *queue, struct io_uring_sqe *sqe,
 			   const struct iovec *iov, int n_iov, off_t offset,
@@ -513,13 +516,15 @@ enum linnos_outcome linnos_queue_complete(uint64_t handle, int result,
 
 /**
  * linnos_queue_prep_retry() - prepare the next attempt of a read
- * @read: from linnos_queue_complete() or linnos_queue_next_expired(); one call for each time it was
- *	returned
+ * @read: from linnos_queue_complete() or linnos_queue_next_expired(). Each time one of them returns
+ *	the read, this function must be called once with an entry.
  * @sqe: as for linnos_queue_prep_read()
  *
- * Return: 0; -%EAGAIN if @sqe is NULL: submit the entries of the ring, then repeat the call with
- * the same read. If the read has completed by then, @sqe becomes a no-op, and @read must not be
- * used any more.
+ * If the read has completed in the meantime, @sqe becomes a no-op, and @read must not be used after
+ * the call.
+ *
+ * Return: 0; -%EAGAIN if @sqe is NULL. In this case submit the entries of the ring and repeat the
+ * call with the same read.
  */
 int linnos_queue_prep_retry(struct linnos_read *read, struct io_uring_sqe *sqe);
 
@@ -539,9 +544,10 @@ int64_t linnos_queue_next_timeout_ns(struct linnos_queue *queue);
  *
  * Call it until it returns %LINNOS_READ_PENDING.
  *
- * Return: %LINNOS_READ_RESUBMIT if &linnos_completion.read is to be hedged, which counts against
- * the cap: pass it to linnos_queue_prep_retry(), while its first attempt stays in flight.
- * %LINNOS_READ_DONE if the deadline of a read has come.
+ * Return: %LINNOS_READ_RESUBMIT if &linnos_completion.read must be hedged: pass it to
+ * linnos_queue_prep_retry(). Its first attempt stays in flight, and the hedge has been counted
+ * against the cap. %LINNOS_READ_DONE if the deadline of a read has passed. %LINNOS_READ_PENDING if
+ * nothing is due.
  */
 enum linnos_outcome linnos_queue_next_expired(struct linnos_queue *queue,
 					      struct linnos_completion *completion);
@@ -561,11 +567,13 @@ uint64_t linnos_queue_next_orphan(struct linnos_queue *queue);
  * linnos_queue_abandon_reads() - discard reads whose ring no longer exists
  * @queue: the queue of this thread
  *
- * Call this after a ring with reads of linnos_queue_prep_read() was torn down. No completions of
- * these reads may be passed to linnos_queue_complete() any more, and the queue can then be closed.
- * Neither @user nor a result is returned for them. A replica may still write to the memory of these
- * reads until the kernel has ended them. The caller must keep that memory, except for reads that
- * are hedged or have deadlines.
+ * Call this after a ring with reads of linnos_queue_prep_read() was torn down. It discards these
+ * reads: neither their @user nor a result is returned, and no completion of them may be passed to
+ * linnos_queue_complete() any more. The queue can then be closed.
+ *
+ * A drive may write to the memory of these reads until the kernel has ended them, so the caller
+ * must keep that memory. Reads that may be hedged or have deadlines use the library's memory
+ * instead.
  */
 void linnos_queue_abandon_reads(struct linnos_queue *queue);
 
@@ -594,13 +602,14 @@ struct linnos_request {
  * struct linnos_backend - functions that read replicas
  * @size: sizeof(struct linnos_backend) of the caller
  * @context: argument of @now_ns and @open
- * @now_ns: return the current time, never 0 and the same for all threads; NULL for CLOCK_MONOTONIC
+ * @now_ns: return the current time, never 0, from one clock for all threads; NULL for
+ *	CLOCK_MONOTONIC
  * @open: create the backend's queue for one thread in *queue; return 0 or a negative errno
  * @close: free a queue; nothing is in flight there
- * @submit: begin to serve a request, which is completed by linnos_request_complete(), called from
- *	within @wait only. Return 0; -%EAGAIN if there is no room for it now, and it is submitted
- *	again after the next @wait; or another negative errno, which is handled as if the replica
- *	had failed the request with it.
+ * @submit: begin to serve a request. The backend reports its end with linnos_request_complete(),
+ *	which it may call only from within @wait. Return 0; -%EAGAIN if there is no room for the
+ *	request now, in which case the library submits it again after the next @wait; or another
+ *	negative errno, which the library handles as an error of the replica.
  * @cancel: NULL, or a function that requests cancellation: the request need not be served any more
  *	but must be completed soon, with -%ECANCELED if it was not served
  * @wait: return when a request has completed or the time is over; a negative time means no limit.
@@ -627,7 +636,7 @@ struct linnos_backend {
 /**
  * linnos_request_complete() - report that a request has completed
  * @handle: the handle of the request
- * @result: number of bytes that were read, counted from its beginning, or a negative errno
+ * @result: number of bytes that were read from &linnos_request.offset on, or a negative errno
  */
 void linnos_request_complete(uint64_t handle, ssize_t result);
 
@@ -642,13 +651,14 @@ void linnos_request_complete(uint64_t handle, ssize_t result);
  * @latency_us: NULL, or filled for each drive with the predicted latency in us; 0 if it is not
  *	known; UINT32_MAX if the drive is gone
  *
- * This is one system call, for kernels with LinnOS and a model for each drive. The kernel knows all
- * I/O of the drives, whereas an array knows only its own reads. It needs no array. Send the read
- * soon and without RWF_LATCRIT, because the kernel may have assigned it to a drive as a probe.
+ * This function is one system call and needs no array. The kernel must have LinnOS and a model for
+ * each drive. It knows all I/O of the drives, whereas an array knows only its own reads. Send the
+ * read soon, to a drive whose bit is set, and without RWF_LATCRIT, because the kernel may have
+ * chosen this read to probe a drive.
  *
- * Return: a bit for each drive to which no other drive is preferable, bit 0 for the first drive; 0
- * if all drives are gone; -%ENOTTY if the kernel does not support the query; -%EBADF or -%ENOTBLK
- * if a descriptor is not suitable; -%EINVAL.
+ * Return: a bitmap of the best drives, with bit 0 for the first drive (linnos_kernel_best_drives(3)
+ * defines which are best); 0 if all drives are gone; -%ENOTTY if the kernel does not support the
+ * query; -%EBADF or -%ENOTBLK if a descriptor is not suitable; -%EINVAL.
  */
 int linnos_kernel_best_drives(unsigned int n_drives, const int *fds, size_t bytes,
 			      uint32_t *latency_us);

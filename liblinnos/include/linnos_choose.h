@@ -13,7 +13,7 @@
  *	linnos_choose_hedge ┴──────────────────── linnos_choose_next     linnos_chooser_on_answer
  *
  * The state of the replicas (struct linnos_predictor) is shared by all threads. A chooser belongs
- * to one thread. Choosing and reporting take only locks that are held for an instant. Times are
+ * to one thread. Choosing and reporting take only locks that are held for a short time. Times are
  * absolute, in ns of one clock, never 0, and never decrease within a thread. examples/choose.c is a
  * complete example.
  *
@@ -62,25 +62,27 @@ extern "C" {
  *	the reads of other programs and all writes. For a drive that has LinnOS and a latency model,
  *	the kernel's prediction replaces the array's own.
  *	%LINNOS_UNGUARDED: every read follows the predictions. Otherwise a random part of the reads
- *	that would be redirected stays at its default replica as a control group; the less
- *	redirection gains, the larger is that part (&linnos_stats.stayed).
+ *	that would be redirected stays at its default replica as a control group, which grows if
+ *	redirected reads turn out to gain little (&linnos_stats.stayed).
  *	%LINNOS_HEDGE_BY_GAIN: decide for each read whether and when to send it to a second replica
  *	as well, from the latency that this is expected to save and from its cost to other reads
  *	(docs/latency-model.md#when-to-send-two).
  *	%LINNOS_PREDICT_ALL: predict the latency of each read at every replica. Otherwise a read
- *	stays at its default replica without predictions for the others if that replica is idle and
- *	its prediction is as low as theirs recently were, for at most 32 reads of a thread in a row.
+ *	stays at an idle default replica, and the other replicas are not predicted for it, if none
+ *	of their previous predictions is lower by more than @home_margin_percent. At most 32
+ *	consecutive reads of a thread are decided in this way.
  * @home: default replica, from 0, which serves reads when the predictions barely differ; or
  *	%LINNOS_DEFAULT_ROUND_ROBIN
  * @home_margin_percent: a read leaves its default replica only for a prediction that is lower by
  *	more than this percentage of the default replica's prediction, 0 to 100
  * @explore_ms: if a replica has completed nothing for this time and has nothing in flight, send it
- *	a copy of the next read, for whose completion no caller waits. Copies are at most 1 % of the
- *	reads, and at most a fifth of @extra_io_percent if reads are hedged. 0 disables copies.
+ *	a probe copy: a copy of the next read, for whose completion no caller waits. Probe copies
+ *	are at most 1 % of the reads, and at most a fifth of @extra_io_percent if reads are hedged.
+ *	0 disables them.
  * @hedge_us: send a read that is not answered after this many us to a second replica as well; 0
  *	disables hedging after a fixed time
- * @extra_io_burst: largest number of hedges that can accumulate while none is needed, for each
- *	thread
+ * @extra_io_burst: a thread can save up the hedges that @extra_io_percent allows and that it does
+ *	not need yet, but at most this many
  * @hedge_percentile: as @hedge_us, with this percentile of the observed latencies as the delay, as
  *	soon as enough were observed; in percent (95, not 0.95), at least 1 and less than 100; 0
  *	disables it
@@ -166,12 +168,11 @@ void linnos_predictor_free(struct linnos_predictor *known);
  * @known: the predictor
  * @replica: from 0
  *
- * For the writer of a mirror after a write has failed on one replica, whose contents are then out
- * of date. Reads that begin after this call has returned are not sent there: not by the first
- * choice, nor as a failover, hedge or copy.
+ * The writer of a mirror calls this after a write has failed on a replica, because its contents are
+ * then out of date. Reads that begin after this call has returned are never sent there, neither as
+ * the first attempt nor as a failover, hedge or probe copy.
  *
- * Return: 0; -%EINVAL if there is no such replica; -%EBUSY if it is the last one, which cannot be
- * dropped.
+ * Return: 0; -%EINVAL if there is no such replica; -%EBUSY if all other replicas have been dropped.
  */
 int linnos_predictor_drop_replica(struct linnos_predictor *known, unsigned int replica);
 
@@ -203,8 +204,9 @@ int linnos_predictor_set_model(struct linnos_predictor *known, unsigned int repl
 /**
  * enum linnos_state - health of a replica
  * @LINNOS_HEALTHY: its last read completed without an error and in time
- * @LINNOS_SLOW: its last read took longer than any read of a healthy drive, or one has been in
- *	flight for that long
+ * @LINNOS_SLOW: its last read exceeded the time limit for a healthy drive, or a read in flight
+ *	has. The limit is ten times the overdue time of the model, but at least 20 ms, plus 0.1 ms
+ *	for each 4 KiB in flight.
  * @LINNOS_SILENT: healthy, but no read has completed for longer than &linnos_options.explore_ms
  * @LINNOS_FAILING: its last read failed
  * @LINNOS_DROPPED: dropped by linnos_predictor_drop_replica(), or absent when the array was opened
@@ -223,11 +225,12 @@ enum linnos_state {
  * @chooses: 1 if its model may redirect reads
  * @served: reads that it answered first
  * @errors: attempts that it completed with an error or with too few bytes
- * @answered: attempts that it answered, including the slower attempts of hedged reads and copies
+ * @answered: attempts that it answered, including probe copies and the slower attempts of hedged
+ *	reads
  * @in_flight: reads in flight there, from all threads
  * @predicted_us: sum of the predicted latencies of the attempts in @answered
- * @took_us: sum of their measured latencies
- * @near: number of them whose latency was between half and twice the prediction
+ * @took_us: sum of the measured latencies of the attempts in @answered
+ * @near: attempts in @answered whose latency was between half and twice the prediction
  * @model_id: CRC-32 of its model file; 0 if it has no model
  * @reserved: zero
  */
@@ -308,7 +311,7 @@ void linnos_chooser_free(struct linnos_chooser *chooser);
  *	&linnos_options.home. linnos_choose() replaces it with the default replica it has used.
  * @flags: set by the caller: %LINNOS_NEVER_HEDGE or 0
  * @replica: where to send the read
- * @copy: where to send a copy, for whose completion no caller waits; -1 if no copy is needed
+ * @copy: where to send a probe copy, for whose completion no caller waits; -1 if none is needed
  * @predicted_us: predicted latency of the read
  * @tried: bitmap of the replicas to which it was sent
  * @hedge_at_ns: when to call linnos_choose_hedge() if there is no answer by then; UINT64_MAX if
@@ -354,8 +357,9 @@ int linnos_choose_next(struct linnos_chooser *chooser, struct linnos_choice *cho
  * @choice: the read, from linnos_choose(), when the time &linnos_choice.hedge_at_ns has come
  * @now_ns: current time
  *
- * Return: where to send the second attempt, which counts against the cap; -1 if none is to be sent
- * now. &linnos_choice.hedge_at_ns is then the time of the next call.
+ * Return: where to send the second attempt, which then counts against the cap; -1 if none is to be
+ * sent now. In both cases &linnos_choice.hedge_at_ns is the time of the next call, UINT64_MAX if
+ * there is none.
  */
 int linnos_choose_hedge(struct linnos_chooser *chooser, struct linnos_choice *choice,
 			uint64_t now_ns);
@@ -403,7 +407,7 @@ void linnos_chooser_on_submit(struct linnos_chooser *chooser, struct linnos_atte
  * @LINNOS_RESULT_IGNORED: the result says nothing about the replica: the attempt was rejected or
  *	not sent, or the caller has caused the error
  * @LINNOS_CANCELLED: the caller cancelled it before it was answered. If it was overdue by then, it
- *	counts as an answer with that latency.
+ *	counts as an answer whose latency is the time until it was cancelled.
  */
 enum linnos_end {
 	LINNOS_SUCCEEDED,

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A copy of a larger read contains only its first bytes. */
+/* A probe copy of a larger read contains only the first bytes, this many. */
 #define COPIED_BYTES_MAX HEDGED_BYTES_MAX
 /* The limit of preadv(2). */
 #define IOV_MAX_PARTS 1024
@@ -61,7 +61,8 @@ static int total_bytes(const struct iovec *iov, int n_iov, size_t *bytes)
 	for (int i = 0; i < n_iov; i++) {
 		size_t room = READ_BYTES_MAX - *bytes;
 
-		/* Every replica's kernel call would fail. */
+		/* preadv(2) rejects such a length, at every replica. A single buffer is cut to
+		 * READ_BYTES_MAX instead. */
 		if (n_iov > 1 && iov[i].iov_len > SSIZE_MAX)
 			return error_say(-EINVAL,
 					 "read: iov[%d].iov_len is %zu; it must be at most %zd", i,
@@ -91,7 +92,8 @@ static const char *name_of(const struct linnos_read *r, unsigned int replica)
 	return r->account->set->replicas[replica].name;
 }
 
-/* It goes before an attempt that is already waiting: a hedge for which the caller had no entry. */
+/* Let this attempt be sent next, before a hedge that is waiting because the caller had no free
+ * entry for it. */
 static void send_next(struct linnos_read *r, struct attempt *at)
 {
 	at->next = r->next;
@@ -105,8 +107,8 @@ static bool add_attempt(struct linnos_read *r, unsigned int replica, enum linnos
 	const struct read_memory memory = {
 		.iov = r->iov,
 		.n_iov = r->n_iov,
-		/* The other attempt of a hedged read may be answered while this one is in flight.
-		 * Also, a backend's wait may fail while the caller waits for nothing else. */
+		/* The attempt can outlive the read if another attempt or a deadline ends the read.
+		 * The same is true if linnos_pread() gives up because the backend's wait fails. */
 		.may_outlive = read_is_timed(r) || r->flying[0] ||
 			       (r->target.is_only_read && !account->set->is_files),
 	};
@@ -211,7 +213,7 @@ uint64_t read_due_ns(const struct linnos_read *r)
 	return hedge_at_ns < r->deadline_ns ? hedge_at_ns : r->deadline_ns;
 }
 
-/* Reads usually begin in the order of their times, so few entries have to be passed. */
+/* Search from the end, because a new read is usually due after the others. */
 void read_list(struct linnos_read *r)
 {
 	struct timed_reads *list = r->target.timed;
@@ -263,7 +265,7 @@ static void remove_attempt(struct linnos_read *r, const struct attempt *at)
 }
 
 /* Complete the read. @at is the attempt that has answered or failed, or NULL if no attempt has
- * ended. Attempts in flight are too late. */
+ * ended. Attempts that are still in flight become orphans. */
 static enum linnos_outcome finish(struct linnos_read *r, const struct attempt *at, ssize_t result,
 				  uint64_t now_ns)
 {
@@ -309,8 +311,8 @@ enum linnos_outcome read_expire(struct account *account, struct timed_reads *lis
 
 		*read = r;
 		read_unlist(r);
-		/* The caller holds a read that waits to be prepared again, so it cannot expire now.
-		 */
+		/* A read with an attempt to be sent cannot expire now: the caller has a pointer to
+		 * it, for linnos_queue_prep_retry(). */
 		if (r->deadline_ns <= now_ns && !r->next) {
 			count(&account->counts.late, 1);
 			return finish(r, NULL,
@@ -368,8 +370,9 @@ static enum linnos_outcome on_end(struct linnos_read *r, struct attempt *at, enu
 	case ATTEMPT_AT_END:
 		return finish(r, at, r->got, now_ns);
 	case ATTEMPT_CANCELLED:
-		/* Not cancelled by the library: by the caller, by the caller's chain of entries, or
-		 * by the end of the ring. */
+		/* The library cancels only orphans. This attempt was cancelled by the caller,
+		 * because a chain of the caller's entries was broken, or because the ring was
+		 * closed. */
 		say(r, result, name, "the attempt was cancelled");
 		return finish(r, at, result, now_ns);
 	case ATTEMPT_CALLERS_FAULT:

@@ -57,7 +57,7 @@ struct linnos_read {
 	int error;  /* of the last attempt; 0 if its replica ends too early */
 	ssize_t result;
 	struct attempt *flying[2];
-	struct attempt *next; /* to be sent: one, or a remainder and a hedge */
+	struct attempt *next; /* to be sent; the remainder of a short read before a hedge */
 	struct attempt *copy; /* to be sent as a probe; NULL for none */
 	struct linnos_choice choice;
 	char *error_text; /* message of a failed read, for its completion; NULL for none */
@@ -79,7 +79,7 @@ static inline bool read_is_timed(const struct linnos_read *r)
 {
 	return read_due_ns(r) != UINT64_MAX;
 }
-/* Add the read to the timed reads if it has a time. */
+/* Add the read to the list of timed reads if it may be hedged or has a deadline. */
 void read_list(struct linnos_read *r);
 
 /* Process the result of an attempt. Set *read to its read, or NULL if that is already complete.

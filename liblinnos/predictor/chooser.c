@@ -87,8 +87,8 @@ static bool is_unhealthy(const struct chooser *c, unsigned int drive, uint64_t n
 
 	if (c->external && c->external->last & 1u << drive)
 		return true;
-	/* Slow and unprobed count only if probes are sent: only a completion ends these states, and
-	 * an unhealthy drive receives no other reads. */
+	/* Only a completed read ends the states slow and unprobed. An unhealthy drive may receive
+	 * no reads except probes. Without probes these states might never end, so ignore them. */
 	return READ_ONCE(o->failing) || (READ_ONCE(o->slow) && c->probe_after_ns) ||
 	       (READ_ONCE(o->unprobed) && c->probe_after_ns && c->budget.share > 0) ||
 	       observer_has_late_read(o, now_ns);
@@ -124,7 +124,8 @@ static uint64_t rank_of(const struct chooser *c, unsigned int default_drive, uns
 	return rank + (there->is_unhealthy ? UNHEALTHY_US : 0);
 }
 
-/* Compare the predictions. */
+/* Return the drive with the lowest rank among those whose bit in @mask is clear, or the default
+ * drive if the lowest rank is within the margin; -1 if all are masked. */
 static int pick(const struct chooser *c, unsigned int default_drive, uint32_t mask)
 {
 	const bool is_masked = mask & 1u << default_drive;
@@ -159,7 +160,7 @@ int chooser_find_next(struct chooser *c, unsigned int default_drive, uint64_t of
 		      uint32_t pages, uint64_t now_ns, uint32_t mask)
 {
 	mask |= READ_ONCE(c->common->dropped);
-	/* The others are compared with it even if it is excluded. */
+	/* The queueing penalty depends on the default drive even if @mask excludes it. */
 	take_state(c, default_drive, now_ns);
 	for (unsigned int drive = 0; drive < c->n_drives; drive++) {
 		if (mask & 1u << drive)
@@ -181,9 +182,9 @@ int chooser_find_fastest(struct chooser *c, unsigned int default_drive, uint64_t
 
 /* --- Probes --------------------------------------------------------------------------------- */
 
-/* Return the time since a drive's last completion; 0 if the drive must not be probed, because a
- * read is in flight whose completion will update its history, or because the drive must be left
- * alone. */
+/* Return the time since a drive's last completion; 0 if the drive must not be probed. It must not
+ * if that time is less than probe_after_ns, if a read is in flight, whose completion will update
+ * the history, or if the drive must be left alone after a failed or slow read (observer.h). */
 static uint64_t silent_ns(const struct chooser *c, unsigned int drive, uint64_t now_ns)
 {
 	const struct observer *o = &c->drives[drive];
@@ -217,8 +218,8 @@ static enum linnos_slowness slowness_of(const struct chooser *c, unsigned int dr
 	return linnos_classify_slowness(c->us[drive], READ_ONCE(c->drives[drive].overdue_us));
 }
 
-/* Return true if most reads whose default replica is this drive are redirected, by the predictions
- * of the last choice. */
+/* Return true if reads with this default drive are mostly redirected. Its prediction is that of the
+ * last read for which it was made. */
 static bool is_mostly_avoided(struct chooser *c, unsigned int drive, uint64_t now_ns)
 {
 	bool redirects;
@@ -257,7 +258,8 @@ static int copy_to(struct chooser *c, unsigned int best, uint64_t now_ns)
 
 	if (!budget_allows(&c->budget) || (c->extra && !budget_allows(c->extra)))
 		return -1;
-	/* A drive does not become stale much earlier than the next check. */
+	/* The last check found no drive to probe. The next one is at most a fraction of
+	 * probe_after_ns later. */
 	if (!c->external && now_ns < c->next_silence_check_ns)
 		return -1;
 	drive = externally_requested_probe(c, best);

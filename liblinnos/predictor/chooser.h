@@ -2,8 +2,8 @@
 /*
  * Choose the replica that is predicted to answer first.
  *
- * Margin: predictions are less accurate than replicas usually differ. If the smallest difference
- * decided, all reads of a moment would go to one drive without need and queue there. A read
+ * Margin: predictions usually differ by less than their error. If the smallest difference decided,
+ * all reads that arrive together would go to one drive without need and queue there. A read
  * therefore stays at its default drive unless the prediction for another drive is lower by more
  * than a margin.
  *
@@ -13,14 +13,15 @@
  * the default drive therefore adds a fraction of that drive's overdue time to its prediction.
  *
  * Control group: it is not known in advance whether redirection reduces latency. A part of the
- * reads that would be redirected stays, and the latencies of both groups determine its size
- * (linnos_guard.h).
+ * reads that would be redirected therefore stays at the default drive. The measured latencies of
+ * the reads that stay and of those that are redirected determine how many stay (linnos_guard.h).
  *
- * Models: no read leaves a default drive without a model, and none is redirected to one.
+ * Models: reads are redirected only between drives that both have a model, unless the default drive
+ * is unhealthy.
  *
- * Unhealthy drives: a drive is unhealthy if its last read failed, if its last read took longer than
- * any read of a healthy drive, or if one has been in flight for that long. It ranks after all other
- * drives, regardless of predictions and models, until a read completes there normally.
+ * Unhealthy drives: a drive is unhealthy if its last read failed or exceeded the time limit for a
+ * healthy drive (observer.h), or if a read in flight has exceeded that limit. It ranks after all
+ * other drives, regardless of predictions and models, until a read completes there normally.
  *
  * Probes: a drive without reads produces no completions, so its last latencies would be used
  * forever. If a drive has completed no read for probe_after_ns and has none in flight, a copy of
@@ -33,12 +34,14 @@
  * they cover.
  *
  * Threads: several threads choose between the same drives, each with its own chooser. They share
- * the observers, the models and struct chooser_common. If max_unpredicted_reads is 0, every read
- * costs one prediction per drive. Otherwise a read stays without predictions for the other drives
- * if its default drive is idle and its prediction is within the margin of the last predictions that
- * this thread made for the others; at most max_unpredicted_reads reads in a row do so. Even the
- * default drive's latency is then predicted only for every DEFAULT_PREDICT_EVERYth read, as long as
- * its recent reads took at most DEFAULT_TOLERANCE times the prediction.
+ * the observers, the models and struct chooser_common.
+ *
+ * Cost: if max_unpredicted_reads is 0, every read costs one prediction per drive. Otherwise up to
+ * max_unpredicted_reads consecutive reads of a thread stay at their default drives without
+ * predictions for the other drives. The condition is that the default drive is idle, and that no
+ * prediction which this thread last made for another drive is lower by more than the margin. As
+ * long as recent reads of the default drive took at most DEFAULT_TOLERANCE times the prediction,
+ * even the default drive is predicted only for every DEFAULT_PREDICT_EVERYth read.
  */
 #ifndef LINNOS_CHOOSER_H
 #define LINNOS_CHOOSER_H
@@ -52,21 +55,21 @@
 #define PROBE_COPY_SHARE 0.01
 /* If extra I/O is capped, the fraction of the cap for copies. The rest is for hedges. */
 #define PROBE_COPY_SHARE_OF_EXTRA 0.2
-/* With max_unpredicted_reads, stale drives are looked for this many times per probe_after_ns. A
- * drive may therefore be stale for up to an eighth of probe_after_ns longer. */
+/* With max_unpredicted_reads, choosers look for drives to probe only this many times per
+ * probe_after_ns. This delays a probe by up to an eighth of probe_after_ns. */
 #define SILENCE_CHECKS 8
 /* Largest number of copies that can accumulate while none is needed. */
 #define PROBE_COPY_BURST 10
 
 #define DEFAULT_PREDICT_EVERY 4
 #define DEFAULT_TOLERANCE 2
-/* chooser_answered_sampled() reports to the guard one in this many of the reads that are not
- * subject to redirection. The guard needs only their mean, which covers thousands of reads. */
+/* chooser_answered_sampled() reports every nth of the reads that are not assigned to a group of the
+ * guard. The guard needs only their mean, which covers thousands of reads. */
 #define STAYED_SAMPLE_EVERY 8
 
 /* External predictions for the drives. Bitmaps have one bit per drive. */
 struct external_predictions {
-	uint32_t known; /* with a value in us; these drives are not probed by probe_after_ns */
+	uint32_t known; /* drives with a prediction in us; only `probe` requests probes of them */
 	uint32_t last;	/* drives that rank after all others */
 	uint32_t probe; /* drives to which a copy of the next read should go */
 	uint32_t us[CHOOSER_DRIVES_MAX];
@@ -84,7 +87,7 @@ struct chooser_common {
 	unsigned long guard_lock;
 };
 
-/* What decides about a drive in addition to its prediction. */
+/* The state of a drive that affects its rank in addition to its prediction. */
 struct drive_state {
 	uint32_t reads; /* in flight */
 	bool is_unhealthy;
@@ -102,8 +105,8 @@ struct chooser {
 	unsigned int n_unassigned;
 	uint64_t next_silence_check_ns; /* with max_unpredicted_reads: time of the next check */
 	struct {
-		uint32_t pages; /* size of the read last predicted for it as default drive; 0 if
-				   none */
+		uint32_t pages; /* size of the last read for which this default drive was
+				   predicted; 0 if none */
 		uint32_t n;	/* reads since then */
 	} last_as_default[CHOOSER_DRIVES_MAX];
 	/* The drives that were predicted for the current read, their predictions and their
@@ -123,10 +126,10 @@ void chooser_init(struct chooser *c, struct chooser_common *common, unsigned int
 		  unsigned int margin_percent, bool guarded);
 /* Initialize a chooser for another thread. */
 void chooser_join(struct chooser *c, const struct chooser *first);
-/* Record that a drive has a new model. The caller excludes concurrent calls. */
+/* Record that a drive has a new model. Calls must be serialized by the caller. */
 void chooser_model_changed(struct chooser *c, unsigned int drive);
-/* Take the budget for copies from the extra I/O that is allowed as a fraction of the reads. Hedges
- * have the rest if there is a budget for them. */
+/* Limit probe copies by the extra I/O that is allowed, @extra_share of the reads. If there is a
+ * budget for @hedges, probe copies get PROBE_COPY_SHARE_OF_EXTRA of it and count against it. */
 void chooser_set_probe_budget(struct chooser *c, double extra_share, struct budget *hedges);
 /* Return the drive with the lowest prediction among those whose bit in @mask is clear; -1 if there
  * is none. Return the default drive unless it is unhealthy or another one is lower by more than the

@@ -135,8 +135,8 @@ int state_staged(struct mirror_state *s, int result)
 
 	s->is_writing = false;
 	if (result != written) {
-		/* Bits that were in the file still are: the failed write contained all wanted
-		 * bits. */
+		/* The bits in s->recorded are still in the file, because they were also set in what
+		 * the failed write may have stored. */
 		result = result < 0 ? result : -ENOSPC;
 		if (!s->has_failed)
 			warn("%s cannot be written: %s; until it can, writes to regions that are "
@@ -158,7 +158,7 @@ static uint32_t members_out(const struct mirror_state *s)
 	return (uint32_t)((1ull << s->head.n_members) - 1) & ~s->head.in;
 }
 
-/* Return true if the bits are needed to copy to a member later. */
+/* Return true if the bits are needed to copy missing data to a member that is out. */
 static bool are_bits_kept(const struct mirror_state *s)
 {
 	return members_out(s) & ~s->head.gone;
@@ -321,7 +321,7 @@ static unsigned int find_member(const struct mirror_state *s, const char *id)
 	return i;
 }
 
-/* --- Whether the mirror may start --------------------------------------------------------- */
+/* --- Checks before the mirror starts ------------------------------------------------------ */
 
 /* The opened replicas, in the order of the command line. */
 struct given {
@@ -371,7 +371,7 @@ static void lock_record(int fd, const char *path)
 {
 	struct stat opened, there;
 
-	/* A killed server releases the lock after its last I/O. */
+	/* The lock of a killed server is released only after its last I/O, so wait for it. */
 	for (unsigned int i = 0; i < LOCK_WAITS && flock(fd, LOCK_EX | LOCK_NB); i++)
 		wait_a_little();
 	if (flock(fd, LOCK_EX | LOCK_NB) || fstat(fd, &opened) || stat(path, &there) ||
@@ -469,7 +469,7 @@ static bool names_may_have_changed(const struct mirror_state *s)
 	return any && memcmp(boot, s->head.boot, sizeof(boot)) != 0;
 }
 
-/* Die if the record says that the replicas may differ, since --assume-clean does not repair
+/* Die if the record says that the replicas may differ, because --assume-clean does not repair
  * them. */
 static void check_equal(const struct mirror_state *s, const struct options *o, uint32_t current)
 {
@@ -549,7 +549,8 @@ static void add_member(struct mirror_state *s, const struct options *o, unsigned
 	memcpy(s->members[s->head.n_members++], id, IDENTITY_BYTES);
 }
 
-/* Find a free name. A file of the first name may belong to another mirror, or be damaged. */
+/* Find a name that no file has. Files that already exist may belong to other mirrors, or be
+ * damaged. */
 static void name_file(struct mirror_state *s)
 {
 	uint32_t number = checksum(s->members, sizeof(s->members));

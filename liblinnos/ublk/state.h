@@ -7,20 +7,23 @@
  *   512		the identities of the members: all drives that the mirror has had
  *   8192		a bit for each region of 64 MiB, in sectors of 512 bytes
  *
- * A bit is set in the file before the first write to its region is sent. It stays set until a flush
- * of all replicas has covered the region's last write and no member is out of the mirror.
- * Therefore:
+ * A member is "in" if it holds the current data, and "out" otherwise. A member that is out is
+ * "gone" if the mirror was started without it by --compare or with a new size: no bits are kept for
+ * it.
+ *
+ * A bit is set in the file before the first write to its region is sent. It is cleared only after a
+ * flush of all replicas has covered the region's last write, and only while no member is out,
+ * except for those that are gone. Therefore:
  *
  *   - Members that are in hold every write that was acknowledged. They are equal where no bit is
  *     set, and everywhere if the file says "clean", which an orderly stop writes.
- *   - A member that is out lacks writes only where a bit is set, unless it is gone: --compare or a
- *     new size begins without it, and no bits need to be kept for it any more. A member is removed
- *     from `in` in the file before the write that it lacks is acknowledged.
+ *   - A member that is out lacks writes only where a bit is set, unless it is gone. A member is
+ *     removed from `in` in the file before the write that it lacks is acknowledged.
  *
  * When the mirror is started, the regions with a bit are made equal by copying from a member that
  * is in, and all members are flushed, before anything can be read. The file is then replaced as a
- * whole (written to another file, synced, renamed). From then on it is changed in place by writes
- * of whole sectors, so that a full file system cannot prevent that. Each sector has a checksum.
+ * whole (written to another file, synced, renamed). From then on whole sectors are overwritten in
+ * place, which works even if the file system is full. Each sector has a checksum.
  * After a power failure a sector has its old or its new content.
  *
  * The process that serves the mirror holds a lock on the file. The functions from state_drop() on
@@ -44,7 +47,7 @@ struct state_head {
 	uint64_t bytes; /* of the mirror */
 	uint32_t in;	/* bitmap of members that hold the current data */
 	uint32_t is_clean;
-	uint32_t gone; /* bitmap of members out that may lack writes anywhere */
+	uint32_t gone; /* bitmap of members that are out and may lack writes anywhere */
 	uint32_t members_crc;
 	char boot[40]; /* the kernel's boot_id */
 	uint8_t unused[428];
@@ -61,8 +64,8 @@ struct mirror_state {
 	int fd;		 /* < 0 if there is no file yet */
 	char path[96];	 /* of the file, which may not exist yet */
 	bool are_equal;	 /* no copying is needed before the start */
-	bool forgets;	 /* members that are not given become gone */
-	bool is_lost;	 /* a replica was dropped, which is not in the file */
+	bool forgets;	 /* state_begin() marks all members that are out as gone */
+	bool is_lost;	 /* a replica was dropped, but the file could not be changed */
 	bool is_writing; /* a write of the bits is in flight */
 	bool is_sweeping, has_failed;
 	int64_t next_sweep_s;
@@ -70,7 +73,7 @@ struct mirror_state {
 	char members[STATE_MEMBERS_MAX][IDENTITY_BYTES];
 	unsigned int member_of[REPLICAS_MAX]; /* index of the member for each replica */
 	size_t n_regions, n_sectors;
-	uint8_t *wanted;     /* as the file is to become */
+	uint8_t *wanted;     /* bits that the next write stores in the file */
 	uint8_t *recorded;   /* bits that are certainly in the file */
 	uint8_t *touched;    /* regions written to since the last sweep began */
 	uint8_t *candidates; /* regions whose bits this sweep may clear */
@@ -106,8 +109,9 @@ bool state_is_recorded(const struct mirror_state *s, uint64_t start, uint64_t by
 size_t state_stage(struct mirror_state *s);
 /* Process the result of that write. Return 0 or a negative errno. */
 int state_staged(struct mirror_state *s, int result);
-/* Begin a flush of all replicas. Return true if bits may be cleared when it has succeeded. The
- * caller then touches the regions of the writes in flight. */
+/* Record that a flush of all replicas begins. If this returns true, the caller must call
+ * state_touch() for the writes in flight, which the flush may not cover, and state_sweep_end()
+ * after the flush, which may clear bits. */
 bool state_sweep_begin(struct mirror_state *s, int64_t now_s);
 /* End the flush. Return true if the bits must be written. */
 bool state_sweep_end(struct mirror_state *s, bool has_succeeded, int64_t now_s);
