@@ -188,7 +188,7 @@ static bool serve_one(struct agent *agent, int fd, bool is_local)
 
 	bytes = recvfrom(fd, datagram, sizeof(datagram), MSG_TRUNC, (struct sockaddr *)&from,
 			 &from_bytes);
-	/* any other error belongs to a datagram that was sent before */
+	/* Any other error was caused by a datagram that was sent earlier. Continue to receive. */
 	if (bytes < 0)
 		return errno != EAGAIN && errno != EWOULDBLOCK;
 	bytes = agent_answer(agent, rate_of(&from, from_bytes, is_local), !is_local,
@@ -263,9 +263,9 @@ static void open_drives(struct agent *agent)
 		if (drives[k].fd >= 0)
 			continue;
 		/*
-		 * A missing drive does not prevent the start. A path that is no drive does, and so
-		 * does a drive that must not be opened, because of its mode or the unit's
-		 * DeviceAllow (EPERM).
+		 * The agent starts even if a drive is missing. It does not start if a path is not a
+		 * block device, or if its mode (EACCES) or the unit's DeviceAllow (EPERM) forbids
+		 * opening it.
 		 */
 		if (errno == ENOTBLK || errno == EACCES || errno == EPERM)
 			die("%s: %s", configuration.drives[k], strerror(errno));
@@ -288,7 +288,8 @@ static struct linnos_latency *read_model(unsigned int k)
 	return model;
 }
 
-/* Drop all capabilities, also if root. The unit may forbid this call if there are none to drop. */
+/* Drop all capabilities, even of root. capset(2) is called only if there are any, because the
+ * unit's system call filter may forbid it otherwise. */
 static void drop_capabilities(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -300,7 +301,8 @@ static void drop_capabilities(void)
 		    strerror(errno));
 }
 
-/* Watch the drives that have a model but no predictions by the kernel. */
+/* Watch all drives that have a model, unless the kernel supports queries about each of them. A
+ * missing drive counts as unsupported. */
 static void watch_drives(void)
 {
 	const struct query look = {.flags = QUERY_ONLY, .bytes = 4096};

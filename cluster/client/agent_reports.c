@@ -39,7 +39,7 @@
 #define RTT_SHARE (1.0 / 16)
 /* The minimum fraction of answers that must contain usable information. */
 #define USEFUL_SHARE_MIN 0.5
-/* An answer is waiting_ratio for up to this number of mean round trips. */
+/* A read waits for an answer for up to this number of mean round trips. */
 #define PATIENCE 3
 
 /*

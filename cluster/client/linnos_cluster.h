@@ -27,9 +27,9 @@
  *
  * ABI: structures that may grow contain their size or are passed with it. New members are appended,
  * and zero in them means the previous behaviour, so a program that was built with an older header
- * works. A program with a newer header works as long as the members that this library does not know
- * are zero; otherwise the call fails with -%E2BIG. ..._SIZE_VER0 are the sizes of the first
- * version.
+ * works. A program that was built with a newer header works unless it sets a member that this
+ * library does not have; such a call fails with -%E2BIG. The ..._SIZE_VER0 constants are the sizes
+ * of the first version.
  */
 #ifndef LIBLINNOS_CLUSTER_H
 #define LIBLINNOS_CLUSTER_H
@@ -66,9 +66,9 @@ enum linnos_cluster_mode {
  * struct linnos_cluster_options - configuration of a client
  * @size: sizeof(struct linnos_cluster_options) of the caller
  * @mode: an enum linnos_cluster_mode
- * @flags: %LINNOS_CLUSTER_UNGUARDED: always follow the predictions. Without it, some of the reads
- *	that would be redirected stay at their default node at random, and the smaller the gain of
- *	the redirected reads, the more reads stay
+ * @flags: %LINNOS_CLUSTER_UNGUARDED: always follow the predictions. Otherwise a random part of the
+ *	reads that would be redirected stays at its default node as a control group, which grows if
+ *	redirected reads turn out to gain little
  * @home_margin_percent: how much faster than the default node another node must be expected to be
  *	for a read to be redirected, in percent of the latency expected at the default node, 0 to
  *	100
@@ -83,9 +83,9 @@ enum linnos_cluster_mode {
  * @probe_percent: the maximum percentage of reads that are accompanied by a probe copy, a duplicate
  *	read of a slow node that no caller waits for. If no copy is allowed, a user's read probes
  *	the node some time later
- * @extra_io_percent: the maximum percentage of hedges and probe copies among the reads so far, at
- *	any moment
- * @query_percent: the maximum percentage of queries to agents among the reads so far
+ * @extra_io_percent: the maximum number of hedges and probe copies together, at any moment, in
+ *	percent of the reads so far
+ * @query_percent: the maximum number of queries to agents, in percent of the reads so far
  * @seed: seed of the random choices, for reproducible simulations: equal seeds and calls give equal
  *	choices. 0 draws it with getrandom(2), so that each client chooses differently. The cookies
  *	of queries do not depend on it
@@ -233,10 +233,10 @@ void linnos_cluster_on_answer(struct linnos_cluster *cluster, const struct linno
  * @now_ns: the current time
  * @until_ns: set to the time after which waiting for the answer no longer pays
  *
- * A query is beneficial if there are no recent data about the default node and such reads have been
- * slower than the median by more than the round trip of a query. This is the case in a cluster with
- * far more nodes than a client usually reads from. A caller that does not want to wait need not
- * call this function.
+ * A query is beneficial if there are no recent data about the default node, and if reads without
+ * such data have been slower than the median by more than 1.5 round trips of a query. This is
+ * typical of a large cluster, where a client rarely reads from the same node twice in a short time.
+ * A caller that does not want to wait need not call this function.
  *
  * Return: the node to query; the caller waits for its answer, at most until @until_ns; -1 if the
  * read should be sent at once.
@@ -252,8 +252,8 @@ int64_t linnos_cluster_should_query_first(struct linnos_cluster *cluster,
  *
  * Call it after each read that was sent, or as often as the caller likes.
  *
- * Return: a recent candidate of reads, preferring the one that has not been queried for longest; -1
- * if no agent should be queried now.
+ * Return: a node that was a candidate of a recent read; of the candidates of one read, the node
+ * whose last query was earliest; -1 if no agent should be queried now.
  */
 int64_t linnos_cluster_next_query_node(struct linnos_cluster *cluster, uint64_t now_ns);
 
@@ -311,9 +311,10 @@ int linnos_cluster_receive_report(struct linnos_cluster *cluster, uint32_t node,
  * @refused: received datagrams that were refused
  * @saved_us: sum over the reads in @moved of the latency expected at the default node minus the
  *	actual latency
- * @would_save_us: sum over the reads in @would_move that the default node answered, of the actual
- *	latency minus the latency expected at the best node; the expectation is scaled by the ratio
- *	of actual to expected latencies so far
+ * @would_save_us: an estimate of the latency that redirecting would have saved: for each read in
+ *	@would_move that the default node answered, the actual latency minus the latency expected at
+ *	the best node. To correct a bias of the expectations, they are multiplied by the ratio of
+ *	actual to expected latencies of recent reads.
  */
 struct linnos_cluster_stats {
 	uint64_t reads;
@@ -347,15 +348,16 @@ void linnos_cluster_get_stats(struct linnos_cluster *cluster, struct linnos_clus
 
 /**
  * struct linnos_cluster_node - the state of a node
- * @state: %LINNOS_HEALTHY; %LINNOS_SLOW if reads avoid it; %LINNOS_FAILING if the last read there
- *	failed; %LINNOS_SILENT if no read has completed there yet
+ * @state: %LINNOS_FAILING if the last read there failed; otherwise %LINNOS_SLOW if a read is
+ *	expected to take at least 2.5 times the median; otherwise %LINNOS_SILENT if the node has
+ *	answered no read yet; otherwise %LINNOS_HEALTHY
  * @expected_us: the expected latency of a read of one page
  * @in_flight: this client's attempts in flight there
  * @answered: this client's attempts that the node answered, including hedges and probe copies
  * @errors: this client's attempts that failed there
  * @report_age_us: age of the last usable report of its agent; UINT64_MAX if there is none
- * @is_trusted: 1 if the reports of its agent are not far less accurate than the client's own
- *	latencies
+ * @is_trusted: 0 if the reports of its agent are ignored, because they are far less accurate than
+ *	the client's own latencies; otherwise 1
  * @reserved: zero
  */
 struct linnos_cluster_node {

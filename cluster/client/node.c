@@ -18,7 +18,7 @@
  * parallel.
  */
 #define CROWDING 0.1
-/* The weight of the older one of the two sources. */
+/* Factor of the weight of that source, own latencies or reports, whose data are older. */
 #define OLDER 0.25
 /*
  * Prediction errors in doublings: the initial value, the maximum, the weight of the latest error,
@@ -31,14 +31,15 @@
 /* An agent whose error exceeds that of the client's own latencies by more than this is ignored. */
 #define TRUST_BEYOND 0.5
 /*
- * Bounds of the time between probes of a slow node, and the factor by which a probe changes it.
- * Only a probe whose interval was within WAIT_NEAR times the current one counts.
+ * Bounds of the time between probes of a slow node, and the factor by which a probe changes it. A
+ * probe changes it only if the probe was sent between 1/WAIT_NEAR and WAIT_NEAR times the current
+ * one after the previous completion.
  */
 #define WAIT_MAX_NS (250.0 * NS_PER_MS)
 #define WAIT_MIN_NS (1.0 * NS_PER_MS)
 #define WAIT_STEP 1.1
 #define WAIT_NEAR 4
-/* The first reads move a median faster. */
+/* A read moves a median by this fraction of it: FIRST_STEP for the first FIRST_READS, then STEP. */
 #define FIRST_READS 16
 #define FIRST_STEP 0.2
 #define STEP 0.01
@@ -65,7 +66,7 @@ unsigned int node_size_class(uint64_t bytes)
 
 /* --- The mean latency of healthy reads: see struct fit --- */
 
-/* The weight of old reads after each read; about the last hundred reads count. */
+/* Each read multiplies the weight of all earlier ones by this: about the last hundred count. */
 #define KEPT (1 - 1.0 / 128)
 /* The prior: this number of reads at the median. */
 #define PRIOR 24
@@ -211,8 +212,8 @@ bool node_is_trusted(const struct node *n)
 }
 
 /*
- * Return the ratio expected of a healthy node. It approaches the median if no read has completed
- * there for long, regardless of the agent's reports.
+ * Return the ratio expected of a healthy node. If no read has completed there for a long time, it
+ * approaches 1, that is, the median, whatever the agent reports.
  */
 static double healthy_ratio(const struct node *n, double told, uint64_t now_ns)
 {
@@ -229,7 +230,10 @@ struct expected node_expect(const struct node_estimator *k, const struct node *n
 		double fade = faded(since(n->last_completion_ns, now_ns), HALF_NS);
 
 		own_weight = fade / (n->own_error + ERROR_MIN);
-		/* A slow node stays slow for longer, and does so while a probe is in flight. */
+		/*
+		 * The expected slowness of a slow node decays with the time until its next probe as
+		 * half-life, and does not decay while a probe is in flight.
+		 */
 		if (n->own_ratio >= SLOW)
 			fade = n->in_flight ? 1
 					    : faded(since(n->last_completion_ns, now_ns),

@@ -5,7 +5,7 @@
  *
  * Healthy nodes differ little, and their differences persist. Their expected latency is the mean of
  * the reads of each node, corrected by how much the latest report of its agent deviates from the
- * agent's median reports (fit.h).
+ * mean of the agent's reports (struct fit).
  *
  * Two sources show that a node is unhealthy: the latencies of the client's own reads and the
  * predictions of the node's agent. Each is weighted by its recent accuracy for this node, and own
@@ -15,8 +15,8 @@
  * accurate than the client's own latencies, it is ignored.
  *
  * After a slow read a node counts as slow until another read is fast. The node is probed after a
- * wait, which doubles with each slow read. A read in flight counts with the time it has
- * waiting_ratio already.
+ * wait, which doubles with each slow read. The time that a read in flight has already taken counts
+ * as a latency, too.
  *
  * If there are no data about a node, or they are too old, a read is expected to take the median.
  */
@@ -37,8 +37,8 @@
 /* A node is healthy up to this multiple of the median. */
 #define HEALTHY_MAX 1.5
 /*
- * A node is slow from this multiple of the median on. A healthy drive exceeds it in about one read
- * in several tens.
+ * A node is slow from this multiple of the median on. At a healthy drive a few percent of the reads
+ * exceed it.
  */
 #define SLOW 2.5
 /* The ratio of a node that fails, or whose agent reports that a read on its drive is late. */
@@ -59,9 +59,9 @@ double median_us(const struct medians *u, unsigned int size_class);
 
 /*
  * The mean latency of a node's reads, and how much it changes with the reports of the node's agent:
- * a least-squares line in doublings, in which older reads have less weight. A report therefore
- * counts as much as it proved accurate. An agent that always reports the same, or random values,
- * has no influence.
+ * a least-squares line through the base-2 logarithms, in which older reads have less weight. The
+ * influence of an agent therefore depends on how well its past reports agreed with the latencies.
+ * An agent that always reports the same value, or random values, has no influence.
  *
  * All values are relative to the median, and come from reads while the node was not slow.
  */
@@ -69,8 +69,8 @@ struct fit {
 	float n;     /* number of all reads (decayed); n_told is that of the reads with a report */
 	float ratio; /* their mean ratio */
 	float n_told;
-	float told, took; /* means in doublings; below them the sums about these means */
-	float square, product;
+	float told, took;      /* means of the base-2 logarithms of reports and latencies */
+	float square, product; /* sums of the products of the deviations from these means */
 };
 
 /* A read in flight, stored inside struct linnos_attempt. */

@@ -28,17 +28,18 @@
 #define QUERY_FLAGS (QUERY_ONLY | QUERY_HAS_PAGE)
 
 /*
- * For &answer.state. The lower bits are the kernel's BLK_EXPECT_SLOW, STALE and PROBE.
- * The flags below are set by the agent: the number of I/Os in flight is known; it
- * counts pages; a read in flight takes so long that the drive may have failed.
+ * For &answer.state. The lower bits are the kernel's BLK_EXPECT_SLOW, STALE and PROBE. The agent
+ * sets STATE_PENDING_KNOWN if &answer.pending is known, STATE_PENDING_PAGES if it is a number of
+ * pages rather than of requests, and STATE_READ_LATE if a read has been in flight for so long that
+ * the drive may have failed.
  */
 #define STATE_PENDING_KNOWN 0x100u
 #define STATE_PENDING_PAGES 0x200u
 #define STATE_READ_LATE 0x400u
 
 /*
- * For &answer.known, in addition to the kernel's enum blk_expect_known: the kernel does not support
- * queries, and the agent does not watch the drive.
+ * A value of &answer.known that the kernel's enum blk_expect_known does not contain: the kernel
+ * does not support queries, and the agent does not watch the drive.
  */
 #define KNOWN_NO_KERNEL 0xffffu
 
