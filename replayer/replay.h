@@ -53,23 +53,23 @@ struct log_file;
 struct series;
 struct storms;
 
-/* Timers and batches cause smaller delays; a longer one means that the I/O waited for something. */
+/* Timers and batches delay I/Os by less than this. An I/O with a longer delay had to wait. */
 #define LATE_NS 100000ull
 
 /* All members have the same type, so that those of several threads can be added up. */
 struct counters {
 	uint64_t reads, writes, warmup_ios;
 	uint64_t reads_failed, writes_failed; /* user I/Os that failed on every drive */
-	uint64_t unanswered; /* I/Os in flight; at the end, those that are no longer waited for */
+	uint64_t unanswered; /* user I/Os without an answer; at the end, those not waited for */
 	uint64_t timed_out;  /* attempts that did not complete within --timeout */
 	uint64_t revoked;    /* reads revoked at least once */
 	uint64_t revocations;
 	uint64_t hedged, hedges_won, hedges_denied;
 	uint64_t explored;	/* probe copies sent */
-	uint64_t copies_denied; /* reads not sent because a drive had --losers orphaned reads */
+	uint64_t copies_denied; /* hedges and copies not sent: a drive had --losers orphans */
 	uint64_t losers_max;	/* maximum number of orphaned reads at one drive */
 	uint64_t extra_ios; /* read attempts in excess of one per read, including cancelled ones */
-	uint64_t cancels_tried, cancelled; /* orphaned; those that reached no drive */
+	uint64_t cancels_tried, cancelled; /* orphaned attempts; those that reached no drive */
 	uint64_t data_errors;		   /* read attempts with wrong contents */
 	uint64_t blocks_checked, torn_blocks, unverified_blocks;
 	uint64_t io_errors; /* attempts that failed with an error of the drive */
@@ -100,8 +100,7 @@ struct replay {
 
 	uint64_t hedge_ns[MAX_DRIVES];	   /* by default drive; 0 without hedging */
 	double hedge_percentile_used;	   /* NaN if not by percentile */
-	uint64_t threshold_us[MAX_DRIVES]; /* from which verdict counts a read as slow; 0 if unused
-					    */
+	uint64_t threshold_us[MAX_DRIVES]; /* policy verdict: a longer read is slow; 0 if unused */
 	double false_submit_ratio_used;
 	struct budget hedge_budget;
 	uint64_t random_state; /* splitmix_next() */

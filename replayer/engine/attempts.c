@@ -168,8 +168,9 @@ static void queue(struct replay *r, struct attempt *a)
 }
 
 /*
- * Resubmit the rest of a short completion, from a whole block on, if at least one block was done.
- * The rest of a hinted read has no hint, because a part of a read cannot be revoked.
+ * If at least one more block was done by a short completion, resubmit the rest, beginning with the
+ * first block that is not done. The rest of a hinted read has no hint, because a part of a read
+ * cannot be revoked.
  */
 static bool continue_short(struct replay *r, struct attempt *a, int result)
 {

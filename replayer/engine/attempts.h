@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * I/Os and the attempts that serve them: send, cancel and check them. The owner of an I/O is known
- * to its done() callback: a user (users.h), a storm or the prefill.
+ * I/Os and the attempts that serve them: send, cancel and check them. An I/O belongs to a user
+ * (users.h), a storm or the prefill, which is called back through done().
  */
 #ifndef REPLAYER_ATTEMPTS_H
 #define REPLAYER_ATTEMPTS_H
@@ -44,7 +44,7 @@ struct io {
 	uint64_t submit_ns; /* absolute time of the first attempt */
 	uint64_t offset_bytes;
 	uint32_t size_bytes;
-	uint32_t tried, failed; /* bitmaps of drives: that got an attempt; that returned an error */
+	uint32_t tried, failed; /* bitmaps of drives that received an attempt; that failed one */
 	uint16_t revocations, sent;
 	uint16_t tag; /* 0 if there is none */
 	struct linnos_assignment lot;
@@ -55,7 +55,7 @@ struct io {
 	bool is_write, answered, warmup;
 	bool submitted;	   /* otherwise submit_ns is the start of the preparation */
 	bool failing_over; /* the timer is for a failover, not for a hedge */
-	bool stays;	   /* sent to the default drive again although that has revoked it */
+	bool stays;	   /* sent to the default drive again after that has revoked it */
 };
 
 enum { /* flags of user I/Os, as in the per-I/O log */
@@ -95,8 +95,8 @@ void attempts_cancel(struct replay *r, struct io *io);
  */
 int replica_after_home(const struct replay *r, const struct io *io, uint32_t mask);
 /*
- * A drive with the maximum number of orphaned reads (--losers) gets no copies of reads, and its own
- * reads are not hedged.
+ * Return true if a drive has the maximum number of orphaned reads (--losers). No hedge or copy is
+ * then sent to the drive, and no read in flight there is hedged.
  */
 static inline bool losers_full(const struct replay *r, unsigned int drive)
 {
