@@ -9,8 +9,8 @@ All functions take arrays. There are four rules:
   result must not depend on which of two policies is the numerator. A statistic of the reads of all
   seeds together (a mean, a percentile) is treated in the same way through its jackknife
   pseudo-values (:func:`jackknife_interval`).
-- *Two seeds*: no interval. Student's t with one degree of freedom gives an interval that is nine
-  times as wide as with four, which excludes nothing.
+- *Two seeds*: no interval. An interval by Student's t with one degree of freedom reaches nine
+  standard deviations to either side of the mean, so it excludes almost nothing.
 - *One seed*: a bootstrap over blocks of time (:func:`block_interval`). Consecutive reads share a
   burst, so single reads must not be resampled. A block lasts at least ``BLOCK_S``, which is longer
   than the pauses of a drive. With fewer than ``MIN_BLOCKS`` blocks there is no interval
@@ -23,7 +23,7 @@ All functions take arrays. There are four rules:
 
 The nominal coverage of the intervals is 95 %. tests/unit/test_stats.py measures their actual
 coverage (2,000 trials each, two binomial standard errors are 1.0 %) for normal values and for
-skewed values, of which three in ten have a burst that adds five times as much::
+skewed values. A skewed value is 1, and in three of ten values a burst adds 5 on average::
 
     Student's t       3 seeds: normal 94.8 %, bursts 56.7 %
     Student's t       5 seeds: normal 95.8 %, bursts 68.7 %
@@ -55,7 +55,8 @@ LEVEL = 0.95
 BLOCK_S = 1.0
 
 #: With fewer blocks the coverage of the bootstrap is too low and a permutation test rarely rejects.
-#: More blocks than the maximum would be shorter without improving the result.
+#: More blocks than the maximum do not improve the result. In a long recording, blocks are longer
+#: than ``BLOCK_S`` instead.
 MIN_BLOCKS, MAX_BLOCKS = 8, 20
 
 N_RESAMPLES = 4000
@@ -318,7 +319,10 @@ def block_interval(
 
 
 def ratio_interval(parts: Sequence[float] | Floats, wholes: Sequence[float] | Floats) -> Interval:
-    """Return a ratio of sums over blocks of time. Blocks in which the whole is zero are ignored."""
+    """Return the ratio of two sums over blocks of time, with its interval.
+
+    Blocks in which `wholes` is zero are ignored.
+    """
     part, whole = np.asarray(parts, float), np.asarray(wholes, float)
     part, whole = part[whole > 0], whole[whole > 0]
     if not len(whole):
@@ -390,17 +394,17 @@ def exchanges(n_pairs: int, n: int = N_RESAMPLES, seed: int = 1) -> Floats:
 
 
 def p_value(found: float, by_chance: Floats) -> float:
-    """Return the share of chance outcomes that are at least `found`, which is one of them."""
+    """Return the share of chance outcomes that are at least `found`, counting `found` itself."""
     margin = 1e-9 * max(1.0, abs(found))
     as_large = np.count_nonzero(by_chance >= found - margin)
     return float((1 + as_large) / (1 + len(by_chance)))
 
 
 def paired_p_value(differences: Floats) -> float:
-    """Return the one-sided p-value of paired differences, one per block, being positive by chance.
+    """Return the p-value of a one-sided test that the sum of paired differences is positive.
 
-    Under the null hypothesis the two sides can be exchanged in each block, which changes the sign
-    of its difference.
+    There is one difference per block. Under the null hypothesis, the two sides can be exchanged in
+    each block, which changes the sign of its difference.
     """
     found = float(differences.sum())
     return p_value(found, found - 2 * exchanges(len(differences)) @ differences)

@@ -2,20 +2,21 @@
 """Keep an array's models current: record again, label again, and retrain where needed.
 
 A drive's model is trained for its inflection point. When the drive ages or its load changes, the
-point moves: the active threshold then is at a different percentile of the new recording than the
-new point. A difference of five percentiles (section 4.5 of Hao et al., OSDI 2020) more than
-sampling explains (:mod:`linnapp.drive.resampling`) requires a new model.
+point moves. The shift is the difference between two percentiles of a new recording: that of the
+active threshold and that of the new inflection point. A new model is trained if the shift is at
+least five percentiles (section 4.5 of Hao et al., OSDI 2020) plus the difference that random
+variation of the samples explains (:mod:`linnapp.drive.resampling`).
 
-Latency models have no such point: they are trained again each time, which takes seconds.
+This criterion does not apply to latency models. They are always trained again, which takes seconds.
 
-A drive that enforces is set to observe during the recording, and an array's queries are switched
-off (:mod:`linnapp.drive.observing`); both are restored afterwards.
+During the recording, a drive that enforces is set to observe, and md's queries for an array are
+switched off (:mod:`linnapp.drive.switches`). Both are restored afterwards.
 
-The newest reads of the recording are not used in training. The new model must serve them better
-than the active one, otherwise the active one is kept
-(:mod:`linnapp.drive.comparison`). A drive always has a working model: the new one is
-trained in a separate directory, uploaded atomically and checked. The old one stays active if any
-step before that fails, is interrupted or is killed.
+The newest reads of the recording are not used in training. The new model replaces the active one
+only if it is significantly better on these reads (:mod:`linnapp.drive.comparison`). A drive always
+has a working model, because the new one is trained in a separate directory, uploaded atomically
+and checked. The old one stays active if any step before the upload fails, is interrupted or is
+killed.
 """
 
 from __future__ import annotations
@@ -57,10 +58,11 @@ from linnapp.trace.rows import split
 
 SHIFT_PERCENTILES = 5.0
 
-#: minimum number of labelled reads for an estimate of a drive's percentiles
+#: Minimum number of labelled reads from which a drive's percentiles can be estimated.
 MIN_READS = 1400
 
-#: directories of a run, and of a models directory that is not renamed yet
+#: Names of temporary directories: for the recordings of a run, and for new models until the
+#: directory is complete and renamed.
 _LEFT_OVER = re.compile(r"\.(recording|\d{8}-\d{6})\.")
 
 
@@ -72,9 +74,9 @@ class Decision:
     retrain: bool
     #: Text for the log.
     reason: str
-    #: Distance by which the point has moved; None if there is no active model.
+    #: Shift in percentiles, or None if there is no active model or too few reads were recorded.
     shift_percentiles: float | None
-    #: Distance that can be explained by chance; None if there is nothing to compare.
+    #: Part of the shift that chance can explain, or None if there is no shift.
     sampling_percentiles: float | None = None
 
 
@@ -89,8 +91,9 @@ def decide(
 ) -> Decision:
     """Compare a drive's active threshold with its new inflection point.
 
-    It is retrained from a difference of `shift_percentiles` on, in addition to the difference
-    by chance, `sampling_percentiles`. For a latency model it is always retrained.
+    The drive is retrained if it has no model, or if its point has moved by at least
+    `shift_percentiles` plus `sampling_percentiles`, the difference that chance explains. A latency
+    model is always retrained. If there are too few reads, nothing is changed.
     """
     if len(distribution) < MIN_READS:
         return Decision(
@@ -136,7 +139,7 @@ class _DriveRun:
     trace: Path
     point: InflectionPoint
     decision: Decision
-    #: Path of the new model; None if there is none.
+    #: Path of the new model, or None if none was trained.
     new: Path | None = None
     comparison: Comparison | None = None
     uploaded: str | None = None
@@ -160,21 +163,22 @@ def recalibrate(
 ) -> list[Decision]:
     """Recalibrate the array once; return a decision for each drive.
 
-    `models_dir` gets a directory per retraining, which is named after the time. The last uploaded
-    one is recorded in the drive's state. A model that is no better than the active one is left
-    there; one that is worse than none is not even written. New models have the kind that is
-    active on the drives, unless `kind` is given; a network if there is none. `recordings` is a
-    folder whose ``<drive>.blk`` is used instead of recording. Entries in the drives.conf at
-    `conf_path` are changed to the new model as well, for the next boot.
+    Each retraining creates a directory in `models_dir`, which is named after the time. The drive's
+    state has a line for each recalibration, with the path of the uploaded model. A model that is
+    not better than the active one stays in `models_dir`, but is not uploaded. A network that is not
+    better than admitting every read is not written. By default, new models have the kind of the
+    active models, or are networks if there are none. If `recordings` is given, the files
+    ``<drive>.blk`` in this folder are used, and nothing is recorded. If the drives.conf at
+    `conf_path` has an entry for a drive, the entry is changed to the new model for the next boot.
 
     Raises
     ------
     LinnappError
         If a drive is named twice, if the drives have models of both kinds and no kind is given, if
         the kernel does not support the new models, or if recording, training or an upload fails.
-        Drives uploaded before that keep their new model, the others their old one.
+        A drive whose upload fails keeps its old model. The other drives still get their new ones.
     KeyboardInterrupt
-        On ctrl-C; before the uploads begin, no drive gets a new model.
+        If ctrl-C is received. Before the uploads begin, it leaves all active models unchanged.
     """
     models_dir = Path(models_dir)
     drives = [Drive(str(device)) for device in devices]
@@ -223,7 +227,7 @@ def recalibrate(
 def _record(
     names: Sequence[str], directory: Path, models_dir: Path, duration_s: float, log: Log
 ) -> None:
-    """Record the disks, even if partitions or bare names were given."""
+    """Record the disks with these names. The caller has replaced partitions by their disks."""
     log(f"recording {', '.join(names)} for {duration_s:g} s")
     restore_left(log, names)
     with contextlib.ExitStack() as stack:
@@ -266,9 +270,9 @@ def _decide(
 
 
 def _train(runs: Sequence[_DriveRun], out: Path, recipe: Recipe, log: Log) -> None:
-    """Train the drives for which this was decided, and compare the models with the active ones.
+    """Train models for the drives to be retrained, and compare them with the active models.
 
-    No drive changes yet: ctrl-C up to the end of this leaves all models.
+    No model is uploaded yet. After ctrl-C in this function, all active models are unchanged.
     """
     runs = [run for run in runs if run.decision.retrain]
     if not runs:
@@ -290,14 +294,15 @@ def _train(runs: Sequence[_DriveRun], out: Path, recipe: Recipe, log: Log) -> No
         run.new = out / f"{run.name}{SUFFIX}"
         data = run.drive.read_model()
         active = None if data is None else model_from_bytes(data, run.name)
-        # Predictions are better than none, even if no reads are refused.
+        # A drive's first latency model is uploaded without a comparison, because its predictions
+        # are useful even if it refuses no reads.
         if active is not None or recipe.kind != "latency":
             new = load_model(run.new)
             run.comparison = compare(run.trace, new, active, recipe, run.point.replicas)
 
 
 class _ToLog(Observer):
-    """Logs the drives that get no new model."""
+    """Observer that logs the drives for which training returns no model."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -308,7 +313,7 @@ class _ToLog(Observer):
 
 
 def _active_kind(drives: Sequence[Drive]) -> Kind:
-    """Return the kind of the drives' active models; a network if there are none."""
+    """Return the kind of the drives' active models, or "network" if there are none."""
     active: dict[Kind, str] = {}
     for drive in drives:
         found = drive.model_kind
@@ -323,7 +328,7 @@ def _active_kind(drives: Sequence[Drive]) -> Kind:
 
 
 def _check_uploadable(drives: Sequence[Drive], recipe: Recipe) -> None:
-    """Refuse models that the kernel does not support before they are recorded for and trained."""
+    """Raise an error, before recording and training, if the kernel does not support the model."""
     if recipe.kind == "latency":
         for drive in drives:
             drive.check_runs_latency_models()
@@ -346,7 +351,10 @@ def _read_blocks(trace: Path, recipe: Recipe) -> LatencyBlocks:
 
 
 def _upload(run: _DriveRun, path: Path, conf_path: AnyPath | None, log: Log) -> None:
-    """Give a drive its new model; in drives.conf before, so that both agree after a crash."""
+    """Upload a drive's new model.
+
+    The entry in drives.conf is changed first, so that both agree after a crash.
+    """
     drive, model, keep = run.drive, load_model(path), name_to_keep(run.name)
     with contextlib.ExitStack() as stack:
         if conf_path is not None:
@@ -373,7 +381,7 @@ def _scratch(models_dir: Path) -> Iterator[Path]:
     )
     with locked_folder(models_dir, taken):
         with os_errors(models_dir):
-            # Under the lock, these are the remains of killed runs; keep all other files.
+            # No other run holds the lock, so these directories were left by killed runs.
             for path in models_dir.iterdir():
                 if _LEFT_OVER.match(path.name) and path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)

@@ -42,7 +42,8 @@ NOTE_ON_RECORDINGS = (
 #: fields of a decision that are copied to the JSON output
 _COPIED_FIELDS = ("time_us", "sector", "n_sectors", "out_fast", "out_slow")
 
-#: number of values tried first in the search for a counterfactual; most are close
+#: Number of values that the search for a counterfactual tries first. Most counterfactuals are
+#: among them, because they are close to the actual value.
 _FIRST_BATCH = 128
 
 AnyModel = Model | LatencyModel
@@ -58,7 +59,10 @@ class Choice:
     slow: bool = False
 
     def take(self, table: Table, threshold_us: int) -> Table:
-        """Return the selected rows by time, or with `slow` the slowest first."""
+        """Return the newest rows in order of time or, with `slow`, the slowest rows.
+
+        With `slow`, all of them have a latency above `threshold_us`, and the slowest is first.
+        """
         if not self.slow:
             return table[-self.last :]
         late = table[table["latency_us"] > threshold_us]
@@ -66,11 +70,12 @@ class Choice:
 
 
 class View:
-    """Common interface of both kinds of models: inputs and the two outputs of the trace event.
+    """A model of either kind as a function with named inputs and two outputs.
 
-    A read is classified as slow if the second output is larger. The inputs of a network are the
-    numbers that its input digits encode. Those of a latency model are its features; its outputs are
-    the latency from which reads are refused and the predicted latency.
+    The outputs are those of the kernel's trace event. A read is classified as slow if the second
+    output is larger. The inputs of a network are the numbers that its input digits encode. The
+    inputs of a latency model are its features. Its outputs are the predicted latency above which
+    reads are refused, and the predicted latency.
 
     Attributes
     ----------
@@ -103,7 +108,10 @@ class View:
         self._engine: engine.Engine = "c" if model.n_hidden == KERNEL_HIDDEN else "numpy"
 
     def numbers(self, table: Table) -> Numbers:
-        """Return the inputs of each decision, shape (n, k), in the model's range."""
+        """Return the inputs of each decision, shape (n, k).
+
+        Those of a network are limited to the numbers that its digits can encode.
+        """
         if isinstance(self.model, LatencyModel):
             return np.ascontiguousarray(table["features"], np.uint32)
         now = table["pending"][:, np.newaxis]
@@ -119,13 +127,14 @@ class View:
         return engine.infer(self.model, vectors, self._engine)
 
     def values(self, i: int, row: Numbers, n_sectors: int) -> npt.NDArray[np.int64]:
-        """Return ascending values of input `i` that include the nearest counterfactual."""
+        """Return the values of input `i` to try for a counterfactual, in ascending order."""
         if not isinstance(self.model, LatencyModel):
-            # The pending pages include those of this read.
+            # The number of pending pages cannot be lower than that of this read's own pages.
             own_pages = min(max(1, -(-n_sectors // 8)), int(row[HISTORY]))
             return np.arange(own_pages if i == HISTORY else 0, int(self._HIGHEST[i]) + 1)
-        # A prediction changes only at the threshold of a split, or where the mean of the last
-        # latencies or the age of the oldest read in flight becomes too long.
+        # The classification can change only at the threshold of a split, at the age of the oldest
+        # read in flight that raises the prediction above the limit, or, without trees, at the
+        # latency that raises the mean of the last latencies above the limit.
         edges, refuse_us = list(self._thresholds[i]), self.model.refuse_us
         if FEATURES[i] == "oldest_us":
             edges.append(refuse_us + self.model.overdue_us)
@@ -143,7 +152,10 @@ class View:
         return {"pending": now, "hist_pending": list(past), "hist_latency_us": list(latencies)}
 
     def decided(self, chunk: IoChunk) -> Table:
-        """Convert a recording's next reads to decisions. Latency models need completed reads."""
+        """Return the model's decisions about the next reads of a recording.
+
+        For a latency model, only served reads are included, because only they have features.
+        """
         latency = isinstance(self.model, LatencyModel)
         features = self._drive.features_of(chunk) if latency else 0
         reads = chunk.take(chunk.is_served_read if latency else chunk.is_read)
@@ -165,7 +177,7 @@ class View:
         return table
 
     def is_maker_of(self, table: Table) -> npt.NDArray[np.bool_]:
-        """Return which decisions this model made."""
+        """Return true for decisions that this model made, judged by its kind and its outputs."""
         made = np.asarray(table["of_latency"] == isinstance(self.model, LatencyModel))
         outputs = np.stack([table["out_fast"], table["out_slow"]], axis=1)[made]
         made[made] = (self.outputs(self.numbers(table[made])) == outputs).all(axis=1)
@@ -180,7 +192,8 @@ class Selection:
     source: str
     #: the model that made the decisions, or would have made them
     view: View
-    #: `chosen`, `recent`: the decisions to explain; the newest ones, which define typical inputs
+    #: `chosen`: the decisions to explain. `recent`: the newest decisions, from which typical inputs
+    #: are computed.
     chosen: Table
     recent: Table
     n_seen: int
@@ -206,9 +219,10 @@ class Explanation:
     #: `names`, `numbers`: the inputs
     names: Sequence[str]
     numbers: list[int]
-    #: importance of each input: change of the margin between slow and fast
+    #: Importance of each input: the margin (second output minus first) minus the margin for the
+    #: typical value of this input.
     matters: list[int]
-    #: counterfactual of each input, None if there is none
+    #: Counterfactual of each input, or None if no value reverses the classification.
     turns: list[int | None]
     outcome: str
 
@@ -218,7 +232,11 @@ class Explanation:
         return bool(self.row["out_slow"] > self.row["out_fast"])
 
     def nearest(self) -> list[tuple[str, int, int]]:
-        """Return name, value and old value of the nearest counterfactual count and time."""
+        """Return the nearest counterfactual of the inputs not in us, then of the inputs in us.
+
+        Each one is a tuple: the name of the input, its counterfactual value and its actual value.
+        A group of inputs without a counterfactual is left out.
+        """
         found = []
         for in_us in (False, True):
             changes = [
@@ -291,7 +309,8 @@ def from_events(
     if not same.all():
         notes.append(f"{np.count_nonzero(~same)} decisions of another model left out")
         table = table[same]
-    # Reads still in flight would be the newest ones, but their result is not known.
+    # Exclude reads that were still in flight, because their latency is not known. Otherwise they
+    # would be the newest decisions.
     answered = table["revoked"] | (table["latency_us"] != decisions.UNKNOWN)
     if answered.any() and not answered.all():
         notes.append(f"{np.count_nonzero(~answered)} reads without a recorded completion left out")
@@ -305,7 +324,7 @@ def from_events(
 
 
 def from_recording(trace: Recorded, model: AnyModel, choice: Choice, **reader: Any) -> Selection:
-    """Select from the decisions that the model would have made for a recording's reads.
+    """Select decisions that the model would have made about the reads of a recording.
 
     `reader` is passed to :func:`~linnapp.trace.reads.open_recording`.
     """
@@ -329,7 +348,10 @@ def from_recording(trace: Recorded, model: AnyModel, choice: Choice, **reader: A
 
 
 def typical_inputs(selection: Selection) -> TypicalInputs:
-    """Return the median inputs of the reads predicted fast, or an empty history without any."""
+    """Return the medians of the inputs of reads that were predicted fast.
+
+    If there are none, return the inputs of a read on an idle drive without history.
+    """
     view = selection.view
     name, numbers = "an empty history", view.empty
     fast = selection.recent[selection.recent["out_slow"] <= selection.recent["out_fast"]]
@@ -396,7 +418,7 @@ def outcome(row: Any, model: AnyModel) -> str:
         return f"{words}; its completion was not recorded"
     slow = latency_us > model.threshold_us
     took = f"{words}; took {latency_us} us, {'slow' if slow else 'fast'}"
-    # Some models do not classify reads as fast or slow.
+    # A latency model that refuses no reads does not classify them as fast or slow.
     if not getattr(model, "refuses", True):
         return took
     judged = {
@@ -408,7 +430,7 @@ def outcome(row: Any, model: AnyModel) -> str:
     return f"{took}: {judged}"
 
 
-#: number of inputs that are named, the most important ones
+#: Number of inputs that a description names, in order of importance.
 _MOST_IMPORTANT = 3
 
 

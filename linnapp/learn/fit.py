@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Train the models of an array from its traces: label, train, quantise, record.
+"""Train the models of an array from its traces, or one model from one recording.
 
 The drives of an array are replicas of each other. Their inflection points are found together. Each
 drive then gets its own model, ``<trace>.linnos``, a training record, ``<trace>.json``, and, for a
@@ -11,11 +11,11 @@ so drives are processed in parallel (:mod:`linnapp.learn.parallel`, :mod:`linnap
 trace is parsed once: the process that labels a drive keeps its trace in memory and then trains it,
 unless its traces are too long (:data:`linnapp.trace.reads.HELD_BYTES`).
 
-Train one drive's model from its trace and inflection point, and record how it was made.
+:func:`train_drive` trains one drive's model, given its trace and its inflection point, and records
+how the model was made.
 
-Models of the Python library (docs/library.md), which are fitted to one table of reads.
-
-They do for one recording what :mod:`linnapp.learn.fit` does for the traces of an array.
+:func:`fit_network` and :func:`fit_latency` belong to the Python library (docs/library.md). They fit
+a model to one recording, which represents all replicas.
 """
 
 from __future__ import annotations
@@ -103,10 +103,10 @@ def releasing() -> Iterator[None]:
 def read_latencies(
     trace: Recorded, recipe: Recipe, observer: Observer | None = None, *, whole: bool = False
 ) -> LatencyDistribution:
-    """Read the latencies of a trace that labelling needs: of its training slice, or of all reads.
+    """Return the latency distribution of a trace's training slice or, if `whole`, of all reads.
 
-    An inflection point for training must come from the training slice alone. Otherwise results on
-    the other slices would be about reads that contributed to the definition of a slow read.
+    An inflection point for training must come from the training slice alone. Otherwise reads of the
+    other slices would contribute to the definition of a slow read, on which their results depend.
 
     Raises
     ------
@@ -468,7 +468,7 @@ def _of_decisions(
 
 
 def _of_margin(scored: ScoredReads, margin: int, parts: Split, recipe: Recipe) -> dict[str, Any]:
-    """Return the effect of the limits on slow reads, counted as by ``linnapp evaluate``."""
+    """Return the fields about the margin, with metrics as ``linnapp evaluate`` defines them."""
     validation = scored.take(parts.validation)
     return {
         "max_refused": recipe.refused_limit,
@@ -483,7 +483,7 @@ def _of_margin(scored: ScoredReads, margin: int, parts: Split, recipe: Recipe) -
 
 
 def record_of_training(options: TrainingOptions) -> dict[str, Any]:
-    """Return the training options, those of :data:`ONLY_IN_USE` only if they are used."""
+    """Return the training options, without those of :data:`ONLY_IN_USE` that have defaults."""
     unused = TrainingOptions()
     return {
         name: value
@@ -536,7 +536,7 @@ def _of_bursts(bursts: _Bursts, model: Model) -> dict[str, Any]:
 #: Options that determine how an inflection point is found.
 _LABELLING = ("by_size", "failover_us", "method", "replicas", "search", "seed", "threshold_us")
 
-#: Number of groups, by score, into which a figure divides the reads.
+#: Number of groups into which a figure divides the reads, in order of their scores.
 _PARTS = 20
 
 
@@ -724,8 +724,9 @@ def fit_latency(reads: Recorded, **options: Any) -> FittedLatency:
     reads : IoTable or path
         A table from :func:`~linnapp.trace.reads.load`, or a part of it.
     hedge_percentile : float
-        A read is late if it takes longer than this percentage of the reads with a similar predicted
-        latency, in each eighth of the recording.
+        Percentage of the reads that are not late. The time after which a read is late depends on
+        its predicted latency, see :mod:`linnapp.learn.hedge_table`. The percentage is reached in
+        each eighth of the recording.
     max_refused : float, optional
         Maximum share of the fast reads that the model may refuse. 1 means no limit.
     prior : bool

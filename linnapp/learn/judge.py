@@ -1,30 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""Choose the score above which reads are refused, so that most fast reads are admitted.
+"""Choose the score above which reads are refused, and test that this has a benefit.
 
-A model of either kind assigns a score to each read: the network its margin (output for slow minus
-output for fast), a latency model the predicted latency in us. Reads with a score above a threshold
-(`cut`) are refused. A threshold is evaluated on reads that are later than the training data, by the
-array's expected mean latency (:mod:`linnapp.learn.network`), in which a refused fast read
-costs a failover and a refused slow read can save milliseconds. The benefit must also be
-statistically significant, because the best of many thresholds has some benefit on almost any reads
-(:mod:`linnapp.learn.judge`).
+A model of either kind assigns a score to each read. The score of a network is its margin (output
+for slow minus output for fast). The score of a latency model is the predicted latency in us. Reads
+with a score above a threshold (`cut`) are refused. The threshold is chosen such that most fast
+reads are admitted. It is evaluated on reads that are later than the training data, by the array's
+expected mean latency (:func:`expected_mean_us`), in which a refused fast read costs a failover and
+a refused slow read can save milliseconds.
 
-Test whether refusing reads has a statistically significant benefit.
+The benefit must also be statistically significant. A model that has learnt nothing shows a benefit
+on every second recording by chance, and the best of many refusal policies shows one on almost all
+recordings. Two tests distinguish such a model from a useful one:
 
-A model without any knowledge shows a benefit on every second recording, and the best of many
-refusal policies shows one on almost all of them. Two tests distinguish it from a useful model:
-
-- A permutation test: would the best of as many policies have the same gain if the scores were
-  unrelated to the reads? Blocks of scores are repeatedly assigned to other blocks of reads.
-- A block bootstrap: would this policy have a gain in other recordings of the drive? Blocks of
+- A permutation test estimates how often the best of equally many policies would have the same gain
+  if the scores were unrelated to the reads. Blocks of scores are repeatedly assigned to other
+  blocks of reads.
+- A block bootstrap estimates the gain of this policy in other recordings of the drive. Blocks of
   reads are resampled together with their scores.
 
-Both use blocks of consecutive reads, because slow reads come in bursts and whatever predicts one of
-them predicts the next. See :mod:`linnapp.stats` for the error rate of each.
+Both use blocks of consecutive reads, because slow reads come in bursts: a score that predicts one
+slow read also predicts the next. See :mod:`linnapp.stats` for the error rates of both tests.
 
-Confusion matrix: the number of reads that were predicted correctly and incorrectly.
-
-Measure how well a score distinguishes slow reads from fast ones, regardless of a threshold.
+:class:`Confusion` counts correct and incorrect predictions. :func:`area_under_roc` measures how
+well a score distinguishes slow reads from fast ones, independently of a threshold.
 """
 
 from __future__ import annotations
@@ -110,7 +108,7 @@ class ScoredReads(Rows):
         return int(np.percentile(fast, 100 * (1 - max_refused), method="higher"))
 
     def best_threshold(self, at_least: int, *, prefer_min_threshold: bool = False) -> int | None:
-        """Return the threshold with the lowest expected mean, or None if it is not significant.
+        """Return the threshold with the lowest expected mean, or None if its gain can be chance.
 
         Parameters
         ----------
@@ -154,7 +152,7 @@ class ScoredReads(Rows):
 def choose_margin(
     taught: ScoredReads, judged: ScoredReads, max_refused: float, *, even_if_worse: bool = False
 ) -> int:
-    """Choose the margin of slow over fast above which a network refuses a read.
+    """Choose the margin (output for slow minus output for fast) above which a read is refused.
 
     Parameters
     ----------
@@ -169,10 +167,12 @@ def choose_margin(
     Returns
     -------
     int
-        0 if the network as trained obeys the limit and either lowers the array's expected mean on
-        the validation slice significantly or refuses almost no reads there. Otherwise the smallest
-        margin that obeys the limit if it lowers the mean significantly, or a larger one with the
-        lowest mean.
+        The smallest margin that obeys the limit, if it lowers the array's expected mean on the
+        validation slice significantly. It is 0 if the network as trained obeys the limit. Otherwise
+        the margin with the lowest mean among larger ones, if that is significant. Otherwise 0, if
+        the network as trained obeys the limit, refuses almost no reads of the validation slice and
+        does not increase the mean there. It must also have a significant gain on the training
+        slice, or refuse almost no reads there either.
 
     Raises
     ------
@@ -232,8 +232,8 @@ def array_means_us(sums: Floats, failover_us: float, replicas: int) -> Floats:
     Parameters
     ----------
     sums : array, shape (..., classes, 1 + policies, 2)
-        For each size class, the number of reads and the sum of their latencies: first of all reads,
-        then of the reads that each policy refuses.
+        For each size class, the number of reads and the sum of their latencies. The first row is
+        about all reads, and each of the other rows about the reads that a policy refuses.
     failover_us : float
         Cost of a failover.
     replicas : int
@@ -259,10 +259,10 @@ def array_means_us(sums: Floats, failover_us: float, replicas: int) -> Floats:
 
 @dataclasses.dataclass(frozen=True)
 class Refusals:
-    """Reads in order of time, and the refusal policies (`ways`) that refuse each of them.
+    """Reads in order of time, and the number of refusal policies that refuse each of them.
 
-    The policies are nested: each policy refuses a subset of the reads that the previous one
-    refuses.
+    There are `ways` policies. Each policy refuses a subset of the reads that the previous one
+    refuses, so the number determines which policies refuse a read.
     """
 
     #: `latency_us`, `pages`: array, shape (n,).
@@ -314,7 +314,7 @@ class Refusals:
 
     @functools.cached_property
     def _best_shuffled_us(self) -> Floats:
-        """Gains of the best policy if blocks of scores are assigned to other blocks of reads."""
+        """Gain of the best policy in each random assignment of blocks of scores to other reads."""
         kinds, n_kinds = self._kinds()
         shape = (N_BLOCKS, len(kinds) // N_BLOCKS)
         kind_of, level_of, latency_of = (
@@ -368,8 +368,8 @@ def expected_mean_us(
     replicas : int
         Number of drives that hold each block.
     pages : uint16 array, shape (n,), optional
-        Sizes in pages of 4 KiB. If given, another replica serves a refused read like reads of the
-        same size class.
+        Sizes in pages of 4 KiB. If given, a refused read is assumed to take as long on another
+        replica as reads of the same size class.
 
     Returns
     -------

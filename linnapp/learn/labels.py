@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""Inflection points: the latency beyond which it pays to read from another replica.
+"""Find inflection points, label slow reads, and plot how a point was found.
 
+The inflection point of a drive is the latency beyond which it pays to read from another replica.
 See section 4.2 of Hao et al., OSDI 2020. An array stores each block on several drives. A read that
 would take longer on its drive than the drive's inflection point is revoked and sent to the next
 replica; the last replica always serves it. For a candidate point, the *boost area* is the area
-between the CDFs of read latency without and with this admission control. The point with the largest
-area is chosen. Candidates lie within ten percentiles, in steps of 0.1, of the point where the CDF's
-slope is one, at which the search begins. As long as the best candidate is the lowest or highest one
-tried, the search continues by ten percentiles beyond it, so that the result lies between worse
-candidates. `search="paper"` disables this extension.
+between the CDFs of read latency without and with this admission control. The candidate with the
+largest area is chosen.
+
+The search begins at the percentile at which the slope of the CDF is one. The first candidates are
+the percentiles within ten of it, in steps of 0.1. While the lowest or the highest candidate is the
+best one, ten percentiles beyond it are added. The result therefore lies between worse candidates,
+unless the search reaches p0.1 or p99.9. `search="paper"` disables this extension.
 
 The area between the two CDFs is the difference of their means. Latencies on different replicas are
-assumed independent, so the mean has a closed form: with A(t) the mean latency of admitted reads
-times their share, S(t) the share revoked, c the cost of a failover, and M the mean of the last
-replica,
+assumed to be independent, so the mean has a closed form. Let A(t) be the sum of the latencies of
+admitted reads divided by the number of all reads, S(t) the share of revoked reads, c the cost of a
+failover, and M the mean latency of the last replica. With three replicas,
 
     mean = A1(t1) + S1(t1) (c + A2(t2) + S2(t2) (c + M3))
 
@@ -28,16 +31,16 @@ be so low that most of its reads count as slow. :meth:`InflectionPoint.warning` 
 
 The paper draws the latency on every replica from all reads of that drive. A failover, however,
 reads the same block, so a large read stays large. With `by_size`, latencies on the replicas are
-drawn from reads of the same size, and a point no longer looks good because it exchanges large reads
-for small ones.
+drawn from reads of the same size. Without it, a point can look good only because large reads are
+exchanged for small ones.
 
-Labels: the reads that a network is trained to classify as slow.
+The labels are the reads that a network is trained to classify as slow. With ``paper``, these are
+the reads that took longer than the drive's inflection point. With ``avoidable``, they are only
+those that also took longer than the median read of the same size class plus a failover. A failover
+repeats the same read, so a read that is slow only because it is large gains nothing from it.
 
-``paper``: reads beyond the drive's inflection point. ``avoidable``: only those that also took
-longer than a replica would typically take for a read of the same size, including the failover. A
-failover repeats the same read, so a read that is slow only because it is large gains nothing.
-
-Figure of a drive's inflection point: CDF (top), candidates and their areas (bottom).
+:func:`draw` plots the CDF of a drive's latencies with its inflection point (top) and the boost
+areas of the candidates (bottom).
 """
 
 from __future__ import annotations
@@ -62,8 +65,8 @@ FAILOVER_US = 15.0
 
 REPLICAS = 3
 
-#: Initial range of candidates on each side, as in the paper, and the size of each extension, in
-#: steps: ten percentiles.
+#: Number of candidates on each side at first, as in the paper, and number of candidates that each
+#: extension adds. They span ten percentiles.
 _EXTENSION = 100
 STEP_PERCENTILES = 0.1
 N_SIMULATED = 1_000_000
@@ -97,9 +100,9 @@ class LabellingOptions:
     method : {"exact", "simulate"}
         Closed form, or random reads as in the paper.
     replicas : int
-        Number of drives that hold each block. It is limited to the number of drives, unless there
-        is only one drive. If there are more drives, each of the others is equally likely to hold
-        it.
+        Number of drives that hold each block, at most the number of drives in the array. A single
+        drive represents all replicas. If the array has more drives than replicas, the other copies
+        of a block are on random drives.
     failover_us : float
         Cost of a failover in us.
     by_size : bool
@@ -221,7 +224,7 @@ class LatencyDistribution:
         return float(self._prefix_us[-1] / len(self))
 
     def parts(self) -> list[tuple[int, float]]:
-        """Return the size classes and their shares of the reads. Without sizes there is one."""
+        """Return the size classes and their shares of the reads, or one class without sizes."""
         if not self._by_size:
             return [(_ALL_SIZES, 1.0)]
         return [(kind, len(part) / len(self)) for kind, part in self._by_size.items()]
@@ -231,7 +234,7 @@ class LatencyDistribution:
         return self._by_size.get(kind, self)
 
     def percentile_us(self, percentile: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Return the smallest latency that at least this percentage of reads do not exceed."""
+        """Return percentiles of the latency in us, by nearest rank, that is, uninterpolated."""
         rank = np.ceil(np.asarray(percentile) / 100 * len(self) - 1e-9).astype(np.int64)
         index = np.searchsorted(self._below, np.clip(rank, 1, len(self)), side="left") - 1
         return np.asarray(self._values_us[index])
@@ -242,7 +245,7 @@ class LatencyDistribution:
         return np.asarray(count / len(self), np.float64)
 
     def admitted(self, threshold_us: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return A(t) in us and S(t): the admitted share of the mean latency, and share revoked."""
+        """Return A(t) in us and S(t) for each threshold; see the closed form in the module."""
         index = np.searchsorted(self._values_us, threshold_us, side="right")
         n = len(self)
         return self._prefix_us[index] / n, 1 - self._below[index] / n
@@ -268,15 +271,15 @@ class InflectionPoint:
     slow_ratio : float
         Share of reads slower than the threshold.
     boost_area_us : float
-        The array's mean latency without admission control minus that with it, in us, summed over
-        its drives.
+        Reduction of the mean latency by admission control in us, summed over the drives.
     searched_percentiles : tuple of float
         The lowest and the highest candidate.
     candidate_percentiles, candidate_areas_us : float array
         All candidates and their boost areas.
     at_edge : bool
-        True if the search ended at the limit of its range, p0.1 or p99.9, without a worse candidate
-        beyond. Otherwise the point lies between two worse candidates.
+        True if the lowest or the highest candidate is as good as the point, so that a better point
+        can lie beyond. In a wide search, this candidate is p0.1 or p99.9. False if the point was
+        given.
     replicas : int
         Number of drives that hold each block, as used by the search.
     """
@@ -318,10 +321,10 @@ class InflectionPoint:
 
 
 def slope_one_percentile(distribution: LatencyDistribution) -> float:
-    """Return the percentile at which the slope of the scaled CDF is one.
+    """Return the percentile at which the slope of the scaled CDF is one, that is, its knee.
 
-    The latency axis is scaled from the minimum to p99.9. At this percentile the CDF is farthest
-    above the diagonal. It is the knee of the CDF.
+    The latency axis is scaled so that the minimum is 0 and p99.9 is 1. At the knee, the CDF is
+    farthest above the diagonal.
     """
     percentiles = np.arange(1, 1000) / 10.0
     latency_us = distribution.percentile_us(percentiles).astype(np.float64)
@@ -410,8 +413,8 @@ class _Window:
         self._widens = options.search == "wide" and options.threshold_us is None
         self.start = slope_one_percentile(distribution)
         self._distribution = distribution
-        # Candidates are numbered in steps from the start. Rounding keeps both ends within the
-        # range.
+        # Candidate i is i steps above the start. Rounding keeps the lowest and the highest one
+        # between p0.1 and p99.9.
         self._lowest = -int((self.start - STEP_PERCENTILES / 2) / STEP_PERCENTILES)
         self._highest = int((_HIGHEST_PERCENTILE - self.start) / STEP_PERCENTILES + 0.5)
         if options.threshold_us is None:
@@ -431,7 +434,7 @@ class _Window:
         return percentiles, self._distribution.percentile_us(percentiles)
 
     def search(self, areas_of: Callable[[npt.NDArray[Any]], FloatArray]) -> None:
-        """Compute the areas of all candidates. Extend a wide search until the best is inside."""
+        """Compute the areas of all candidates. Extend a wide search while an end is the best."""
         self.areas_us = areas_of(self.thresholds_us)
         while self._widens:
             low, high = self.best_at_ends()
@@ -450,7 +453,7 @@ class _Window:
         self.best = int(equals[np.argmin(np.abs(equals + self._first))])
 
     def best_at_ends(self) -> tuple[bool, bool]:
-        """Return whether the lowest candidate, and the highest, has the same area as the best."""
+        """Return two flags: if the lowest and if the highest candidate is as good as the best."""
         best = self.areas_us.max()
         return bool(self.areas_us[0] == best), bool(self.areas_us[-1] == best)
 
@@ -489,7 +492,10 @@ class _Exact:
     def mean_sums(
         self, thresholds: Sequence[float], place: int, candidates: npt.NDArray[Any]
     ) -> FloatArray:
-        """Return the same sum for each candidate threshold of the drives `place`."""
+        """Return the sum of :meth:`mean_sum` for each candidate threshold of one kind of drive.
+
+        `place` is the index of its distribution. The other kinds have the given thresholds.
+        """
         total = np.zeros(len(candidates))
         for first, count in enumerate(self._counts):
             for kind, share in self._distributions[first].parts():
@@ -507,15 +513,18 @@ class _Exact:
     ) -> FloatArray | float:
         """Return the mean latency of reads that go to drive `first`, then to random other drives.
 
-        A read that visits drives o1, o2, ... costs B(o1) + S(o1) B(o2) + ..., where B = A + c S,
-        and at the last drive its mean M. The expectation of S(o1)...S(oj) B(oj+1) over random
-        orders is the sum of that product over all sets of j drives and one more, divided by their
-        number. These sums are coefficients of a polynomial, which takes time proportional to drives
-        times replicas, while the number of orders grows with a power of the number of drives.
+        Let o1, o2, ... be the other drives in the order of the failovers. After the first failover,
+        a read takes B(o1) + S(o1) B(o2) + S(o1) S(o2) B(o3) + ... on average, where B = A + c S. At
+        the last replica, its mean latency M takes the place of B. The expectation of the product
+        S(o1)...S(oj) B(oj+1) over random orders is its mean over all choices of a set of j drives
+        and of one more drive. The sums over these choices are coefficients of a polynomial.
+        Computing them takes time proportional to drives times replicas, while the number of orders
+        grows with a power of the number of drives.
         """
         own_us, revoked = admitted[first]
-        # By the number of drives: sums, over all sets of that many drives, of the products of S,
-        # alone and multiplied by the B or the M of one more drive.
+        # Element j is a sum over all sets of j drives. The terms of `sets` are the products of
+        # their S. In `with_visit` and `with_last`, the products are multiplied by the B or the M of
+        # one more drive.
         sets: list[FloatArray | float] = [1.0, *[0.0] * (self._hops - 1)]
         with_visit: list[FloatArray | float] = [0.0] * self._hops
         with_last: list[FloatArray | float] = [0.0] * self._hops
@@ -540,7 +549,7 @@ class _Exact:
 
 
 class _Simulation:
-    """Random reads: the latency on each replica is drawn, with the same draws for every candidate.
+    """The mean latency of random reads. All candidates are evaluated with the same draws.
 
     The parameters are those of :class:`_Exact`, and `seed`.
     """
@@ -557,8 +566,8 @@ class _Simulation:
         self._counts = counts
         self._failover_us = failover_us
         kind_of_drive = np.repeat(np.arange(len(counts)), counts)
-        #: For each kind of drive that reads go to first: the kinds of drives and the latencies on
-        #: each hop.
+        #: For each kind of drive that serves first attempts, a list with one element per hop: the
+        #: kind of drive that each read visits, and its latency there.
         self._draws = []
         for first in range(len(distributions)):
             parts = distributions[first].parts()
@@ -598,7 +607,7 @@ class _Simulation:
     def mean_sums(
         self, thresholds: Sequence[float], place: int, candidates: npt.NDArray[Any]
     ) -> FloatArray:
-        """Return the same sum for each candidate threshold of the drives `place`."""
+        """Return the sum of :meth:`mean_sum` for each candidate, as in :meth:`_Exact.mean_sums`."""
         tried = list(thresholds)
         means = np.empty(len(candidates))
         for i, candidate in enumerate(candidates):
@@ -624,7 +633,7 @@ class SlowLimits:
 
     @classmethod
     def of_paper(cls, threshold_us: int) -> SlowLimits:
-        """Use one limit, the inflection point, for all sizes."""
+        """Return limits that equal the inflection point for all sizes."""
         return cls(np.full(_N_CLASSES, float(threshold_us)))
 
     @classmethod
@@ -635,7 +644,7 @@ class SlowLimits:
         pages: npt.NDArray[Any],
         failover_us: float,
     ) -> SlowLimits:
-        """Use the inflection point, or the median of the size class plus a failover if higher."""
+        """Return the median of each class plus a failover, but at least the inflection point."""
         kinds = size_classes(pages)
         limits = np.full(_N_CLASSES, float(threshold_us))
         for kind in np.unique(kinds):
@@ -659,8 +668,8 @@ def draw(
     percentiles = np.concatenate((np.arange(1, 99, 0.25), np.arange(99, 99.99, 0.01)))
     figure = Figure(figsize=(6.4, 6.4), layout="constrained")
     cdf, areas = figure.subplots(2, 1)
-    # Set first: a logarithmic axis has a range even if all latencies are equal, a linear one does
-    # not.
+    # The scale is set before plotting, because a linear axis has no range if all latencies are
+    # equal.
     cdf.set_xscale("log")
     cdf.plot(distribution.percentile_us(percentiles), percentiles, color="tab:blue")
     start_us = float(distribution.percentile_us(point.start_percentile))

@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Run a network on feature vectors, in numpy or with the kernel's own C code.
+"""Run a network or a latency model on the features of reads, in numpy or with the kernel's C code.
 
-The engine ``c`` is core/, the source files that the kernel runs, built as a shared
-library. The engine ``numpy`` is independent of it and accepts a network of any shape.
-
-Run a latency model on features, in numpy or with the C code that the kernel runs.
-
-The engine ``c`` is core/ built as a shared library. The engine ``numpy`` is
-independent of it.
+The engine ``c`` is core/, the C code that the kernel runs, built as a shared library. The engine
+``numpy`` is independent of it and accepts a network with any number of hidden units.
 """
 
 from __future__ import annotations
@@ -73,7 +68,7 @@ def infer(
 
 
 def check_features(features: npt.NDArray[Any], least: int, most: int, highest: int) -> None:
-    """Check that `features` is an integer table of shape (n, `least` to `most`), 0 to `highest`.
+    """Check that `features` has integers from 0 to `highest` in `least` to `most` columns.
 
     Raises
     ------
@@ -100,7 +95,8 @@ def predict(
 
 
 def _infer_numpy(model: Model, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    # Doubles represent the sums of a narrow model exactly, and the matrix products can run in BLAS.
+    # Doubles are used so that BLAS can compute the matrix products. They represent all sums
+    # exactly, because the hidden sums and the output weights of a model fit into 16 bits.
     weights = model.hidden_weights.astype(np.float64)
     output_weights = model.output_weights.astype(np.float64)
     out = np.empty((len(digits), output_weights.shape[1]), np.int64)
@@ -111,7 +107,7 @@ def _infer_numpy(model: Model, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.
     return out
 
 
-#: These functions of kernel/linnos are used, with arrays of numbers in place of its types.
+#: Declarations of the functions of core/ that are used, with standard C types in place of core's.
 _FUNCTIONS = """
 const char *linnos_model_error_string(int error);
 void linnos_features_batch(const uint32_t *pending, const uint32_t *hist_pending,
@@ -158,7 +154,10 @@ def check_kernel_accepts(data: bytes) -> Any:
 def outputs_and_margins(
     model: Model, digits: npt.NDArray[np.uint8]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Compute the outputs and the margins, by which the kernel decides, with the kernel's code."""
+    """Compute the outputs and the margins of a network with the kernel's code.
+
+    The margin is the output for slow minus that for fast. The kernel decides by it.
+    """
     engine = library()
     network = check_kernel_accepts(model.to_bytes())
     out = np.empty((len(digits), 2), np.int64)
@@ -207,9 +206,10 @@ def predict_us(
 def predict_hinted_us(
     model: LatencyModel, features: npt.NDArray[np.uint32]
 ) -> npt.NDArray[np.uint32]:
-    """Predict reads like a kernel that can refuse them: the location of a read is not used.
+    """Predict the latency of reads in us as the kernel does for reads that it can refuse.
 
-    Otherwise a program that may read only one file could infer from refusals where others read.
+    The location of a read is not used. Otherwise a program that can read only one file could infer
+    from refusals which locations other programs read.
     """
     features = np.array(features, np.uint32)
     features[:, PLACE:] = CAP
@@ -236,7 +236,7 @@ def recent_mean_us(features: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
 
 
 def leaves_of(model: LatencyModel, features: npt.NDArray[np.uint32]) -> npt.NDArray[np.int16]:
-    """Return the leaf that each read reaches in each tree, shape (n, n_trees)."""
+    """Return the value of the leaf that each read reaches in each tree, shape (n, n_trees)."""
     place, threshold = model.splits >> 24, model.splits & np.uint32(CAP)
     here = np.arange(len(features))
     leaves = np.empty((len(features), model.n_trees), np.int16)

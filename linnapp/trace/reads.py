@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""A recording in memory: its I/Os as a table of arrays, for inspection and computation.
+"""Read recordings that have latencies: blktrace recordings and logs, also into memory.
 
-Functions that accept the path of a recording also accept a table. They process it in the same
-chunks, so that the results are identical. A table needs up to 180 bytes per I/O. If this is
-too much, use the path.
+:func:`open_recording` returns a reader, which yields the I/Os in chunks. :func:`load` returns an
+:class:`IoTable`, which holds all I/Os in arrays. Functions that accept the path of a recording also
+accept a table. They process it in the same chunks, so that the results are identical. A table needs
+up to 180 bytes per I/O. If this is too much, use the path.
 
-Read a log of completed I/Os, one per line, with the state that a kernel would have seen.
-
-Such a log contains the submission time and the latency of each I/O, and therefore which I/Os were
-in flight and which had completed at any time. This is all that
-:class:`~linnapp.trace.blktrace.BlktraceReader` derives from events. Logs are seldom in order of
-submission, because threads write a line when an I/O completes, so the reader sorts them. For I/Os
-that were submitted at the same time, the order of the lines would show which completed first. They
-are therefore put into an order that is independent of it, and do not see each other.
-
-Open a recording with latencies of any kind: blktrace, or a log.
+A log has a line for each completed I/O, with its submission time and its latency.
+:class:`LatencyLogReader` computes from them which I/Os were in flight and which had completed when
+an I/O was submitted, that is, the state that a kernel would have seen. This is all that
+:class:`~linnapp.trace.blktrace.BlktraceReader` derives from events. Threads write a line when an
+I/O completes, so the lines are seldom in order of submission, and the reader sorts them. I/Os that
+were submitted at the same time are sorted by size and offset, because the order of their lines
+would reveal which completed first. All of them get the state before the first of them.
 """
 
 from __future__ import annotations
@@ -71,13 +69,14 @@ class IoTable(IoChunk):
     files : tuple of str
         Names of all files of the recording.
     sha256 : str
-        Of the unpacked contents of the files, in order.
+        SHA-256 of the unpacked contents of the files, in order.
     stats : TraceStats
         Counts of the reader.
     chunk_ends : tuple of int
         Index of the end of each chunk that was read.
     starts : array or None
-        Of blktrace, the start times of reads (:data:`~linnapp.trace.blktrace.START`).
+        Start times of reads (:data:`~linnapp.trace.blktrace.START`), or None for a log or a table
+        without features.
     first : int
         For a part, the index of its first I/O in the recording.
     whole : bool
@@ -97,7 +96,9 @@ class IoTable(IoChunk):
     label: str = ""
 
     def __getitem__(self, rows: slice) -> IoTable:
-        """Return consecutive I/Os, ``reads[:n]``. They keep the history of the whole recording.
+        """Return consecutive I/Os, as in ``reads[n:]``, with unchanged columns.
+
+        The columns describe the drive's state at each I/O. I/Os before the part contribute to it.
 
         Raises
         ------
@@ -135,8 +136,9 @@ class IoTable(IoChunk):
         """
         if self.starts is None or overdue_us is None:
             return None
-        # A start at s is overdue at times above s - 1 + overdue_us, because the parser adds 1 ns to
-        # start times. The first such I/O is found for each start; the last one is recorded.
+        # A read is overdue at the I/Os that arrive more than `overdue_us` after its start, until it
+        # is no longer in flight. `begin` is the first of these I/Os. `until` is the first I/O after
+        # them. 1 ns is subtracted, because the parser adds 1 ns to start times.
         times_ns = np.maximum.accumulate(self.arrival_ns)
         overdue_ns = np.uint64(1000 * overdue_us)
         begin = np.searchsorted(
@@ -201,7 +203,7 @@ class IoTable(IoChunk):
 class TableReader:
     """Iterate over the I/Os of a table in the chunks in which they were read.
 
-    If `overdue_us` is given, their features say how many reads are in flight for longer.
+    If `overdue_us` is given, their features include how many reads had been in flight for longer.
     """
 
     def __init__(self, table: IoTable, overdue_us: int | None = None) -> None:
@@ -373,8 +375,8 @@ def open_recording(
     Raises
     ------
     TraceError
-        If there is no such trace, its format has no latencies, `device` is given for a recording of
-        a single drive.
+        If there is no such trace, if its format has no latencies, or if `device` is given for a log
+        or a table.
     TypeError, ValueError
         If an option is unknown or its value is invalid.
     """
@@ -450,7 +452,8 @@ def load(trace: AnyPath, **options: Any) -> IoTable:
     TraceError
         If the recording cannot be read or contains no read or write.
     """
-    # The features are complete except for the number of overdue reads, which `starts` determine.
+    # With `overdue_us`, the reader computes features. The number of overdue reads depends on the
+    # model. IoTable.overdue() computes it later, from `starts`.
     return _load(trace, open_recording(trace, overdue_us=0, **options))
 
 
@@ -497,10 +500,10 @@ def held(
     on_progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Recorded:
-    """Return a recording in memory, so that several steps of a training share one parse.
+    """Return a recording as a table in memory, so that it is parsed only once for a training.
 
-    The tables are kept in this process until :func:`release`. A recording that would exceed
-    `HELD_BYTES` is not read, and its path is returned.
+    The tables are kept in this process until :func:`release` is called. If they would exceed
+    `HELD_BYTES` with this recording, it is not read, and its path is returned.
 
     Parameters
     ----------
@@ -552,11 +555,14 @@ def contents_of(trace: Recorded) -> tuple[list[str], str]:
 
 
 def is_of_contents(trace: AnyPath, sha256: str) -> bool:
-    """Return true if `sha256` is that of this recording, unpacked or, in old records, packed."""
+    """Return true if `sha256` identifies this recording.
+
+    It is computed from the unpacked contents. Old records have that of the packed files.
+    """
     paths = trace_files(trace)
     if sha256 == _digest_of_unpacked(paths):
         return True
-    # Files that are not packed have just been compared.
+    # If no file is packed, this hash is the same as the one above.
     return any(path.suffix in SUFFIXES for path in paths) and sha256 == digest(paths)
 
 
@@ -583,7 +589,7 @@ def drive_of(name: str) -> str:
 
 
 def _log_format(trace: Path) -> TextFormat | None:
-    """Return the format of a text trace, or None for blktrace and what BlktraceReader rejects."""
+    """Return the format of a text trace, or None if BlktraceReader must read or reject it."""
     if is_blktrace(trace) or not trace.is_file() or not trace.stat().st_size:
         return None
     try:
