@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """The long table of an experiment: one row for each number, with its interval.
 
-A row belongs to a place (one value of each factor), a policy and a measure. A row that has a
-reference compares the policy with it: its value is the relative reduction of the measure, so it is
-positive where the policy is faster. A row that has a seed is the number of that seed alone. On disk
-the table is a CSV file, which pandas, R and a spreadsheet can read.
+A row belongs to a place (one value of each factor), a policy and a measure. A row with a reference
+compares the policy with that reference. For reads, and for measures that are `positive`
+(:class:`eval.study.Measure`), its value is the relative reduction of the measure, which is positive
+if the policy is faster. For other measures, it is the policy's number minus that of the reference.
+A row with a seed contains the number of that seed alone. On disk, the table is a CSV file, which
+pandas, R and a spreadsheet can read.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from eval import contenders
 from linnapp.files import replace_text
 from linnapp.stats import Interval
 
-#: One value of each factor, as text; empty for a factor that the row is an average over.
+#: One value of each factor, as text. It is empty for a factor over which the row is averaged.
 Place = tuple[str, ...]
 
 FASTER, SLOWER, NOT_SIGNIFICANT = "faster", "slower", "not significant"
@@ -37,7 +39,7 @@ class Key(NamedTuple):
 
 
 def verdict(reduction: Interval) -> str:
-    """Return whether a policy is faster or slower than its reference, or neither is shown."""
+    """Return ``FASTER`` or ``SLOWER`` if a reduction is significant, else ``NOT_SIGNIFICANT``."""
     if reduction.is_above:
         return FASTER
     return SLOWER if reduction.is_below else NOT_SIGNIFICANT
@@ -74,7 +76,10 @@ class LongTable:
     def get(
         self, place: Place, policy: str, measure: str, reference: str = "", seed: int | str = ""
     ) -> Interval | None:
-        """Return a number, or None if it was not measured or rests on too few reads."""
+        """Return a number, or None if the table does not have it.
+
+        Percentiles that are based on too few reads are not in the table.
+        """
         return self._numbers.get(Key(place, policy, measure, reference, str(seed)))
 
     def value(self, place: Place, policy: str, measure: str, seed: int | str = "") -> float:
@@ -124,9 +129,10 @@ class LongTable:
     def best_rival(
         self, place: Place, measure: str = "mean_us", most_extra: float = math.inf
     ) -> str:
-        """Return the alternative with the lowest number that is neither ours nor a bound.
+        """Return the alternative with the lowest value of a measure.
 
-        Policies that send more than a share `most_extra` of the reads twice are left out.
+        Alternatives are the policies other than LinnOS, its successors and bounds. Those that send
+        more than a share `most_extra` of the reads twice are left out.
         """
         known = {
             name: number.value
@@ -139,7 +145,7 @@ class LongTable:
     def count_verdicts(
         self, policy: str, reference: str, measure: str = "mean_us"
     ) -> dict[str, list[Place]]:
-        """Return the places in which a policy is faster, slower, or neither is significant."""
+        """Return the places by verdict (:func:`verdict`) on a policy compared with a reference."""
         found: dict[str, list[Place]] = {FASTER: [], SLOWER: [], NOT_SIGNIFICANT: []}
         for place in self.places:
             reduction = self.reduction(place, policy, reference, measure)
@@ -150,7 +156,10 @@ class LongTable:
     def only(
         self, policies: Iterable[str] | None = None, measures: Iterable[str] | None = None
     ) -> LongTable:
-        """Return a part of the table; comparisons with all references are kept."""
+        """Return a table with only these policies and measures.
+
+        The comparisons of these policies are kept, also those with policies that are left out.
+        """
         part = LongTable(self.factors)
         wanted = None if policies is None else {*policies}
         kept = None if measures is None else {*measures}
@@ -160,13 +169,13 @@ class LongTable:
         return part
 
     def add_missing_places(self, older: LongTable) -> bool:
-        """Add the places that only an older table has, and return whether there are any."""
+        """Add the places that only an older table has. Return true if there are any."""
         missing = {*older.places} - {*self.places}
         self._numbers.update({k: number for k, number in older.items() if k.place in missing})
         return bool(missing)
 
     def to_csv(self) -> str:
-        """Return the table as text; numbers that JSON lacks are empty."""
+        """Return the table as CSV text, in which NaN and infinite numbers are empty."""
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\n")
         rows.writerow((*self.factors, *self._COLUMNS))
@@ -203,5 +212,5 @@ class LongTable:
 
 
 def of_first_value(values: Mapping[str, Any], place: Place, policy: str) -> Any:
-    """Return what a mapping holds for a policy, or else for the place's first factor."""
+    """Return the item of a mapping for a policy or, if there is none, for the first factor."""
     return values.get(policy, values.get(place[0]) if place else None)

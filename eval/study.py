@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Experiments as data: factors x policies x seeds, and one function that measures one cell.
+"""Declare an experiment as data: its factors, policies and seeds, and how a cell is measured.
 
-An experiment is a file `eval/experiments/NAME.py` with a :class:`Study` named `EXPERIMENT`; its
-name is listed in `eval/experiments/__init__.py`. The study says what varies, and its `cell`
-function measures one combination::
+A study measures every combination of the values of its factors, a policy and a seed. Such a
+combination is a *cell*, and a combination of factor values alone is a *place*. An experiment is a
+file `eval/experiments/NAME.py` with a :class:`Study` named `EXPERIMENT`. Its name is listed in
+`eval/experiments/__init__.py`. The function `cell` measures one cell::
 
     def cell(context, *, workload, policy, seed):
         (contender,) = contenders.named([policy])
@@ -14,28 +15,31 @@ function measures one combination::
         policies=("baseline", "hedge", "lowest"), cell=cell, prepare=grid.prepare_place, reads=True,
     )
 
-Everything else follows: the cells are run in parallel and cached, their numbers become one long
-table (:mod:`eval.long_table`, `out/eval/NAME/table.csv`) with intervals, and from that table come
-the tables of the report, the figure and the tables of the pages in `docs`.
+The rest is done by the study: it runs the cells in parallel, caches their results, and collects
+their numbers with intervals in one long table (:mod:`eval.long_table`, `out/eval/NAME/table.csv`).
+The tables of the report, the figure and the tables of the pages in `docs` are made from this table.
 
-A cell returns either reads (`reads=True`: a :class:`~eval.cells.Replayed` or :class:`Reads`), whose
-means and percentiles are pooled over the seeds and whose policies are compared with each other on
-the same reads (None if a combination does not exist); or numbers: a mapping from the names of
-`measures` to floats, or a list of such mappings if one run measures several things, each with the
-values of further factors in it, such as the drive.
+A cell returns either reads or numbers:
+
+- Reads (`reads=True`): a :class:`~eval.cells.Replayed` or :class:`Reads`, or None if the
+  combination does not exist. Means and percentiles are pooled over the seeds, and policies are
+  compared with each other on the same reads.
+- Numbers: a mapping from the names of `measures` to floats. If one run measures several things, the
+  cell returns a list of such mappings. Each mapping then also contains the values of further
+  factors, such as the drive.
 
 How to migrate an experiment that has `run`, `table`, `reading`, `draw`, `numbers` and `pages`:
 
-1. Turn its loops into `factors`, `policies` and a `cell` function; keep the steps that fill the
+1. Turn its loops into `factors`, `policies` and a `cell` function. Keep the steps that fill the
    cache as they are, so that finished work is found again. Work that several policies need, such as
    recording and training, goes into `prepare`, which runs before the cells of its place and seed.
-2. Declare the measures; drop `table`, `draw` and `reading`. What `reading` explained and did not
-   compute becomes `notes`. Give `figure` only if the paper's figure is not one of those in
-   :mod:`eval.figures`. The paper's numbers are `paper_values`, a column of the table.
-3. Write the tables of the pages as a template in `eval/templates` and name it in `pages`; the
-   template sees the long table as `t`.
+2. Declare the measures. Remove `table`, `draw` and `reading`. Move text of `reading` that explains
+   results, without computed numbers, to `notes`. Set `figure` only if none of :mod:`eval.figures`
+   is suitable. Move the paper's numbers to `paper_values`, which become a column of the table.
+3. Write the tables of the pages as a template in `eval/templates` and name it in `pages`. In the
+   template, the long table is the variable `t`.
 4. Convert the committed results once, from the tables in `eval/results/NAME.json` to
-   `eval/results/NAME.csv`, with a script that is not kept; the pages must not change by a digit.
+   `eval/results/NAME.csv`, with a script that is not committed. No number of the pages may change.
 """
 
 from __future__ import annotations
@@ -60,19 +64,19 @@ from linnapp.stats import Interval
 #: A finished cell: its place, policy and seed, and what its function returned.
 Done = tuple[dict[str, Any], str, int, Any]
 
-#: The numbers of one run: a measure, or the value of a further factor, by name.
+#: The results of one run by name: numbers of measures, and values of further factors.
 Numbers = Mapping[str, Any]
 
 
 class Measure(NamedTuple):
-    """A column of numbers: its title, and how they are written."""
+    """A column of numbers in a table: its title, and the format of its numbers."""
 
     title: str
     digits: int = 0
     #: Factor between the stored and the written number.
     scale: float = 1.0
-    #: True for rates and times, which differ by factors: intervals are computed on logarithms, and
-    #: a comparison is a relative reduction, not a difference.
+    #: True for rates and times, whose values differ by factors. Their intervals are computed on
+    #: logarithms, and they are compared by relative reductions instead of differences.
     positive: bool = False
 
     def text(self, number: Interval | None) -> str:
@@ -100,35 +104,40 @@ class Study:
     #: As in `make eval-NAME`.
     name: str
     title: str
-    #: The values of each factor. A view has those of the study that it shows.
+    #: The values of each factor. Empty for a view (`view_of`).
     factors: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     #: Measures one cell: `cell(context, policy=..., seed=..., **factors)`.
     cell: Callable[..., Any] | None = None
     policies: Sequence[str] = ("",)
-    #: Whether cells return reads; else they return numbers, which are cached by the study.
+    #: True if cells return reads. Otherwise they return numbers, which the study caches.
     reads: bool = False
-    #: Whether the table gets the means of blocks of time, for :func:`eval.figures.over_time`.
+    #: True if the table also has the mean of each block of time, for
+    #: :func:`eval.figures.over_time`.
     series: bool = False
     measures: Mapping[str, Measure] = field(default_factory=lambda: READ_MEASURES)
     #: Runs once for each place and seed before its cells: `prepare(context, seed=..., **factors)`.
     prepare: Callable[..., Any] | None = None
     #: The seeds of a place: `seeds(seeds, **factors)`; all of them by default.
     seeds: Callable[..., Sequence[int]] | None = None
-    #: Policies that are compared with all others; of reads, ours by default.
+    #: If cells return reads: policies that are compared with all others, by default LinnOS and its
+    #: successors.
     compared: Sequence[str] = ()
-    #: Policies and the references that a table compares them with, besides the best rival.
+    #: Pairs of a policy and a reference for an additional table of comparisons.
     pairs: Sequence[tuple[str, str]] = ()
-    #: The policy with which numbers are compared.
+    #: If cells return numbers: the policy with which all others are compared.
     reference: str = ""
-    #: Factors by which numbers are averaged, one table each; by default all factors of the study.
+    #: Groups of factors. The report has a table for each group, with a row for each combination of
+    #: its factors' values. Numbers are averaged over everything else. By default, there is one
+    #: group of all factors.
     groups: Sequence[tuple[str, ...]] = ()
-    #: The study whose long table this one shows.
+    #: Name of the study whose long table this study shows. A study with this field (a view) has no
+    #: cells.
     view_of: str = ""
     #: Draws the figure: `figure(table, path)`.
     figure: Callable[[LongTable, Path], None] | None = None
     #: More tables of the report, by heading.
     more_tables: Callable[[LongTable], Mapping[str, Table]] | None = None
-    #: The fields of a replay's summary of which the table has the value of each seed.
+    #: Fields of a replay's summary whose value for each seed is in the table.
     seed_fields: Sequence[str] = scores.OF_EACH_SEED
     #: More values for the templates of pages.
     page_data: Callable[[LongTable], Mapping[str, Any]] | None = None
@@ -149,17 +158,18 @@ class Study:
     #: More files that decide the outcome, relative to the repository.
     sources: tuple[str, ...] = ()
     command: str = ""
-    #: Whether a run may measure some of the places only; committed numbers of the others stay.
+    #: True if a run can measure only some of the places. The committed numbers of the other places
+    #: are then kept.
     adds: bool = False
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Factors, policies and settings: all but the seeds."""
+        """The factors, policies and settings of the study, without the seeds."""
         return {"factors": dict(self.factors), "policies": list(self.policies), **self.settings}
 
     @property
     def table_name(self) -> str:
-        """The experiment that has the long table: this one, or the one that it shows."""
+        """Name of the experiment whose long table is used, which is another one for a view."""
         return self.view_of or self.name
 
     @property
@@ -198,7 +208,10 @@ class Study:
         return [(place, policy, seed, step.result) for place, policy, seed, step in steps]
 
     def _measure(self, context: Context, place: dict[str, Any], policy: str, seed: int) -> Any:
-        """Run one cell; numbers are cached by the cell's arguments and the experiment's code."""
+        """Run one cell.
+
+        Numbers are cached. The key consists of the cell's arguments and the experiment's code.
+        """
         assert self.cell is not None
         call = partial(self.cell, context, policy=policy, seed=seed, **place)
         if self.reads:
@@ -234,7 +247,11 @@ class Study:
         return table
 
     def _average(self, done: Sequence[Done]) -> LongTable:
-        """Average numbers over seeds; of several in one seed, such as drives, their mean counts."""
+        """Average numbers over the seeds.
+
+        If there are several numbers for a seed, for example one per drive, their mean is the value
+        of the seed.
+        """
         rows = [
             {**place, **numbers, "policy": policy, "seed": seed}
             for place, policy, seed, result in done
@@ -298,7 +315,7 @@ class Study:
         return any(key.policy == policy and key.reference for key, _ in table.items())
 
     def _all_numbers(self, table: LongTable, group: Sequence[str], places: list[Place]) -> Table:
-        """One row for each place and policy, one column for each measure."""
+        """Return a table with a row per place and policy and a column per measure of the places."""
         wanted = {*places}
         known = {k.measure for k, _ in table.items() if not k.reference and k.place in wanted}
         measures = {name: of for name, of in self.measures.items() if name in known}
@@ -350,7 +367,11 @@ class Study:
 
 
 def against_best(table: LongTable, ours: Sequence[str], most_extra: float = float("inf")) -> Table:
-    """One row for each place and policy of ours: the best rival, the reduction, the verdict."""
+    """Return a table that compares LinnOS and its successors with the best alternative.
+
+    It has a row for each place and each policy in `ours`, with the reduction and the verdict.
+    Alternatives with more than a share `most_extra` of extra I/O are left out.
+    """
     mean = READ_MEASURES["mean_us"]
     rows = []
     for place in table.places_with_rivals():
@@ -372,7 +393,7 @@ def against_best(table: LongTable, ours: Sequence[str], most_extra: float = floa
 
 
 def against(table: LongTable, pairs: Sequence[tuple[str, str]]) -> Table:
-    """One row for each place and pair: by how much the mean of the first is lower."""
+    """Return a table of the reductions of means, with a row for each place and pair of policies."""
     rows = tuple(
         (*place, policy, reference, REDUCTION.text(found), verdict(found))
         for policy, reference in pairs

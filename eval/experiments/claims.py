@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The paper's claims, one by one: its numbers, ours with their intervals, and the verdict.
+"""Compare each claim of the paper with our numbers, and give a verdict.
 
-Everything is computed from the long tables of other experiments. A verdict says only what a joint
-test of all cases shows, at 5 % (Student's t over seeds, corrected by Holm): *worse* that some case
-lies on the worse side of the paper's range, *better* that some case lies beyond its better end and
-none is worse. A claim that compares variants has no better end: it is *not reproduced* when some
-case lies outside of the range, and *undecided* when no case differs significantly from zero. *Not
-shown to differ* is the rest, and does not say that both are the same. Measurements of something
-else are shown and get no verdict. Nothing was adjusted to influence a verdict.
+All numbers come from the long tables of other experiments. The cases of a claim are tested jointly
+at a level of 5 % (Student's t over seeds, Holm's correction). The verdict is *worse* if a case is
+significantly on the worse side of the paper's range. It is *better* if a case is significantly
+beyond the better end of the range and no case is worse. A claim that compares variants has no
+better end. Its verdict is *not reproduced* if a case is significantly outside of the range, and
+*undecided* if no case differs significantly from zero. In all other cases the verdict is *not shown
+to differ*, which does not mean that our numbers and the paper's are equal. If our measurement is of
+something else than the paper's, the numbers are shown as *not comparable*. Nothing was adjusted to
+influence a verdict.
 """
 
 from __future__ import annotations
@@ -30,10 +32,11 @@ BETTER, WORSE, UNKNOWN = "better", "worse", "not run"
 NOT_SHOWN, UNTESTED = "not shown to differ", "too few seeds"
 NOT_REPRODUCED, UNDECIDED, NOT_COMPARABLE = "not reproduced", "undecided", "not comparable"
 
-#: The probability with which a claim is called worse, better or not reproduced by chance.
+#: Significance level of the joint test of the cases of a claim.
 CHANCE = 0.05
 
-#: The measure of the cases, and the number of seeds behind them, in the table of the claims.
+#: Names of measures in the table of the claims: the number of a case, and the number of seeds on
+#: which the cases of a claim are based.
 OURS, SEEDS = "ours", "seeds"
 
 
@@ -47,7 +50,8 @@ class Claim:
     high: float
     #: The experiment that measures it.
     source: str
-    #: The rows: those of a policy and a measure, and of the reference of a comparison.
+    #: `measure`, `policy`, `reference`: those of the rows. The reference is empty if the rows are
+    #: not comparisons.
     measure: str = "mean_us"
     policy: str = ""
     reference: str = ""
@@ -57,15 +61,16 @@ class Claim:
     unit: str = "%"
     #: The factor between measured numbers and the paper's.
     scale: float = 100.0
-    #: Whether it compares variants, and does not say how good LinnOS is.
+    #: True if the claim compares variants of LinnOS, and is not about how good LinnOS is.
     of_variants: bool = False
-    #: Whether the paper says by how much the policy's number is higher, not lower.
+    #: True if the paper's numbers say how much higher the policy's number is than the reference's.
     is_higher: bool = False
-    #: Whether it is about the average over all places.
+    #: True if the claim is about averages over the values of a factor.
     averaged: bool = False
-    #: The scale on which seeds are normally distributed: of ratios the logarithm.
+    #: Function that converts a number to the scale on which the numbers of seeds are normally
+    #: distributed. For ratios, this scale is logarithmic.
     on: Callable[[float], float] = float
-    #: Why our measurement is of something else than the paper's, if it is.
+    #: Reason why our measurement is not comparable with the paper's. Empty if it is comparable.
     unlike: str = ""
 
     def tested_on(self, case: Interval) -> Interval:
@@ -88,7 +93,7 @@ class Claim:
 
 
 def _log_of_reduction(share: float) -> float:
-    """Return the logarithm of the ratio behind a relative reduction, with the reduction's sign."""
+    """Return the logarithm of reference / policy, given the relative reduction by the policy."""
     return -math.log1p(-share)
 
 
@@ -178,7 +183,10 @@ def judge(claim: Claim, cases: Sequence[Interval], n_seeds: int) -> str:
 
 
 def collect(context: Context) -> LongTable:
-    """Collect the cases of every claim; those of experiments that have not run are as committed."""
+    """Return the cases of all claims.
+
+    If an experiment has not run, its cases are taken from the committed table of the claims.
+    """
     path = RESULTS / "claims.csv"
     committed = LongTable.load(path) if path.exists() and not context.development else None
     table = LongTable(("claim", "case"))
@@ -209,7 +217,7 @@ def committed_cases(table: LongTable | None, claim: Claim) -> tuple[dict[str, In
 
 
 def tables(table: LongTable) -> dict[str, Table]:
-    """One row a claim with its verdict; then each case."""
+    """Return a table with a row for each claim and its verdict, and a table of all cases."""
     rows, every = [], []
     for claim in CLAIMS:
         cases, seeds = committed_cases(table, claim)
@@ -240,7 +248,7 @@ def draw(table: LongTable, path: Path) -> None:
 
 @dataclass(frozen=True)
 class ClaimsStudy(Study):
-    """A study that has no cells of its own."""
+    """A study without cells, whose table is computed from those of other studies."""
 
     @property
     def uses(self) -> tuple[str, ...]:

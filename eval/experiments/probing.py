@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""LinnOS's protocol at its best: earlier probes, and models of latencies that refuse.
+"""Compare LinnOS's protocol with better variants: earlier probes, and models of latencies.
 
-The kernel's probes end a drive's slow period; their settings are tuned here. And a model of
-latencies refuses reads that it predicts to be slow, compared with `lowest`, which chooses by the
-same models before it sends a read.
+A probe is a read that the kernel admits although it would be revoked. Its latency updates the
+history, so that a slow period of a drive can end. The settings of the probes are tuned here. In
+another variant, models of latencies refuse reads that they predict to be slow. It is compared with
+`lowest`, which uses the same models to choose a replica before it sends a read.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Variant(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name in tables."""
+        """Name of the variant in tables."""
         models = ", models of latencies" if self.train_options == LATENCY_TRAINING else ""
         return f"{self.of}, probes after {self.after_us / 1000:g} ms{models}"
 

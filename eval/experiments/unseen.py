@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Slowness that the training does not contain, and the kind that the training adds.
+"""Compare policies under kinds of slowness that the models were not trained for.
 
-The default training adds bursts of a constant delay to the recording, for 5 to 320 ms. Injected
-bursts of a constant delay are of the same kind, so a policy's gain on them is no evidence for
-other kinds. So kinds that no model has seen are injected too, and reported separately.
+The default training adds synthetic bursts to the recording: constant delays for 5 to 320 ms.
+Injected bursts of a constant delay are the same kind, so the gain of a policy under them is no
+evidence of a gain under other kinds. Therefore, kinds that no model has seen are also injected,
+and are reported separately.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ class Kind(NamedTuple):
     """A kind of slowness."""
 
     name: str
-    #: The replayer's `--inject`; lengths in braces depend on the workload.
+    #: Option `--inject` of the replayer. :func:`spec` replaces the lengths in braces, which depend
+    #: on the workload.
     spec: str | None
     #: Whether training adds bursts of this kind.
     seen: bool

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Every policy on random windows.
 
-Workload, seeds and injection of each window are drawn. No window is dropped.
+The workload, the seeds, the start and the injection of each window are random. All windows are
+reported.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from eval.scores import Reads, as_reads
 from eval.study import Study
 from linnapp.stats import quantile_interval
 
-#: The number of windows; with fewer seeds than five, a fifth for each.
+#: Number of windows with five seeds. With fewer seeds, there are `A_SEED` windows per seed.
 WINDOWS = 40
 A_SEED = 8
 
-#: A window's length, as a share of a cell's second part: some two thousand reads or more.
+#: Length of a window as a share of the part of a cell that is replayed. A window has about two
+#: thousand reads or more.
 LENGTH = 0.125
 
 POLICIES = (
@@ -38,7 +40,8 @@ OURS = ("linnos", "linnos-hl", "lowest")
 
 KINDS = ("none", "continuous", "random", "interval")
 
-#: Facts about a window, which the table has as numbers: indexes into `WORKLOADS` and `KINDS`.
+#: Names of two measures, which identify the workload and the injection of a window by their
+#: indexes in `WORKLOADS` and `KINDS`, because the table contains only numbers.
 WORKLOAD, KIND = "workload_index", "kind_index"
 
 
@@ -59,8 +62,8 @@ class Window(NamedTuple):
 def draw_window(seed: int, cell_seeds: tuple[int, ...]) -> Window:
     """Draw a window.
 
-    Half of the windows have only the slowness of the drives themselves. The others have one of the
-    three patterns on all drives, from mild to severe.
+    On average, half of the windows have no injection. The others have one of three patterns of
+    injected slowness on all drives, with random parameters from mild to severe.
     """
     rng = np.random.default_rng(seed)
     workload = str(rng.choice(WORKLOADS))
@@ -111,7 +114,7 @@ def measure(context: Context, *, window: int, policy: str, seed: int) -> Reads:
 
 
 def _one_seed(seeds: Sequence[int], *, window: int) -> Sequence[int]:
-    """Run a window once; with fewer seeds there are fewer windows."""
+    """Return one seed for each window, or none for windows beyond `A_SEED` per seed."""
     return seeds[:1] if window < A_SEED * len(seeds) else ()
 
 
@@ -123,7 +126,7 @@ def facts(table: LongTable, place: Place) -> tuple[str, str]:
 
 
 def tables(table: LongTable) -> dict[str, Table]:
-    """Distributions over the windows, verdicts by kind of window, and the windows."""
+    """Return tables of distributions over the windows, verdicts by kind, and all windows."""
 
     def means(policy: str) -> list[float]:
         return [table.value(place, policy, "mean_us") for place in table.places]
