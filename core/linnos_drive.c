@@ -68,19 +68,20 @@ static bool linnos_is_wanted(u64 since_ns)
 	return unlikely(since_ns && !(since_ns & LINNOS_PROBE_SENT));
 }
 
-/* Return true if reads of this size class may have been admitted although predicted slow. */
+/* Return true if a read of this size class may have been admitted although predicted slow. */
 static bool linnos_may_be_against(const struct linnos_probe_state *look)
 {
 	return READ_ONCE(look->since_ns) || READ_ONCE(look->window);
 }
 
 /*
- * Return the size class that a read was admitted with. It may have been split into requests
- * of a smaller class, because of the device's limits (virt_boundary, segments, chunks) and
- * the layout of its buffer in memory. A request that was predicted slow but admitted must be
- * such a part if no read of its own class can have been admitted in this way. For other
- * requests this is not known. A request of class 1 is taken for a part of a read of class 2
- * if class 2 needs a probe and class 1 does not.
+ * Return the size class of the read that a request belongs to. The request may be smaller than
+ * the read, because reads are split at the device's limits (virt_boundary, segments, chunks),
+ * depending on the layout of their buffers in memory. If a request was predicted slow, but no
+ * read of its own size can have been admitted although predicted slow, it must be a part of a
+ * larger read for which this is possible. For other requests the size of the read is not known.
+ * A request of class 1 is then assumed to be a part of a read of class 2 if a probe is needed
+ * in class 2 and not in class 1.
  */
 static u32 linnos_read_size_class(const struct linnos_drive *drive, u32 pages,
 				  u8 flags)
@@ -122,8 +123,9 @@ static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 }
 
 /*
- * Count an I/O as in flight. @region: linnos_region_of() the address. @flags: 0 for a write;
- * LINNOS_IO_READ for a read, plus LINNOS_IO_FAST or LINNOS_IO_SLOW if it was predicted.
+ * Count an I/O as in flight. @region: the result of linnos_region_of() for its address. @flags:
+ * 0 for a write; LINNOS_IO_READ for a read, plus LINNOS_IO_FAST or LINNOS_IO_SLOW if it was
+ * predicted.
  * @region and @now_ns are ignored for writes.
  */
 void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
@@ -183,9 +185,9 @@ static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
 }
 
 /*
- * Return true if the completion of @io can stand for that of @joins, should @joins be the
- * probe. It cannot if @io was first issued before the probe was needed and has only been
- * requeued, or if it is not counted in the same size class.
+ * @joins is merged into @io. Return true if, in case @joins is the probe, the completion of @io
+ * will be taken for that of the probe. It is not if @io was first issued before the probe was
+ * needed, and was requeued since, or if it is not counted in the same size class.
  */
 static bool linnos_answers_for(const struct linnos_drive *drive,
 			       const struct linnos_io *io,
@@ -298,8 +300,9 @@ static void linnos_history_last(const struct linnos_history *history, u32 size,
 }
 
 /*
- * Take all that a prediction needs to know of a drive, except for the start times, once per read.
- * @history: the history of the drive, or a copy that no other CPU writes.
+ * Copy the state of a drive that a prediction is computed from, except for the start times, which
+ * are read later. Called once per read. @history: the history of the drive, or a copy that no
+ * other CPU writes.
  */
 void linnos_drive_view(const struct linnos_drive *drive,
 		       const struct linnos_history *history, u8 region,

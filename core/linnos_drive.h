@@ -43,10 +43,10 @@ struct linnos_load {
 /*
  * Reads of the same flash die wait for each other, reads of other dies do not. Only the
  * drive knows the die of an address, but it stripes addresses across dies in units of its
- * own pages. Reads in flight are therefore also counted by region: the address in units of
- * 8 KiB, modulo 512 KiB, whatever address the drive's striping starts at. A read that spans
- * several regions is counted in its first region. Writes are not counted by region, because
- * a drive buffers them and programs them on any die.
+ * own pages. Reads in flight are therefore also counted by region. The region is the remainder
+ * of the address modulo 512 KiB, in units of 8 KiB; it does not depend on where the drive's
+ * striping starts. A read that spans several regions is counted in its first region. Writes are
+ * not counted by region, because a drive buffers them and programs them on any die.
  */
 #define LINNOS_REGIONS 64
 #define LINNOS_REGION_BYTES_LOG2 13
@@ -107,7 +107,7 @@ struct linnos_history {
  */
 struct linnos_start_slots {
 	unsigned long taken[LINNOS_START_SLOTS / BITS_PER_LONG];
-	u64 start_ns[LINNOS_START_SLOTS]; /* 0 for an instant after a slot is taken */
+	u64 start_ns[LINNOS_START_SLOTS]; /* still 0 for a moment after a slot is taken */
 };
 
 #define LINNOS_PROBE_SENT 1ULL /* flag in @since_ns: the probe is in flight */
@@ -115,9 +115,9 @@ struct linnos_start_slots {
 /* State of the probes of one size class; see linnos_probe.c. */
 struct linnos_probe_state {
 	u64 chosen_ns; /* last read expected to be fast, or last completed probe */
-	u64 since_ns; /* since when a probe is needed; 0 if none is */
+	u64 since_ns; /* when a caller was asked to send the probe; 0 if none was */
 	atomic_t refused; /* reads refused or redirected since the last completed probe */
-	atomic_t asked; /* queries since a caller was to send the probe */
+	atomic_t asked; /* queries since a caller was asked to send the probe */
 	atomic_t in_flight; /* reads in flight; not maintained for the smallest class */
 	atomic_t against; /* reads in flight that were predicted slow, but admitted */
 	u8 window; /* limit of @against; 0 if closed */
@@ -129,7 +129,7 @@ struct linnos_probe_state {
  * true if @places and @in_region are maintained.
  */
 struct linnos_drive {
-	/* when to probe; 0 disables this reason to probe */
+	/* when to probe: after this time, or after this number of reads; 0 disables either */
 	u32 probe_after_us;
 	u32 probe_after_refused;
 

@@ -10,8 +10,7 @@
  *
  * The share is the probability that redirecting is better (Thompson sampling, Biometrika 25,
  * 1933). It follows from the z-score, the difference of the two means divided by its standard
- * error. The share never reaches 0 or 1, so that the guard notices when the load changes, and
- * old samples decay.
+ * error. To notice changes of the load, the share never reaches 0 or 1, and old samples decay.
  *
  *	z-score of (control - redirected)        -2     -1     0     1     2
  *	share, default replica over 3 x its p90  0.16   0.5   0.84  0.98  1.00
@@ -19,31 +18,33 @@
  *
  * The second row is shifted because a redirected read also takes time from the reads of the
  * other drive. The A/B test cannot see that cost, so without a measured benefit most reads
- * stay at the default replica. The first row is shifted the other way: at more than three
- * times its p90 the default replica is so slow that the prediction hardly matters.
+ * stay at the default replica. The first row is shifted the other way, because a default
+ * replica at more than three times its p90 is so slow that redirecting is probably better,
+ * even if the predictions are inaccurate.
  *
  * Before enough samples exist
  *
  * 96 % of the reads are redirected, or 16 % if the caller is cautious. Until the control
  * group has enough samples, the redirected reads are compared with the latency that was
- * predicted for them at the default replica. If they took longer, redirecting does not
- * pay off. Many clients that follow the same information to one drive thus notice it with
- * their first completions.
+ * predicted for them at the default replica. If they took longer, only 4 % are redirected.
+ * If many clients with the same information redirect their reads to one drive and overload it,
+ * they thus notice that with their first completions.
  *
  * Size of the control group
  *
  * A control read is expensive if the default replica is known to be slower. Once the z-score
  * reaches 1.5, the control group is limited so that it adds at most 1 % to the mean latency
  * of all reads, but it gets at least 1 read in 512. That is just enough to keep the
- * measurement up to date. The samples of the control group therefore never decay below the
- * minimum. Otherwise a burst of control reads would be sent before the first of them
- * completes, and on a drive that hangs that takes long.
+ * measurement up to date. The samples of the control group never decay below the minimum
+ * number. Otherwise so few control reads would not keep up with the decay, and the test would
+ * begin again: a burst of control reads would be sent before the first of them completes, which
+ * takes long on a drive that hangs.
  *
  * Heavy tails
  *
- * A latency counts as at most %TAIL times the mean. The variance is estimated as if %PRIOR
- * more reads had been seen whose standard deviation equals their mean, so that a few similar
- * samples do not look certain.
+ * A latency counts as at most %TAIL times the mean. The variance is estimated as if there were
+ * %PRIOR additional samples whose standard deviation equals the mean. Otherwise the mean of a
+ * few similar samples would seem to be precise.
  */
 #include "linnos_guard.h"
 
@@ -60,10 +61,9 @@
 
 /*
  * Z-scores, in eighths of a standard error. BEFORE is assumed while there are too few control
- * samples, or too few redirected samples among the first BEGINNING reads of a class;
- * BEFORE_CAUTIOUS is the same for a cautious caller. BAD_AFTER and USUAL_AFTER are added to
- * the measured z-score: the first for the class over three times the p90, the second for all
- * others.
+ * samples and, during the first BEGINNING reads of a class, while there are too few redirected
+ * samples. A cautious caller uses BEFORE_CAUTIOUS instead. BAD_AFTER is added to the measured
+ * z-score of the class over three times the p90, and USUAL_AFTER to that of all other classes.
  */
 #define BEGINNING 1024
 #define BEFORE 14
@@ -91,8 +91,8 @@ static const u16 linnos_normal_cdf[EIGHTHS] = {
 #define CONTROL_MIN_COSTLY 2
 #define COST_PERCENT 1
 /*
- * From this z-score on, in eighths, the cost limits the control group. Three control samples
- * rarely reach a higher one.
+ * If the z-score, in eighths, is at least this, the control group is limited by its cost. With
+ * only three control samples, the z-score is rarely higher than this.
  */
 #define KNOWN 12
 
@@ -154,8 +154,9 @@ static bool linnos_redirect_underdelivers(const struct linnos_guard *guard,
 }
 
 /*
- * Return the largest share of control reads whose cost is acceptable, if all reads were of this
- * class. The control group, took[0], must be slower than the redirected group, took[1].
+ * Return the largest share of control reads whose cost is acceptable, assuming that all reads
+ * belong to this class. The control group, took[0], must be slower than the redirected group,
+ * took[1].
  */
 static u32 linnos_max_control_share(const struct linnos_guard *guard,
 				    const struct linnos_moments took[2])

@@ -42,7 +42,10 @@ struct linnos_moments {
 struct linnos_guard {
 	/* latencies by slowness class; [0]: control group, [1]: redirected group */
 	struct linnos_moments took[LINNOS_N_SLOWNESS][2];
-	/* sum, as in linnos_moments, of redirected reads' predictions for their default replica */
+	/*
+	 * sum of the latencies that were predicted for redirected reads at their default replica,
+	 * with the weights of linnos_moments.sum_us
+	 */
 	u64 claimed_us[LINNOS_N_SLOWNESS];
 	u64 wished[LINNOS_N_SLOWNESS]; /* number of reads of each class */
 	u64 left[LINNOS_N_SLOWNESS]; /* number of redirected reads of each class */

@@ -3,40 +3,43 @@
  * LinnOS: probe whether a drive that is predicted slow is still slow.
  *
  * If all reads of a drive are refused, none completes, and the drive would be predicted
- * slow forever. A read is therefore admitted all the same, a *probe*, if no read that was
- * expected to be fast was sent to the drive for too long, or if too many reads were refused.
- * A probe is late if it took longer than the slow threshold plus the cost of a failover:
+ * slow forever. A read that is predicted slow is therefore admitted as a *probe* if too much
+ * time has passed since a read that was expected to be fast was sent to the drive, or if too
+ * many reads were refused. A probe is late if it took longer than the slow threshold plus the
+ * cost of a failover:
  *
  *	refused, refused, ... probe ──► late: wait twice as long ──► probe ...
  *	                        │
  *	                        └► in time: the next probe may follow at once
  *
- * The window limits how many reads may be in flight although the model predicts them slow.
- * After a probe in time, more reads are admitted, one at a time, until the model predicts
- * fast by itself. A model that was not trained on small reads overtaking much larger ones is
- * wrong for longer. While larger reads are in flight, or completed a short time ago, a read
- * in time therefore opens the window by one, and a late read closes it by ten. The window
- * thus stays open if the model is wrong in more than ten of eleven cases. Each size class has
- * its own probes and its own window.
+ * The window is the maximum number of reads in flight that were predicted slow, but admitted.
+ * After a probe in time it is one, so that more such reads are admitted, one at a time, until
+ * the model predicts a fast read. This may take too long if small reads overtake much larger
+ * ones, and the model was not trained on such reads. While larger reads are in flight, or
+ * completed a short time ago, the window is therefore larger: it begins at %WINDOW_FIRST, each
+ * read in time increases it by one, and each late read decreases it by ten. It thus stays open
+ * if the model is wrong in more than ten of eleven cases. Each size class has its own probes
+ * and its own window.
  *
- * A probe has no identifier. When a probe is needed, the first caller that queries the drive
- * is told to send it, and the time is stored in @since_ns. The next caller is told so, too,
- * in case the first one does not send its read. The next read of this size class that is
- * counted as in flight is taken for the probe, whichever caller sent it. While it is in
- * flight, no other caller is told to send one. The first read that was issued after @since_ns
- * and completed successfully decides whether the probe was late: it has the same size class,
- * and its latency is that of the drive. A read that fails decides nothing.
+ * A probe has no identifier. When a probe is due, the first caller that queries the drive is
+ * asked to send it, and the time is stored in @since_ns. The second caller is asked, too, if
+ * it queries the drive soon, in case the first one does not send its read. The next read of
+ * this size class that is counted as in flight is taken for the probe, whichever caller sent
+ * it. While it is in flight, no other caller is asked. The first read of this size class that
+ * was issued after @since_ns and completes successfully decides whether the probe was late.
+ * It need not be the probe: its latency says as much about the drive. A read that fails
+ * decides nothing.
  *
- * The reads of the callers that were told to send the probe may never be counted: they may
- * not have been sent, may wait for a tag, or may have been split or merged into requests of
- * another size class. Other callers are therefore told once a probe would be due again, and
- * the wait doubles as after a late probe. A slow drive thus gets barely more reads than it
- * would if all probes were late.
+ * The reads of the callers that were asked may never be counted: they may not have been sent,
+ * may wait for a tag, or may have been split or merged into requests of another size class.
+ * When a probe would be due again, another caller is therefore asked, and the wait doubles as
+ * after a late probe. A slow drive thus gets barely more reads than it would if all probes
+ * were late.
  *
  * Consequently, a caller that queries the drive but sends no read delays probes by no more
- * than late probes would. A caller that reads without a query does not make the drive look
- * probed, because only reads that were expected to be fast, and completions, set the clock.
- * But such a caller can make probes late with its other I/O in flight.
+ * than late probes would. A caller that reads without a query does not delay probes, because
+ * the wait starts again only when a read that was expected to be fast is sent, or a read that
+ * was predicted slow but admitted completes. Its I/O in flight can make probes late, however.
  */
 #include "linnos_drive.h"
 
@@ -47,10 +50,13 @@
 #define WINDOW_LOST 10
 #define WINDOW_MAX 50
 
-/* A second caller is told to send the probe if it queries this soon after the first. */
+/* A second caller is asked to send the probe if it queries the drive this soon after the first. */
 #define SECOND_CALLER_NS (500 * NSEC_PER_USEC)
 
-/* If @probe_after_us is 0, time alone never makes a probe due, and other uses of it get this. */
+/*
+ * If @probe_after_us is 0, probes are due only because of refused reads. Other intervals that are
+ * derived from it have this length then.
+ */
 #define AFTER_US_DEFAULT 10000
 
 static s64 linnos_probe_interval_ns(const struct linnos_drive *drive)
@@ -105,7 +111,7 @@ static bool linnos_larger_reads_active(const struct linnos_drive *drive,
 	return false;
 }
 
-/* Return true if a read that is predicted slow may be admitted: the window is open, not full. */
+/* Return true if a read that is predicted slow may be admitted: the window is open and not full. */
 bool linnos_probe_window_allows(const struct linnos_drive *drive, u32 size,
 				u64 now_ns)
 {
@@ -119,8 +125,9 @@ bool linnos_probe_window_allows(const struct linnos_drive *drive, u32 size,
 }
 
 /*
- * Return true if a probe is due. @age_ns, @reads: the time and the number of reads since the
- * drive was last expected to be fast or probed, or since a caller was told to send a probe.
+ * Return true if a probe is due. @age_ns: time since a read that was expected to be fast was sent,
+ * or a probe completed. @reads: number of reads refused since a probe completed. If a caller has
+ * been asked to send a probe, they are the time and the number of queries since then.
  */
 static bool linnos_probe_is_due(const struct linnos_drive *drive,
 				const struct linnos_probe_state *look,
@@ -142,8 +149,8 @@ static void linnos_back_off(struct linnos_probe_state *look)
 }
 
 /*
- * Return true if the caller should send its read as a probe. If several callers query the
- * drive, up to two get true. @again: also return true without a wait while the window is open,
+ * Return true if the caller should send its read as a probe. If several callers query the drive,
+ * this is true for at most two of them. @again: do not require a wait while the window is open,
  * that is, after a probe in time.
  */
 bool linnos_probe_claim(struct linnos_drive *drive, u32 size, bool again,
@@ -169,7 +176,7 @@ bool linnos_probe_claim(struct linnos_drive *drive, u32 size, bool again,
 	if (cmpxchg(&look->since_ns, since_ns, now_ns & ~LINNOS_PROBE_SENT) !=
 	    since_ns)
 		return false;
-	/* the callers that were told to send the probe have not done so */
+	/* no read of the callers that were asked to send the probe has been counted */
 	if (since_ns)
 		linnos_back_off(look);
 	return true;
@@ -194,7 +201,7 @@ static void linnos_window_move(struct linnos_probe_state *look, bool late,
 		return;
 	}
 	if (late) {
-		/* restart the wait */
+		/* the wait for the next probe starts now */
 		WRITE_ONCE(look->chosen_ns, now_ns);
 		window = 0;
 	} else if (!larger) {
@@ -215,7 +222,7 @@ void linnos_probe_complete(struct linnos_drive *drive,
 	u64 since_ns = READ_ONCE(look->since_ns);
 	bool found, larger;
 
-	/* only one completion is that of the probe */
+	/* if several reads qualify, only one is taken for the probe */
 	found = since_ns & LINNOS_PROBE_SENT &&
 		io->issued_ns >= (since_ns ^ LINNOS_PROBE_SENT) &&
 		cmpxchg(&look->since_ns, since_ns, 0ULL) == since_ns;

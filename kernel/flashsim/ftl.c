@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * flashsim: space. Where each page lives, garbage collection, wear.
+ * flashsim: the flash translation layer (FTL): the location of each page,
+ * garbage collection, and wear leveling.
  *
- * A page-mapping FTL: l2p maps every 4 KiB unit of the disk to a physical unit.
- * Flash is written in rows, one page of each plane of one chip, and rows go to
- * the chips in turn, channel first, so that what was written together can be
+ * The FTL maps pages: l2p maps every 4 KiB unit of the disk to a physical unit.
+ * Flash is written in rows, one page of each plane of one chip. Rows go to the
+ * chips in turn, channel first, so that data that are written together can be
  * read in parallel. An overwrite leaves the old unit invalid in its block.
  *
  *   chip   | block 0 | block 1 | ... | spare blocks |
@@ -16,13 +17,15 @@
  * with the fewest valid units; cost-benefit (Rosenblum and Ousterhout, SOSP
  * '91) weighs the space won against the cost of moving, times the block's age.
  *
- * Wear: new data goes to the least erased free block, data that survived a
- * collection to the most erased one, for it is cold. When a block lags the most
- * erased one of its chip by wear_delta erases, it is emptied whatever it holds.
+ * Wear leveling: new data are written to the least erased free block. Data that
+ * survived a garbage collection are probably cold and are written to the most
+ * erased free block. If the least erased closed block of a chip lags its most
+ * erased block by more than wear_delta erases, the next collection empties it
+ * first, however many valid units it holds.
  *
- * The mapping changes at once. The chip time that this costs is handed to the
- * model as struct flashsim_gc_work, and is queued before the row that asked for
- * it, so a write that has to wait for space does wait.
+ * The mapping changes at once. The chip time that this takes is passed to the
+ * model as struct flashsim_gc_work. The model queues it before the row that
+ * needed the space, so that a write waits until the space has been freed.
  */
 #include <linux/mm.h>
 #include <linux/overflow.h>
@@ -47,7 +50,7 @@ enum block_state {
  * struct flashsim_block - an erase block across the planes of a chip
  * @valid: units that hold current data
  * @erases: how often it was erased
- * @closed_at: the chip's row count when it was filled, its age
+ * @closed_at: the chip's row count when the block was filled, for its age
  * @state: enum block_state
  */
 struct flashsim_block {
@@ -195,7 +198,10 @@ static u32 ftl_lagging(const struct flashsim_ftl *ftl, u32 chip)
 	return least_worn;
 }
 
-/* Return the closed block with the fewest valid units, if any has garbage. */
+/*
+ * Return the closed block with the fewest valid units, or FLASHSIM_NONE if no
+ * closed block has garbage.
+ */
 static u32 ftl_greedy(const struct flashsim_ftl *ftl, u32 chip)
 {
 	u32 first = chip_first_block(ftl, chip);
@@ -215,9 +221,10 @@ static u32 ftl_greedy(const struct flashsim_ftl *ftl, u32 chip)
 }
 
 /*
- * Return the closed block with the highest cost-benefit score, if any has
- * garbage. The score is (1 - u) / 2u * age, where u is the fraction of valid
- * units, in 64-bit integers and scaled so that neither factor is lost.
+ * Return the closed block with the highest cost-benefit score, or FLASHSIM_NONE
+ * if no closed block has garbage. The score is (1 - u) / 2u * age, where u is
+ * the fraction of valid units. It is computed in 64-bit integers, with 16
+ * fractional bits, so that neither factor is rounded to 0.
  */
 static u32 ftl_cost_benefit(const struct flashsim_ftl *ftl, u32 chip)
 {
@@ -339,7 +346,7 @@ static void ftl_gc(struct flashsim_ftl *ftl, u32 chip,
  * @lpn: logical units
  * @n: how many, at most row_units; the rest of the row stays empty
  * @row: out: physical row, in units of rows since the start of the drive
- * @gc: out, added to: work of collections that made the room
+ * @gc: in, out: the work of the garbage collections for this row is added to it
  *
  * Return: the chip that has to program the row.
  */
@@ -515,7 +522,7 @@ int flashsim_ftl_init(struct flashsim_ftl *ftl, const struct flashsim_params *p,
 		ftl->chips[i].free = ftl->chip_blocks;
 		ftl->chips[i].user_block = FLASHSIM_NONE;
 		ftl->chips[i].gc_block = FLASHSIM_NONE;
-		/* Chips do not all erase at the same time. */
+		/* Stagger the chips, so that they do not all erase at once. */
 		ftl->chips[i].slices = i * p->block_slices / ftl->nr_chips;
 	}
 	/* Drives in service are not empty. */

@@ -22,26 +22,27 @@
  * internally idle, and slow in bursts while it flushes or collects garbage, and
  * writes are not starved.
  *
- * A write first reserves its room in the buffer; if the buffer is full it waits
- * for a program to complete. Then its data crosses the link, one write after
- * another. It is complete when its data are in the buffer, where they are
- * dirty. Dirty units leave the buffer when more than the watermark are dirty,
- * and at every tick of the flush interval; always in whole rows, except on a
- * cache flush command. Units stay readable in the buffer until they are
- * programmed.
+ * A write first reserves room in the buffer; if the buffer is full, it waits
+ * for a program to complete. Then its data cross the link, one write after
+ * another. The write is complete when its data are in the buffer, where they
+ * are dirty. Dirty units are sent to the chips in whole rows, when the number
+ * of dirty units reaches the watermark, at every tick of the flush interval,
+ * and while a write waits for room. A cache flush command sends all of them,
+ * with a last row that may be short. Units stay readable in the buffer until
+ * they are programmed.
  *
  * The model does not run by itself. Every access first brings the state up to
  * date, event by event and in the order of their times:
  * flashsim_model_advance() is called with the time of each submission, and by a
  * timer only while requests wait for the model. Advancing in one step or in
- * many gives the same state, so a run does not depend on the times of accesses,
- * and the oracle leaves no trace.
+ * many steps gives the same state. The result of a run therefore does not
+ * depend on when the model is advanced, and oracle queries do not change it.
  *
- * Channel transfers are booked ahead, into the first gap that is long enough: a
- * read that will finish its sense late must not block the channel for others
- * now. The same holds for the link to the host: the units of a read in one row
- * are sent when they have left the channel, between the rows of other reads,
- * and not when the whole read is complete.
+ * Channel transfers are booked ahead, into the first gap that is long enough,
+ * so that a read whose sense operation ends late does not block the channel for
+ * other reads meanwhile. The same applies to the link to the host: the units of
+ * a read that lie in one row are sent as soon as they have left the channel,
+ * between the rows of other reads, and not when the whole read is complete.
  */
 #include <linux/ktime.h>
 #include <linux/math64.h>
@@ -151,8 +152,8 @@ static void flush_rows(struct flashsim_model *m)
 		return;
 	m->counters->flushes++;
 	/*
-	 * Discards cause short rows; then the pool can be exhausted before the
-	 * buffer.
+	 * Discards cause short rows. The pool of operations can then be
+	 * exhausted before the buffer is.
 	 */
 	while (m->dirty >= m->ftl.row_units && m->ops_free >= 2)
 		flush_row(m);

@@ -13,21 +13,24 @@
  * cannot show this. Time is therefore divided into slices. In one randomly chosen slice out of
  * %OFF_SLICE_EVERY no disk is queried; once queries have proved beneficial, it is one out of
  * %OFF_SLICE_EVERY_BENEFICIAL. Comparing slices with and without queries gives the benefit.
- * If it is negative, or not known yet and no class of reads is mostly redirected, the array
- * stops redirecting and queries in one slice out of %ON_SLICE_EVERY, to notice a change.
+ * The array is suspended if the benefit is negative, or if it is not known yet and no class of
+ * reads is mostly redirected. While it is suspended, disks are queried and reads redirected in
+ * only one slice out of %ON_SLICE_EVERY, to notice a change.
  *
  * A prediction takes time, too. The default disk is therefore queried first, and the other
  * disks only if the read may be redirected according to the answer. If fewer than %FEW of 1024
- * reads of a slowness class are redirected, the other disks are queried for one read in
- * 2^%EXPLORE_SHIFT of that class, chosen at random. The same applies if the default disk is
- * not unusually slow and fewer than one read in %SELDOM find a better disk then.
+ * reads of a slowness class are redirected, the other disks are queried for only one read in
+ * 2^%EXPLORE_SHIFT of that class, chosen at random. The same applies to the class
+ * %LINNOS_SLOWNESS_NORMAL if the other disks include a better one for fewer than one in
+ * %SELDOM of its reads.
  *
- * An array has one guard, with a lock. A guard per CPU would have to collect all samples once
- * per CPU. Reads for which another disk is better take the lock twice, for less than a
- * microsecond. If the default disk is not unusually slow, one in 2^%SAMPLE_SHIFT of the reads
- * for which other disks were queried takes it once more. One read in 2^%SAMPLE_SHIFT, chosen
- * at random from all reads, adds its latency to its slice when it completes. Sampling has to
- * be uniform. If reads that can be redirected were sampled more often, slices with few reads
+ * An array has one guard, with a lock. With a guard per CPU, each of them would need the minimum
+ * number of samples before it knows anything. Reads for which another disk is better take the
+ * lock twice, for less than a microsecond. Reads of the class %LINNOS_SLOWNESS_NORMAL for which
+ * other disks were queried take it once more: one in 2^%SAMPLE_SHIFT of them, or all while the
+ * other disks are queried for only one read in 2^%EXPLORE_SHIFT. One read in 2^%SAMPLE_SHIFT,
+ * chosen at random from all reads, adds its latency to its slice when it completes. Sampling has
+ * to be uniform. If reads that can be redirected were sampled more often, slices with few reads
  * would be biased towards slow reads.
  *
  * A read that probes a disk is not assigned at random, because it is sent to measure that disk.
@@ -57,7 +60,7 @@
 #define OFF_SLICE_EVERY 64
 #define OFF_SLICE_EVERY_BENEFICIAL 256
 #define ON_SLICE_EVERY 8
-/* Slices decay over 2^13 slices, that is, two minutes if every slice has reads. */
+/* Means decay over 2^%FORGET_SLICES slices, that is, two minutes if every slice has reads. */
 #define FORGET_SLICES 13
 /*
  * Minimum number of slices of each kind. It is a little less than eight, so that eight are
@@ -69,7 +72,11 @@
 #define SAMPLE_SHIFT 3
 #define EXPLORE_SHIFT 2
 #define FEW 64
-/* A query costs less than 1 % of a normal read, a better disk saves a quarter. */
+/*
+ * Querying the other disks costs less than 1 % of the latency of a normal read, and a better disk
+ * saves at least a quarter of it. Queries therefore pay off if about one read in %SELDOM finds a
+ * better disk.
+ */
 #define SELDOM 32
 #define ASKED_ENOUGH 64
 #define ASKED_MOST 1024
@@ -100,13 +107,16 @@ struct blk_linnos_guard {
 	/* [0]: without queries, [1]: with queries */
 	struct linnos_slices slices[2];
 	u32 begun; /* number of slices with a sampled read */
-	/* class LINNOS_SLOWNESS_NORMAL; old reads decay */
+	/* counters of reads of the class LINNOS_SLOWNESS_NORMAL, halved above %ASKED_MOST */
 	u32 asked; /* reads for which other disks were queried */
 	u32 better; /* those of them for which another disk was better */
 	struct rnd_state random; /* selects slices */
 };
 
-/* The gain from queries, in us of a slice's mean, and its squared standard error. */
+/*
+ * The gain from queries: the number of us by which they reduce the mean latency of a slice, and
+ * the squared standard error of that number.
+ */
 struct linnos_gain {
 	s64 us;
 	u64 error;
@@ -143,8 +153,9 @@ static int linnos_query_benefit_sign(const struct blk_linnos_guard *g)
 }
 
 /*
- * Return true if the array should stop redirecting. @pays is linnos_query_benefit_sign(); while it
- * is unknown, the answer depends on whether any class of reads is mostly redirected.
+ * Return true if the array should be suspended. @pays is the result of linnos_query_benefit_sign().
+ * While it is 0, suspend the array if there have been reads that could be redirected, but no
+ * class of them is mostly redirected.
  */
 static bool linnos_should_suspend(const struct blk_linnos_guard *g, int pays)
 {
@@ -178,7 +189,10 @@ static u8 linnos_redirect_classes(const struct blk_linnos_guard *g)
 	return which;
 }
 
-/* Other disks were queried although the default disk is not slow. @better: one is better. */
+/*
+ * Count a read for which other disks were queried although the default disk is not slow. @better:
+ * true if one of them is better.
+ */
 static void linnos_count_query(struct blk_linnos_guard *g, bool better)
 {
 	unsigned long flags;
@@ -217,7 +231,7 @@ static noinline void linnos_next_slice(struct blk_linnos_guard *g, u64 slice)
 		off_once = pays > 0 ? OFF_SLICE_EVERY_BENEFICIAL :
 				      OFF_SLICE_EVERY;
 		WRITE_ONCE(g->stays, linnos_should_suspend(g, pays));
-		/* a suspended array queries rarely enough */
+		/* in its few slices with queries, a suspended array tests all classes */
 		WRITE_ONCE(g->leaves_for,
 			   g->stays ? U8_MAX : linnos_redirect_classes(g));
 		random = prandom_u32_state(&g->random);
@@ -293,7 +307,7 @@ bool blk_linnos_may_redirect(const struct blk_linnos_array *array,
 
 	if (home == BLK_LINNOS_NOT_QUERIED)
 		return true;
-	/* fast or unknown: no other disk is better; probe: the disk is to get this read */
+	/* no disk is better than a fast or unknown one; a disk to be probed gets this read */
 	if (wish == LINNOS_SLOWNESS_NONE)
 		return false;
 	return READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON || lot->tries ||
@@ -330,7 +344,7 @@ unsigned long blk_linnos_redirect(struct blk_linnos_array *array,
 		linnos_count_query(g, leaves);
 	if (!leaves)
 		return 0;
-	/* a disk that is gone is not compared with others */
+	/* the default disk cannot serve the read, or another disk is to be probed: no test */
 	if (wish == LINNOS_SLOWNESS_NONE || !guarded)
 		return best;
 	lot->asked = true;
@@ -382,7 +396,7 @@ void __blk_linnos_record_latency(struct blk_linnos_array *array,
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&g->lock, flags);
-	/* a read that completes late counts in the current slice of its kind */
+	/* if a later slice of its kind has begun since, the read counts in that one */
 	if (lot->counts && slice > slices->last)
 		linnos_begin_slice(g, slices, slice);
 	if (lot->counts) {
@@ -411,7 +425,7 @@ int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 {
 	struct blk_linnos_guard *g = array->guard;
 	int mode = sysfs_match_string(linnos_array_modes, word);
-	/* not under the raw lock, which the generator may not be called with on PREEMPT_RT */
+	/* before the raw lock is taken: get_random_u64() may sleep on PREEMPT_RT */
 	u64 seed = get_random_u64();
 	unsigned long flags;
 
@@ -446,8 +460,8 @@ static int linnos_emit_gain(const struct blk_linnos_guard *g, char *page,
 	off_us = linnos_moments_mean_us(off) + 1;
 	gain.us *= 100;
 	/*
-	 * Use the larger variance of the two kinds. The few slices without queries may have missed
-	 * all bursts, and then look too similar.
+	 * Use the larger variance of the two kinds. If no burst happened during the few slices
+	 * without queries, their variance is too small.
 	 */
 	wider = max(linnos_moments_mean_variance(off) * off->n,
 		    linnos_moments_mean_variance(on) * on->n);

@@ -18,9 +18,9 @@
 #include <trace/events/linnos.h>
 
 /*
- * Default conditions for a probe: after the duration of short bursts, or after a hundred
- * refusals if reads arrive faster. If every probe were slow, one read in a hundred would be
- * slow, which degrades the 99th percentile. The wait therefore doubles while probes are slow.
+ * By default, a probe is sent after 10 ms, the duration of a short burst, or earlier, after a
+ * hundred refusals. If all probes were slow, one read in a hundred would then be slow, which
+ * would degrade the 99th percentile. The wait therefore doubles while probes are late.
  */
 #define PROBE_AFTER_REVOKES 100
 #define PROBE_AFTER_US (10 * USEC_PER_MSEC)
@@ -183,7 +183,7 @@ linnos_answer_sender(struct blk_linnos *linnos,
 	u32 most = READ_ONCE(drive->probe_after_refused);
 	u64 now_ns = found->view.now_ns;
 	bool slow = linnos_is_slow(found);
-	/* the drive is avoided, because others are expected to be faster */
+	/* no read has completed for long, perhaps because others are predicted to be faster */
 	bool later = found->n_features &&
 		     linnos_history_is_stale(drive, found->size, now_ns);
 	bool many = most && atomic_read(&look->refused) >= most;
@@ -241,8 +241,8 @@ enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
  * @sector: first sector of the read on @bdev, or %LINNOS_SECTOR_UNKNOWN
  * @bytes: size of the read
  * @now_ns: current time, the same for all drives that may serve the read
- * @will_send: the read may be sent to this drive; if not, no probe is claimed, and nothing is
- *	counted
+ * @will_send: true if the read may be sent to this drive; if false, no probe is claimed, and the
+ *	query does not influence when the drive is probed
  * @drive: filled with the details, unless it is NULL
  *
  * Context: Any. Takes no lock, does not sleep, allocates nothing.
@@ -253,7 +253,7 @@ enum blk_linnos_expected blk_linnos_query(struct block_device *bdev,
 					  struct blk_expect_drive *drive)
 {
 	struct gendisk *disk = bdev->bd_disk;
-	/* md, which passes no @drive, never queries a drive that is gone */
+	/* not for md, which passes no @drive: a removed drive is off, and its answer unknown */
 	bool gone = drive && test_bit(GD_DEAD, &disk->state);
 	enum blk_linnos_expected expected = gone ? BLK_LINNOS_NOT_QUERIED :
 						   BLK_LINNOS_UNKNOWN;
@@ -287,8 +287,8 @@ enum blk_linnos_expected blk_linnos_query(struct block_device *bdev,
  * For callers that store the same data on several drives. Call it right before the read is
  * sent, without the hint, to one of the drives that blk_linnos_best() returns. Query all
  * drives, or only the default drive if blk_linnos_may_redirect() returns false for it. The
- * answers are the same in the modes observe and enforce. Nothing is known of a drive that is
- * gone.
+ * answers are the same in the modes observe and enforce. The answer for a drive that is gone is
+ * %BLK_LINNOS_UNKNOWN.
  *
  * Context: Process context. Takes no lock, does not sleep, allocates nothing.
  */
@@ -300,7 +300,7 @@ enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
 }
 EXPORT_SYMBOL_GPL(blk_linnos_expect);
 
-/* Report that an I/O is no longer in flight. @now_ns: the time if it was issued, else 0. */
+/* Handle the end of an I/O. @now_ns: the current time, or 0 if the I/O was never issued. */
 void linnos_request_done(struct blk_linnos *linnos, struct linnos_io *io,
 			 u64 now_ns)
 {
@@ -322,8 +322,9 @@ void linnos_request_done(struct blk_linnos *linnos, struct linnos_io *io,
 		linnos_count(linnos, LINNOS_STAT_FALSE_SUBMITS);
 	if (READ_ONCE(linnos->mode) != LINNOS_ENFORCE) {
 		/*
-		 * In mode enforce, such a read is a probe, and not a mistake. In mode observe
-		 * it is not a probe, and must not move the window.
+		 * In mode enforce, a read that was admitted although predicted slow is a probe,
+		 * and not a false revoke. In mode observe it is not a probe: clear its flag, so
+		 * that it does not move the window.
 		 */
 		if (!slow && io->flags & LINNOS_IO_SLOW)
 			linnos_count(linnos, LINNOS_STAT_FALSE_REVOKES);

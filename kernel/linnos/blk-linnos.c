@@ -34,12 +34,12 @@
  * Discards, flushes without data and passthrough requests are not counted.
  *
  * If all reads of a drive are refused, none completes, and the drive would be predicted slow
- * forever. From time to time a read is therefore admitted all the same, a probe
- * (linnos_probe.c).
+ * forever. From time to time, a read is therefore admitted although it is predicted slow. Such
+ * a read is called a probe (linnos_probe.c).
  *
  * md raid1 and raid10, and programs (blk-linnos-ioctl.c), query each drive and send the read,
- * without the hint, to the best one. No read is refused then, and a drive that is avoided is
- * probed with the read of a caller that queries it.
+ * without the hint, to the best one. No read is refused then. To probe a drive that is avoided,
+ * the answer to a query asks the caller to send its read to that drive.
  *
  * The policy is added to the queue when it is first switched on, and remains there until the
  * disk is removed. Switching it off only sets a flag, whatever is in flight.
@@ -97,8 +97,8 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	bool slow, admit;
 
 	/*
-	 * Ignore the address: otherwise a process that reads a file could infer from
-	 * refusals which addresses other processes read. Only md and BLKEXPECT use it.
+	 * Predict without the address. Otherwise a process that reads a file could infer from
+	 * refusals which addresses other processes read. Only md and BLKEXPECT pass an address.
 	 */
 	linnos_predict_read(linnos, LINNOS_REGION_UNKNOWN, bio->bi_iter.bi_size,
 			    now_ns, &found);
@@ -112,7 +112,7 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	if (admit) {
 		linnos_probe_note_fast_read(drive, found.size, now_ns);
 	} else if (READ_ONCE(linnos->mode) != LINNOS_ENFORCE) {
-		/* not "== LINNOS_OBSERVE": it may have been switched off meanwhile */
+		/* observe, or off if the mode has been changed meanwhile */
 		admit = true;
 	} else if ((found.reason == LINNOS_PREDICTED_SLOW &&
 		    linnos_probe_window_allows(drive, found.size, now_ns)) ||
@@ -126,7 +126,7 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	trace_linnos_decision(disk_devt(linnos->disk), bio->bi_iter.bi_sector,
 			      bio_sectors(bio), !admit, reason, &found);
 
-	/* blk_linnos_track() derives the prediction from the flag and the hint */
+	/* for blk_linnos_track(): the flag means predicted, with the hint fast, without it slow */
 	if (!linnos_is_unknown(&found))
 		bio_set_flag(bio, BIO_LATCRIT_DECIDED);
 	if (slow || linnos_is_unknown(&found))
@@ -175,7 +175,7 @@ static void blk_linnos_track(struct rq_qos *rqos, struct request *rq,
 		return;
 	if (bio_op(bio) == REQ_OP_READ) {
 		flags = LINNOS_IO_READ;
-		/* if it was split, only the last part has this flag */
+		/* if the bio was split, only the last part has this flag */
 		if (bio_flagged(bio, BIO_LATCRIT_DECIDED))
 			flags |= bio->bi_opf & REQ_LATCRIT ? LINNOS_IO_FAST :
 							     LINNOS_IO_SLOW;
@@ -214,9 +214,10 @@ void __blk_linnos_join(struct request *rq, struct request *next)
 }
 
 /*
- * Record whether the drive completed a request successfully. The last call for a request
- * counts: if a read fails, SCSI first completes the good part of it, which may be 0 bytes, with
- * success. There is no call for a request whose bios a multipath driver has taken back.
+ * Record whether the drive completed a request successfully. If there are several calls for a
+ * request, the last one counts: when a read fails, SCSI first completes its good part, which may
+ * be 0 bytes, with success, and then the rest with an error. There is no call for a request
+ * whose bios a multipath driver has taken back, so that it does not count as successful.
  */
 void __blk_linnos_answer(struct request *rq, blk_status_t status)
 {
@@ -318,7 +319,10 @@ static bool linnos_virtual;
 module_param_named(virtual, linnos_virtual, bool, 0644);
 MODULE_PARM_DESC(virtual, "also for disks without hardware (loop, nbd, ram)");
 
-/* Register the policy of a disk, unless it cannot be an SSD: no hardware, or removable. */
+/*
+ * Register the policy of a disk. Without the parameter "virtual", skip disks that cannot be SSDs,
+ * because they have no hardware or are removable.
+ */
 int blk_linnos_register(struct gendisk *disk)
 {
 	bool hardware = disk_to_dev(disk)->parent &&

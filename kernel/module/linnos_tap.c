@@ -13,20 +13,21 @@
  * Linux before 6.5 does not have block_io_start. There, a request is counted as in flight from
  * block_rq_insert on, or from its issue if it does not wait in a scheduler.
  *
- * Merges: bios that were merged into a request are detected when it is issued, because it has
- * grown. If two requests are merged, block_rq_merge reports the one that ceases to exist.
+ * Merges: if bios were merged into a request, the module notices when the request is issued,
+ * because it has grown. If two requests are merged, block_rq_merge reports the one that ceases
+ * to exist.
  *
  * A struct request has no room for the state of an I/O. Each drive has a table instead, with a
  * slot for each hardware queue and tag. A slot belongs to the request that has the tag, so that
  * no lock is needed, and no I/O needs an allocation.
  *
- * The end of some requests is not reported: of those that fail before they are issued, and of
- * those that a stacked driver takes back. A slot can therefore still contain a request that
- * ended long ago. When such a slot is reused, the old request is first removed from the load.
+ * No trace point reports the end of requests that fail before they are issued, or that a stacked
+ * driver takes back. A slot can therefore still contain a request that ended long ago. When such
+ * a slot is reused, the old request is first removed from the load.
  *
- * As soon as one drive is observed, the trace points are called for the I/O of all disks. A
- * lookup in a small hash table tells whether a disk is observed. If no drive is observed, the
- * module is not attached to the trace points.
+ * As soon as one drive is observed, the trace points are called for the I/O of all disks. The
+ * observed disks are looked up in a small hash table. If no drive is observed, the module is not
+ * attached to the trace points.
  */
 #define pr_fmt(fmt) "linnos: " fmt
 
@@ -86,7 +87,7 @@ static unsigned int linnos_tag_of(const struct request *rq)
 	return rq->internal_tag >= 0 ? rq->internal_tag : rq->tag;
 }
 
-/* Return the slot of a request, or NULL if the queue has grown. */
+/* Return the slot of a request, or NULL if it has none, because the queue has grown. */
 static struct linnos_slot *linnos_slot_of(const struct blk_linnos *linnos,
 					  const struct request *rq)
 {
@@ -129,8 +130,9 @@ static void linnos_grow(struct blk_linnos *linnos, struct linnos_slot *slot,
 
 /*
  * Count a request as in flight. Without block_io_start, several reads may have been merged into
- * it before it is first seen. Its size class is that of the first of these reads, as with
- * block_io_start: the drive was queried for each read separately, and one may be the probe.
+ * the request before it is first reported. Its size class is nevertheless that of its first
+ * read, as with block_io_start, because the drive was queried for each read separately, and one
+ * of them may be the probe.
  */
 static struct linnos_slot *linnos_count_in(struct blk_linnos *linnos,
 					   const struct request *rq)
@@ -166,7 +168,7 @@ static void linnos_start(struct blk_linnos *linnos, const struct request *rq)
 {
 	struct linnos_slot *slot;
 
-	/* without block_io_start: a requeued request is inserted again */
+	/* without block_io_start, a request that is requeued is reported again */
 	slot = LINNOS_HAS_IO_START ? NULL : linnos_counted(linnos, rq);
 	if (slot && !slot->io.issued_ns)
 		linnos_grow(linnos, slot, rq);
@@ -228,9 +230,10 @@ static void linnos_on_merge(void *data, struct request *rq)
 }
 
 /*
- * block_rq_complete: the drive has completed a request, or a part of it. The last call for a
- * request counts: if a read fails, SCSI first completes the good part of it, which may be 0 bytes,
- * with success. A request whose bios a multipath driver has taken back is not successful.
+ * block_rq_complete: the drive has completed a request, or a part of it. If there are several calls
+ * for a request, the last one counts: when a read fails, SCSI first completes its good part, which
+ * may be 0 bytes, with success, and then the rest with an error. A request whose bios a multipath
+ * driver has taken back does not count as successful.
  */
 static void linnos_on_complete(void *data, struct request *rq,
 			       blk_status_t error, unsigned int bytes)
@@ -295,7 +298,7 @@ static void linnos_find_point(struct tracepoint *point, void *data)
 /**
  * linnos_tap_find_points() - find the block layer's trace points
  *
- * Return: 0, or -ENOENT after a message in the kernel log that names the missing one.
+ * Return: 0, or -ENOENT if one is missing; a message in the kernel log names it.
  */
 int linnos_tap_find_points(void)
 {
@@ -392,7 +395,7 @@ static int linnos_size_of(struct blk_linnos *linnos, unsigned int *n_queues,
 		msleep(20);
 	}
 	*n_queues = q->nr_hw_queues;
-	/* at least the default number of tags of a scheduler that may be selected later */
+	/* leave room for the default number of tags of a scheduler that is selected later */
 	*depth = max3((unsigned int)q->nr_requests, q->tag_set->queue_depth,
 		      2U * BLKDEV_DEFAULT_RQ);
 	percpu_ref_put(&q->q_usage_counter);
