@@ -14,12 +14,12 @@
  *
  * The window is the maximum number of reads in flight that were predicted slow, but admitted.
  * After a probe in time it is one, so that more such reads are admitted, one at a time, until
- * the model predicts a fast read. This may take too long if small reads overtake much larger
- * ones, and the model was not trained on such reads. While larger reads are in flight, or
- * completed a short time ago, the window is therefore larger: it begins at %WINDOW_FIRST, each
- * read in time increases it by one, and each late read decreases it by ten. It thus stays open
- * if the model is wrong in more than ten of eleven cases. Each size class has its own probes
- * and its own window.
+ * the model predicts a fast read. That takes longer if small reads overtake much larger ones
+ * and the model, which was not trained on such reads, is wrong. While larger reads are in
+ * flight, or completed a short time ago, the window is therefore larger: it begins at
+ * %WINDOW_FIRST, each read in time increases it by one, and each late read decreases it by ten.
+ * It thus stays open if the model is wrong in more than ten of eleven cases. Each size class has
+ * its own probes and its own window.
  *
  * A probe has no identifier. When a probe is due, the first caller that queries the drive is
  * asked to send it, and the time is stored in @since_ns. The second caller is asked, too, if

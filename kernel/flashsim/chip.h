@@ -16,9 +16,9 @@
 #include "profile.h"
 
 /*
- * Maximum number of bookings per channel: more than its chips leave separate
- * under the largest reads. Beyond that, the shortest gap between two bookings
- * is closed.
+ * Maximum number of bookings per channel. Normally, fewer are enough, even with
+ * the largest reads. If there would be more, the two bookings with the shortest
+ * gap between them are merged.
  */
 #define CHANNEL_SLOTS		512
 
@@ -128,7 +128,7 @@ struct fs_channel {
  * @dirty: entries in the ring
  * @buffer_units: size of the buffer
  * @buffer_used: units reserved by writes, dirty or being programmed
- * @watermark: number of dirty units above which flushing starts
+ * @watermark: number of dirty units at which flushing starts
  * @flush_phase: time of the first tick of the flush interval
  * @next_flush: time of the next tick with dirty rows to flush
  * @program_steps: steps between which a program can be suspended

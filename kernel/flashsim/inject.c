@@ -33,9 +33,10 @@
  *              at the same time get the same value, and a query does not change
  *              the values of others.
  *
- * Windows with the same times on several drives make slow periods that move
- * between drives: the windows are assigned in window_turns turns, and a drive
- * has those of its mask.
+ * To make slow periods that move between drives, give several drives windows
+ * with the same times. The windows are numbered from 0 to window_turns - 1,
+ * again and again. A window is active on a drive if the bit with its number is
+ * set in the drive's window_turn_mask.
  *
  * The latency is added to the I/O's own completion. It occupies no chip, so
  * other I/Os are not delayed, as if the drive had done retries for this one

@@ -2,11 +2,12 @@
 /*
  * LinnOS: measure whether an md array gains from redirecting reads.
  *
- * A stacked driver (md) selects a disk for each read by a rule of its own. That is the read's
- * default disk, which the names below call its home. If the predictions say that another disk
- * is faster, the read is redirected or, at random, kept at the default disk as a control. The
- * latencies of both groups decide how many reads are redirected (core/linnos_guard.c). An
- * array whose disks have misleading models is therefore soon read as if it had no models.
+ * A stacked driver (md) selects a disk for each read by a rule of its own. This disk is called
+ * the default disk of the read, and "home" in the names below. If the predictions say that
+ * another disk is faster, the read is redirected or, at random, kept at the default disk as a
+ * control. The latencies of both groups decide how many reads are redirected
+ * (core/linnos_guard.c). An array whose disks have misleading models is therefore soon read as
+ * if it had no models.
  *
  * A redirected read also takes time of another disk, and a control read finds the default
  * disk less busy than it would be if no read were redirected. A random assignment per read

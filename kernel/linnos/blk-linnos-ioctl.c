@@ -3,19 +3,21 @@
  * LinnOS: BLKEXPECT, an ioctl by which a program queries which of its drives should serve a
  * read.
  *
- * One call queries all drives, so that all are predicted for the same moment. There is no page
- * to map instead, because a model computes the answer, and because the answer may select the
- * caller's read as a probe. The caller then sends the read without the hint.
+ * One call queries all drives, so that all are predicted for the same moment. The caller then
+ * sends the read without the hint. A mapped page with the state of the drives could not replace
+ * the call, because a model has to compute each answer, and because an answer may select the
+ * caller's read as a probe.
  *
- * Permissions: each descriptor must be open for reading, and a security module may refuse the
- * query as it may refuse a read. A process that may read a drive can measure its own latencies
+ * Permissions: each descriptor must be open for reading, and a security module can refuse the
+ * query as it can refuse a read. A process that may read a drive can measure its own latencies
  * and read the disk's stat file. The answers reveal no more than that about other processes,
- * except which of the 64 regions of the addresses their reads are in, if the model uses that.
- * As with the hint, a process can cause a drive to be probed by one read at a time.
+ * except that a model may use, and thus reveal, in which of the 64 regions of the addresses
+ * (linnos_drive.h) they are reading. As with the hint, a process can cause a drive to be probed
+ * by one read at a time.
  *
  * No drive is queried before all descriptors have been checked, so that no drive waits for a
- * probe that is not sent. After EFAULT, one may do so; another caller is told to send the probe
- * when one would be due again. The descriptors are held during the call.
+ * probe that is not sent. Only after EFAULT a drive may wait for one. When a probe would be due
+ * again, another caller is asked to send it. The descriptors are held during the call.
  */
 #include <linux/blk-linnos.h>
 #include <linux/blkdev.h>
