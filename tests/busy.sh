@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Runs tests so many times beside two processes that spin and one that writes to the disk, and
-# fails unless the same tests pass each time:
+# Runs tests TIMES times, while two processes spin and one writes to the disk. Fails unless the
+# same tests pass each time:
 #
 #	tests/busy.sh TIMES COMMAND...		COMMAND is pytest with its arguments
 set -eu

@@ -597,7 +597,7 @@ static int leave(struct blk_linnos_array *array, enum blk_linnos_expected home,
 	return left;
 }
 
-/* Begin the next slice. Return true if redirecting is suspended; @page is the guard's file. */
+/* Begin the next slice. Return true if redirecting is suspended; @page gets the guard's text. */
 static bool stays(struct blk_linnos_array *array, char *page)
 {
 	struct blk_linnos_assignment lot;

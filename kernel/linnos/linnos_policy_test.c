@@ -492,7 +492,7 @@ static void linnos_test_look_after_time(struct kunit *test)
 		ns++;
 		KUNIT_EXPECT_TRUE_MSG(test, claim(drive, &after_time, ns),
 				      "%u us", waits_us[i]);
-		/* the next caller is told, too, in case the first one does not send its read */
+		/* the next caller is asked to probe, too, in case the first one does not send its read */
 		KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns + 1));
 		KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 1));
 		read_begins(drive, &io, 1, 0, ns + 2);
@@ -552,7 +552,7 @@ static void linnos_test_look_after_refused(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, claim(drive, &(struct rules){}, ns));
 }
 
-/* The probe is not sent: by time, other callers are told when a probe would be due again. */
+/* If the probe is not sent, others are asked to probe when it would be due again by time. */
 static void linnos_test_look_unsent_time(struct kunit *test)
 {
 	static const u32 waits_us[] = { 50, 100, 200, 400, 400 };
@@ -602,7 +602,7 @@ static void linnos_test_look_second(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, claim(drive, &rules, ns + 500000));
 }
 
-/* The probe is not sent: by the number of queries, other callers are told. */
+/* If the probe is not sent, others are asked to probe after enough further refusals. */
 static void linnos_test_look_unsent_refused(struct kunit *test)
 {
 	static const int limits[] = { 3, 6, 12, 24, 24 };
@@ -1470,7 +1470,7 @@ static void linnos_test_expect(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_INFERENCES), 5);
 }
 
-/* A caller that queries when a probe is due is told to send its read. */
+/* A caller that queries when a probe is due is asked to send its read. */
 static void linnos_test_expect_probe(struct kunit *test)
 {
 	struct blk_linnos *linnos = policy_of(test);
@@ -1484,7 +1484,7 @@ static void linnos_test_expect_probe(struct kunit *test)
 	for (i = 0; i < 3; i++)
 		KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns),
 				SLOW);
-	/* two callers are told; while they do not send their reads, two of three are */
+	/* two callers are asked to probe; while they do not send their reads, two of three are */
 	for (i = 0; i < 5; i++)
 		KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + i),
 				i % 3 == 2 ? SLOW : PROBE);
@@ -1560,7 +1560,7 @@ static void linnos_test_ask(struct kunit *test)
 	take_us(linnos, 1, 10, START_NS);
 	KUNIT_EXPECT_TRUE(test, tells(bdev, SLOW_BYTES, START_NS + 50000, SLOW,
 				      verdict, slow));
-	/* stale; if the drive is slow, the caller is told to probe it */
+	/* stale; if the drive is slow, the caller is asked to probe it */
 	KUNIT_EXPECT_TRUE(test,
 			  tells(bdev, SLOW_BYTES, START_NS + 50001, PROBE,
 				verdict, slow | stale | BLK_EXPECT_PROBE));

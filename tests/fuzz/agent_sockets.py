@@ -225,7 +225,7 @@ class Run:
         return sum(sender.sent for sender in self.senders)
 
     def ended(self) -> str:
-        """What the agent says of it all."""
+        """Stop the agent, check that it counted each datagram once, and return its counts."""
         self.process.send_signal(signal.SIGTERM)
         said: str = self.process.communicate(timeout=GIVE_UP_S)[1]
         counted = re.search(r"answered \d+ queries; ignored .*", said)

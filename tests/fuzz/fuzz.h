@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the fuzz targets share: bytes as a file, and reading a trace to its end.
+ * Common functions of the fuzz targets: provide bytes as a file, and read a trace to its end.
  */
 #ifndef LINNAPP_FUZZ_H
 #define LINNAPP_FUZZ_H

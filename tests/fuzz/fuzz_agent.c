@@ -42,7 +42,7 @@ static void read_configuration(const uint8_t *data, size_t size)
 	fclose(file);
 }
 
-/* As it would come from a socket: cut to what there is room for, its length as it was. */
+/* Fill @datagram as a socket would, truncated to its size. Return the length before truncation. */
 static size_t receive(uint8_t datagram[DATAGRAM_BYTES_MAX], const uint8_t *data, size_t size,
 		      unsigned int how)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The readers of text on any bytes, and the writer on what was read: the lines, read again, must be
- * the same I/Os.
+ * Run the readers of text on arbitrary bytes, and the writer on the I/Os that were read: reading
+ * the written lines must give the same I/Os.
  *
- * The first byte chooses: a format of the table, which a user told or which was found out, finding
- * it out, or text of block layer events.
+ * The first byte chooses the test: a format of the table, given by the user or as if detected, the
+ * detection of the format, or text of block layer events.
  */
 #include "fuzz.h"
 #include "../../linnapp/native/packed.h"

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * Small reads of a drive at even distances, and beside them another's reads of
- * another size, from as many threads as one likes.
+ * Send small reads to a drive at regular intervals. Optionally, THREADS other threads
+ * send reads of another size to BESIDE_DEVICE at the same time.
  *
  *	beside_reads WAY DEVICE SECONDS [BESIDE_DEVICE BYTES PERIOD_US THREADS HINTED]
  *
- * WAY	hint: with RWF_LATCRIT; plain: without; ask: the kernel is asked before
- *	each (BLKEXPECT), and one that is expected to be slow is not sent
+ * WAY	hint: with RWF_LATCRIT; plain: without; ask: query the kernel before each
+ *	read (BLKEXPECT), and do not send one that is expected to be slow, unless a
+ *	probe is due
  *
- * Every 100 us one of 4 KiB. Each thread beside reads BYTES every PERIOD_US, or as
- * soon as its last one has ended, and one that is refused again after 20 us. Says
- * how many were served, how many not, and each latency of those served in us, as
- * an array of JSON.
+ * A small read of 4 KiB is sent every 100 us. Each other thread reads BYTES every
+ * PERIOD_US, or as soon as its previous read has ended. If its read is refused, it
+ * sends the next one after 20 us. The output is a JSON object with the numbers of
+ * small reads served and refused, and an array of the latencies of those served in us.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -59,7 +60,7 @@ static void sleep_until(long ns)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
-/* As soon as may be, if that is over. */
+/* Return the time of the next read, which is now if the period has already passed. */
 static long next_after(long at_ns, long period_ns)
 {
 	long now = now_ns();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""In the cluster's client: read with linnapp.ceph while a drive becomes slow, and report it."""
+"""Read in the cluster's client with linnapp.ceph while a drive becomes slow, and report it."""
 
 import json
 import threading

@@ -25,7 +25,7 @@ READS = f"python3 {Path(__file__).with_name('paced_reads.py')} /dev/md0"
 #: Delay of each read in a burst; drives have bursts of 100 ms in turn.
 BURST_US = 2000
 
-#: Shell functions for the guest; $md is the array's folder.
+#: Shell functions for the guest; $md is the folder of the array in sysfs.
 FUNCTIONS = f"""
 md=/sys/block/md0/md
 drives=$(ls -d /sys/block/flash? | wc -l)

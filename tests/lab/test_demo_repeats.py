@@ -21,7 +21,7 @@ from linnapp.lab.guest import DEFAULT_PATH
 def test_demo_repeats_exactly_after_a_run_on_another_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All runs use one folder: a second of workload, one epoch and few policies."""
+    """Use one folder for all runs: a second of workload, one epoch and few policies."""
     rows = ("baseline", "heimdall", "linnos", "lowest")
     monkeypatch.setattr(demo, "ROWS", tuple(row for row in demo.ROWS if row.name in rows))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """One small configuration of Fig. 8, replayed again, gives exactly the committed numbers.
 
-So do policies that do not query LinnOS on a kernel without it.
+Policies that do not query LinnOS give them on a kernel without LinnOS, too.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ THESIS = {
 
 @pytest.mark.long
 def test_thesis_experiment_is_exact_and_three_runs_agree(boot, tmp_path: Path) -> None:
-    """Each boot runs all three frequencies, one after the other, on the same two files."""
+    """Run all three frequencies in each boot, one after the other, on the same two files."""
     knobs = {"blocks": THESIS_BLOCKS}
     script = PREPARE % knobs
     for name, (frequency, fault, *_) in THESIS.items():

@@ -90,7 +90,7 @@ def test_two_drives_are_slow_at_a_time_in_rotation(boot, tmp_path: Path) -> None
 
 
 def test_a_drive_is_slow_for_a_minute_from_a_stated_time(boot, tmp_path: Path) -> None:
-    """All I/O of this drive is slow in that minute; no other I/O is."""
+    """Check that all I/O of this drive is slow in that minute, and no other I/O."""
     log = replay(
         boot,
         tmp_path,

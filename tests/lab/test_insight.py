@@ -74,7 +74,7 @@ def test_views_show_the_decisions_of_the_kernel(boot, tmp_path: Path, queue_mode
 
 
 def _check_metrics(folder: Path, model: Model) -> None:
-    """Check that the exporter's values are the kernel's; no read came in between."""
+    """Compare the exporter's values with the kernel's counters; no read came in between."""
     metrics = {}
     for line in (folder / "metrics.txt").read_text().splitlines():
         if not line.startswith("#"):

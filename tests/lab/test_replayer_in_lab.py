@@ -57,7 +57,7 @@ def test_the_oracle_never_waits_for_a_burst_on_one_drive(boot, tmp_path: Path) -
 
 
 def test_reads_go_where_the_fewest_pages_are_pending(boot, tmp_path: Path) -> None:
-    """All reads have the second drive as default; none ends before the last is sent."""
+    """Use the second drive as default of all reads; none ends before the last is sent."""
     # Simultaneous I/Os and where each should go: (action, blocks, drive).
     handful = [
         ("read", 4, 1), ("read", 2, 2), ("read", 1, 0),
@@ -291,7 +291,7 @@ def test_a_drive_failing_mid_run_loses_no_read(boot, tmp_path: Path, policy: str
 
 
 def test_every_corrupted_read_is_found(boot, tmp_path: Path) -> None:
-    """Each drive has another fault; the 50th read comes after those at the replayer's start."""
+    """Give each drive another fault; the 50th read comes after those at the replayer's start."""
     traces = write_traces(tmp_path, 4000, 250, 0.8, blocks_max=1)
     rules = [f"/sys/kernel/config/flashsim/flash{k}/rules/r1" for k in range(3)]
     boot(

@@ -22,7 +22,7 @@ limited()
 uptime_ms() { awk '{ print int($1 * 1000) }' /proc/uptime; }
 read_bytes() { sed -n "s/^$device .*rbytes=\([0-9]*\).*/\1/p" $cgroup/limited/io.stat; }
 
-# ten seconds' worth of its limit
+# as many bytes as its limit allows in ten seconds
 use_model $disk slow enforce
 before=$(uptime_ms)
 expect "refused" "ok=0 busy=10 other=0" "$(limited -n 10 -s 1048576 /dev/$disk)"

@@ -68,7 +68,7 @@ def usual_work(walk: Walk) -> None:
 
 
 def version_of_raid1(walk: Walk) -> str:
-    """Return the version of the loaded raid1; empty if it is the kernel's own."""
+    """Return the version of the loaded raid1; empty if it comes with the kernel."""
     return walk.machine.run("cat /sys/module/raid1/version 2>/dev/null || :").strip()
 
 

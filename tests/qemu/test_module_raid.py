@@ -15,7 +15,7 @@ from test_md_on_nvme import LEVELS, check, script_of
 
 pytestmark = pytest.mark.qemu
 
-# md-mod is the kernel's own, and so is dm-mod.
+# md-mod and dm-mod come with the kernel.
 BEFORE = """
 files() {{ echo /sys/kernel/linnos/nvme$1n1; }}
 modprobe -d $UNPACKED -a md-mod dm-mod

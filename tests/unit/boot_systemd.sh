@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # First process of new namespaces: `boot_systemd.sh DIR` starts systemd on this machine's own files,
 # under an overlay that keeps what it writes in DIR. DIR/etc is copied over /etc, DIR/bin over
-# /usr/local/bin, and DIR/state is /var/lib/linnapp. Of the machine's own units only those are
-# started that systemd itself needs.
+# /usr/local/bin, and DIR/state is /var/lib/linnapp. The machine's own units are not started, except
+# those that systemd itself needs.
 set -eu
 dir=$1
 root=$dir/root

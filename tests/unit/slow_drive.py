@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A block device with a settable delay: a loop device over a file that FUSE serves.
 
-Run as a program it is the file's server, which keeps the data in memory. Tests compare their
+Run as a program, it serves the file and keeps the data in memory. Tests compare their
 measurements with the time that it reports for each request. Needs root.
 """
 

@@ -117,7 +117,7 @@ def test_invalid_recording_options_are_refused(tmp_path: Path, in_memory: bool) 
 
 
 def test_option_declares_its_check_and_its_flag() -> None:
-    """Each number outside the declared limits is refused by the library and by the command."""
+    """Check that the library and the command refuse values outside the declared limits."""
     for owner in (LabellingOptions, TrainingOptions, Recipe):
         for name, (declared, default) in options_in(owner).items():
             wrong = "nonsense" if declared.choices else "yes" if declared.low is None else -1

@@ -132,8 +132,8 @@ def test_a_split_ends_with_its_last_piece_in_any_order(tmp_path: Path, traced_sp
 
 
 def test_host_delay_is_not_part_of_the_drive_latency(tmp_path: Path) -> None:
-    # The second read waits 5 ms for a tag, the third in a scheduler; the trace is of a kernel
-    # that tells when a bio gets its request.
+    # The second read waits 5 ms for a tag, the third in a scheduler; the traced kernel reports
+    # when a bio gets its request.
     t = TraceBuilder()
     t.add(Q, 0, 0).add(G, 0, 0).add(D, 0, 0).add(C, 50, 0)
     t.add(Q, 100, 64, 65536)  # held back: no request yet

@@ -325,7 +325,7 @@ def test_forked_process_cannot_use_the_pool(rados: FakeRados) -> None:
 
 
 def test_functions_of_the_header_are_used() -> None:
-    """All except those that cancel a read, and librados' own handle."""
+    """Except the asynchronous reads and the function that returns librados' own handle."""
     used = set(re.findall(r"\b(linnos_ceph_\w+)\b[=(.,)]", Path(binding.__file__).read_text()))
     others = {"linnos_ceph_aio_read", "linnos_ceph_aio_read_from", "linnos_ceph_pool"}
     assert used == FUNCTIONS - others

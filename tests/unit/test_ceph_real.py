@@ -54,7 +54,7 @@ memstore device bytes = 134217728
 osd pool default size = 3
 osd pool default min size = 1
 """
-#: All there are; the monitor is told when it is made.
+#: All users of the cluster; the monitor gets them when it is created.
 USERS = {
     "mon.": ("mon=allow *",),
     "client.admin": ("mon=allow *", "osd=allow *"),

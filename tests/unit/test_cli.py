@@ -107,7 +107,7 @@ def _examples() -> list[str]:
 
 @pytest.mark.parametrize("example", _examples())
 def test_examples_of_help_are_parsed(example: str) -> None:
-    """The example is of a command in its group, with existing options."""
+    """Check that the example uses a command of its group, with existing options."""
     from linnapp import cli
 
     program, command, *arguments = example.removeprefix("sudo ").split()

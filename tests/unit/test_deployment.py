@@ -297,7 +297,7 @@ def everything(sysfs: FakeSysfs) -> dict[str, bytes]:
 def test_enable_undoes_everything_when_a_write_fails(
     run: Run, sysfs: FakeSysfs, recordings: Path, is_enabled: bool, error: type[BaseException]
 ) -> None:
-    """Each write in turn fails, of models, modes, the array's state and drives.conf."""
+    """Let each write in turn fail: of models, modes, the array's state and drives.conf."""
     words = ("enable", "md0", "--recordings", recordings)
     if is_enabled:
         assert run(*words).exit_code == 0

@@ -65,7 +65,7 @@ def _write(path: Path, text: str) -> Path:
 def test_data_are_made_with_copies_of_kernel_and_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in all runs, a build at the same time must have no effect."""
+    """Use copies, as in all runs: a build at the same time must have no effect."""
     booted: list[Guest] = []
 
     def run(command: object, guest: Guest, **_: object) -> Result:

@@ -64,7 +64,7 @@ def test_a_claim_is_worse_or_better_only_by_a_joint_test_of_its_cases() -> None:
 
 @pytest.mark.parametrize(("n_seeds", "n_cases"), [(3, 8), (5, 24)])
 def test_true_claim_is_called_worse_at_most_at_the_stated_rate(n_seeds: int, n_cases: int) -> None:
-    """All cases are exactly at the worse end of the range."""
+    """Place all cases exactly at the worse end of the range."""
     trials, worse = 500, 0
     values = np.random.default_rng(n_cases).normal(0.1, 0.02, (trials, n_cases, n_seeds))
     for cases in values:

@@ -130,7 +130,7 @@ def test_cells_have_distinct_headings_and_are_chosen_by_name(
 def test_each_cell_is_measured_separately_and_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All except the guests: which are started, with which models, and what remains."""
+    """Replace the guests; check which are started, with which models, and what remains."""
     trained, met = [], []
 
     def one(

@@ -55,7 +55,7 @@ def two_errors(rate: float, trials: int = TRIALS) -> float:
 
 @pytest.mark.parametrize("n_seeds", [3, 5])
 def test_pooled_interval_covers_the_mean_at_the_stated_rate(n_seeds: int) -> None:
-    """Each seed scales all latencies, so the interval over seeds is that of 100 us."""
+    """Scale all latencies of each seed; the interval over seeds should contain 100 us."""
     found = [trial.mean("a") for trial in _trials({"a": 100.0}, n_seeds)]
     held = np.mean([i.low <= 100.0 <= i.high for i in found])
     assert abs(held - 0.95) <= two_errors(0.95) + 0.015
@@ -118,7 +118,7 @@ def test_one_seed_draws_its_blocks() -> None:
 
 
 def test_one_seed_has_the_stated_false_positive_rate() -> None:
-    """Each of two policies has its own bursts, which last a block."""
+    """Give each of two policies its own bursts, which last a block."""
     rng = np.random.default_rng(4)
     called = {"mean": 0, "p90": 0}
     trials = 200

@@ -350,7 +350,8 @@ def test_features_with_four_past_reads_equal_the_kernels(tmp_path: Path) -> None
     assert np.array_equal(latency_us, reads.latency_us)
     more, _ = table3._features(path, table3.Shape(7, (), offsets=True))
     assert more.shape == (len(reads), table3.Shape(7, (), offsets=True).n_inputs)
-    # Pending counts, offsets and latencies: the digits of the last four reads are the kernel's.
+    # Pending counts, offsets and latencies: the last four reads have the same digits as in the
+    # kernel.
     n = table3.OFFSET_DIGITS
     assert np.array_equal(more[:, 9:24], digits[:, :15])
     assert np.array_equal(more[:, 24 + 8 * n + 12 :], digits[:, 15:])

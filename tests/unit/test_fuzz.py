@@ -36,7 +36,7 @@ def test_fuzz(target: str, tmp_path: Path) -> None:
 
 
 def test_agent_survives_random_datagrams(tmp_path: Path) -> None:
-    """Each datagram is counted once, and clients get only answers to their own queries."""
+    """Check that each datagram is counted once, and each client gets only its own answers."""
     for _ in range(2):
         said = run("sockets", "TOTAL_SECONDS=2", tmp_path).stdout
     sent, *counted = map(

@@ -3,8 +3,8 @@
 
 Bias, epoch and margin are all chosen on the validation slice, on which the guard then decides.
 Each choice makes a useless network look better than it is, so the guard is tested on the whole of
-:func:`linnapp.fit_network`. TensorFlow would take minutes for so many drives, so numpy trains the
-same network in its place.
+:func:`linnapp.fit_network`. TensorFlow would take minutes for this many drives, so numpy trains
+the same network in its place.
 """
 
 from __future__ import annotations

@@ -252,7 +252,7 @@ def test_watch_refuses_a_folder_name_that_is_not_utf8_before_running(
 
 
 def test_training_again_keeps_the_folders_of_models_below(run: Run, tmp_path: Path) -> None:
-    """As in `make demo`: networks, with latency models in a subfolder."""
+    """Train as `make demo` does: networks, with latency models in a subfolder."""
     for _ in range(2):
         for place in (tmp_path / "array", tmp_path / "array" / "latency"):
             network = ["--epochs", 1, "--bias", 2]

@@ -189,7 +189,7 @@ def test_equal_replicas_get_equal_points() -> None:
 
 
 def long_tailed(n: int = 20_000) -> LatencyDistribution:
-    """The CDF's slope is one at p85.6, but so many reads are slow that more revocation pays."""
+    """Return a CDF of slope one at p85.6, with enough slow reads that more revocation pays."""
     return LatencyDistribution((100 + np.random.default_rng(1).exponential(1000, n)).astype(int))
 
 

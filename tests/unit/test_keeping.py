@@ -324,7 +324,7 @@ def count(block: Path, name: str, us: int, n: int) -> None:
 def test_steering_away_from_a_slow_mirror_is_accepted(
     kept: Path, clock: Clock, block: Path, us: int, n: int, rightly: bool
 ) -> None:
-    """All reads go elsewhere unexpectedly; it is right if the mirror is slow for other reads."""
+    """Redirect all reads unexpectedly; this is right if the mirror is slow for other reads."""
     said: list[str] = []
     keeper = Watchdog(kept, 600, 60, said.append, verbose=True)
     clock.seen = lambda: asked(100, here_us=2000, sent="8,16")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each guest is pinned to one CPU while there are enough CPUs."""
+"""Check that each guest is pinned to its own CPU while there are enough CPUs."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def test_first_run_trains_second_keeps_and_a_moved_point_retrains(array: Path) -
     assert Drive("sda").model_id == first
     assert len(lines) == 2 and all("keep: the active threshold" in line for line in lines)
 
-    Drive("sda").upload(always_slow(50))  # far below the point of this recording
+    Drive("sda").upload(always_slow(50))  # much lower than this recording's threshold
     decisions, _ = run(array)
     assert [d.retrain for d in decisions] == [True, False]
     assert Drive("sda").model_id == first  # the same recording and seed give the same model
@@ -354,7 +354,7 @@ def test_recalibrate_keeps_the_active_model_when_both_are_equally_good(
 
 
 def test_recalibrate_compares_networks_by_what_refusing_saves() -> None:
-    """Of two uninformative networks neither is better; an informative one is."""
+    """Check that an informative network is better, but neither of two uninformative ones."""
     n, trials = 4000, 400
     arrival_ns = (np.arange(n) * 10**7).astype(np.uint64)
     pages = np.ones(n, np.uint16)
@@ -558,7 +558,7 @@ def record_again(array: Path, round_: int, *, slower: bool = False) -> None:
 
 
 def test_latency_models_follow_the_load_and_do_not_swing(array: Path) -> None:
-    """In each round the model changes if and only if the load has changed."""
+    """Check that a round changes the model if and only if the load has changed."""
     decisions, lines = run(array, kind="latency")
     assert [d.retrain for d in decisions] == [True, True]
     assert sum("uploaded" in line for line in lines) == 2

@@ -67,7 +67,7 @@ def test_the_limit_is_used_where_refusing_pays() -> None:
 
 @pytest.mark.parametrize("knows", [-1, 0])
 def test_uninformative_scores_have_no_gain(knows: int) -> None:
-    """Slow reads cost hardly more than a failover; scores are wrong or uninformative."""
+    """Slow reads cost barely more than a failover; scores are wrong or uninformative."""
     taught, judged = (reads(knows=knows, shift=700, slow_us=510, seed=seed) for seed in (1, 2))
     with pytest.raises(NoGainError, match=r"mean read would take \d+\.\d us .* `even_if_w"):
         choose_margin(taught, judged, 1.0)
@@ -139,7 +139,7 @@ def test_informative_scores_are_used(
 
 @pytest.mark.parametrize(("n_slow", "expected"), [(2, False), (3, False), (4, True)])
 def test_refusals_pay_only_if_resampled_blocks_agree(n_slow: int, expected: bool) -> None:
-    """All slow reads are refused, in a few of twenty blocks that a recording might lack.
+    """Refuse all slow reads, in a few of twenty blocks that a recording might lack.
 
     A bootstrap sample of 20 blocks lacks all of three blocks in 3.9 % of cases, of four in 1.2 %.
     """
@@ -165,7 +165,7 @@ def test_refusals_are_significant_only_if_few_shuffles_gain_as_much(
 
 
 def test_choose_margin_keeps_only_confident_refusals_of_a_harmful_network() -> None:
-    """Failovers are so expensive that only reads with the highest scores are worth refusing."""
+    """Failovers are so expensive that refusing pays only for the reads with the highest scores."""
     taught, judged = (
         dataclasses.replace(reads(knows=1.5, shift=500, seed=seed), failover_us=1000.0)
         for seed in (1, 2)
@@ -189,7 +189,7 @@ def seldom(per_mille: float, seed: int = 1, *, slow_us: int = 2000) -> ScoredRea
 
 
 def test_choose_margin_requires_a_gain_unless_hardly_any_read_is_refused() -> None:
-    """A network of a drive without bursts refuses hardly any read; others must have a gain."""
+    """A network of a drive without bursts refuses almost no read; others must have a gain."""
     assert choose_margin(seldom(0.5), seldom(0.5, 2), 0.12) == 0
     assert choose_margin(seldom(150), seldom(0.5, 2), 0.12) == 0
     blind = reads(knows=0, slow_us=510)

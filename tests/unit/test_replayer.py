@@ -430,7 +430,7 @@ def test_saturate_keeps_depth_in_flight(tmp_path: Path, drives: list[Path]) -> N
 
 
 def test_each_io_is_stamped_when_it_is_submitted_and_when_it_is_done(tmp_path: Path) -> None:
-    """All are due at once; filling a large write takes time that must not count for others.
+    """Let all I/Os be due at once; filling a large write takes time that must not count for others.
 
     In memory the kernel completes an I/O during its submission, which takes time itself.
     """

@@ -62,7 +62,7 @@ def test_mean_interval_gives_no_ends_for_two_values_and_leaves_unknown_ones_out(
 
 @pytest.mark.parametrize("n", [3, 5, 20])
 def test_jackknife_interval_of_a_ratio_covers_nearly_at_the_stated_rate(n: int) -> None:
-    """Each seed has its own ratio, and its own size, which is its weight in the total."""
+    """Give each seed its own ratio, and its own size, which is its weight in the total."""
     rng = np.random.default_rng(n)
     whole = rng.uniform(90, 110, (TRIALS, n))
     part = whole * rng.normal(0.7, 0.05, (TRIALS, n))

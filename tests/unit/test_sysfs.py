@@ -322,7 +322,7 @@ def test_status_shows_queried_reads(tree: Path, capsys: pytest.CaptureFixture[st
 def test_status_shows_the_share_of_slow_reads_in_any_mode(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The threshold is below the median, so half of a healthy drive's reads exceed it."""
+    """The threshold is lower than the median, so half of a healthy drive's reads exceed it."""
     monkeypatch.setenv("COLUMNS", "300")
     for name, count in (
         *(("reads", 2000), ("latency_critical", 2000), ("admitted", 1980), ("revoked", 20)),

@@ -67,7 +67,7 @@ def test_units_are_well_formed() -> None:
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 @pytest.mark.parametrize("unit", sorted(UNITS.glob("*.service")), ids=lambda unit: unit.stem)
 def test_services_have_few_permissions(unit: Path) -> None:
-    """By systemd's own score, from 0 (no permissions) to 10 (all permissions of root)."""
+    """Require a score of at most 3 by systemd, from 0 (no permissions) to 10 (those of root)."""
     ran = subprocess.run(
         ["systemd-analyze", "security", "--offline=true", "--threshold=30", unit],
         capture_output=True,
@@ -288,7 +288,7 @@ def test_the_timer_recalibrates_again_and_again(drives: Drives, machine: Machine
 
 
 def test_exporter_works_with_its_few_permissions(drives: Drives, machine: Machine) -> None:
-    """As root without capabilities, because Python may be in a home closed to other users."""
+    """Run as root without capabilities, because Python may be in a home closed to other users."""
     machine.run(
         "sh", "-c",
         "mkdir /etc/systemd/system/linnapp-exporter.service.d &&"

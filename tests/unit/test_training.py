@@ -349,7 +349,7 @@ def test_training_replaces_only_the_files_of_its_drives(tmp_path: Path) -> None:
 
 
 def test_saving_a_network_removes_the_hedge_table_of_a_latency_model(tmp_path: Path) -> None:
-    """As in fleet and `save()`, which do not replace a directory."""
+    """Save as fleet and `save()` do, which do not replace a directory."""
     (tmp_path / "d.hedge").write_text("old")
     model = quantise(train(*noisy_reads(), TrainingOptions(max_epochs=1)).weights, 100)
     TrainedDrive(model, {}).save(tmp_path / "d.linnos")

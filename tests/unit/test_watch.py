@@ -308,7 +308,7 @@ def test_rows_contain_the_fields_of_the_records(tmp_path: Path) -> None:
 def test_the_parts_of_a_calls_time_add_up(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All waits differ, so that exchanged columns are noticed; the rest is running time."""
+    """Use different waits, so that exchanged columns are noticed; the rest is running time."""
     folder = stored(
         tmp_path / "seen",
         call_record("read", duration_ns=200, waits_ns=(1, 2, 4, 8, 16, 32)),
@@ -829,7 +829,7 @@ DIO = {
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="others have no open(), stat(), ...")
 def test_watch_records_the_cases_of_the_dio_paper(kernel: None, tmp_path: Path) -> None:
-    """Each call with an invalid descriptor and address fails and is recorded once."""
+    """Check that each call with an invalid descriptor and address is recorded once, as failed."""
     calls = [call for kind in DIO.values() for call in kind.split()]
     assert len(set(calls)) == 42 and set(calls) <= set(call_names())
     (tmp_path / "calls.c").write_text(

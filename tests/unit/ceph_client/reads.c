@@ -7,8 +7,8 @@
  *	reads CONF USER POOL OBJECTS SECONDS
  *
  * Object k, from 1, has 16 KiB of the letter '@' + k. Prints `osds A B ...` for
- *each, and at last `done READS WRONG ERROR HANDLES`; ERROR is the last that
- *there was, 0: none.
+ * each, and at last `done READS WRONG ERROR HANDLES`; ERROR is the last error,
+ * 0 if there was none.
  */
 #include <linnos_ceph.h>
 #include <stdint.h>

@@ -24,7 +24,7 @@ enum {
 	COMPACTORS = 3,
 	LEVELS = 4,
 	VALUE = 1024,	       /* bytes of a put */
-	TABLE = 256 * VALUE,   /* of what is flushed at once */
+	TABLE = 256 * VALUE,   /* bytes that are flushed at once */
 	STALL = 4,	       /* files of level 0 that are too many */
 	UNFLUSHED = 8 * TABLE, /* bytes in memory that are too many */
 	FILES = 2,	       /* of a level that are compacted */

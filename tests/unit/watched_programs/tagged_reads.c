@@ -29,7 +29,7 @@ static int priority(int class, int tag)
 	return class << 13 | tag << 3 | (class ? 4 : 0);
 }
 
-/* A place that nobody has read; those in between are left out, so that reads are no neighbours. */
+/* Return an offset that was not read before. It skips blocks, so that no two reads are adjacent. */
 static off_t next_place(void)
 {
 	static unsigned int n;
