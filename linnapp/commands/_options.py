@@ -77,7 +77,7 @@ def flags_of(owner: type, *names: str) -> Callable[[Callable[..., None]], Callab
 
 
 def array_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of an array for its inflection points; defaults are the library's."""
+    """Add the options of an array for its inflection points; the library has the defaults."""
     from linnapp.learn.labels import LabellingOptions
 
     return flags_of(LabellingOptions, "threshold_us", "failover_us", "replicas")(command)

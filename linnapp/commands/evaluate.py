@@ -99,7 +99,7 @@ def _echo(
         )
     click.echo(f"model {result.model_id} ({path}), slow above {result.threshold_us} us")
     if isinstance(model, LatencyModel) and not model.refuses:
-        # The model does not classify as fast or slow, and its point may be below the median read.
+        # The model does not classify as fast or slow; its threshold may be less than the median.
         click.echo(f"{c.total} reads, mean latency {result.mean_us:.1f} us; it refuses nothing")
     else:
         _echo_verdicts(result)

@@ -34,7 +34,7 @@ ALPHA = 0.01
 MIN_BLOCK_READS = 100
 
 
-#: What is compared, by its unit; lower is better.
+#: Compared quantities, by unit; lower is better.
 MEASURES = {
     #: Half the mean gamma deviance, which training minimises.
     "deviance": "the deviance of its predictions",

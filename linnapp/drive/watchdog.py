@@ -155,7 +155,7 @@ class _EnforcingDrive(_Watched):
         self._stats = drive.stats
 
     def check(self, window_s: float, sample_s: float) -> None:
-        """Check like the base class; the number of refused reads is the kernel's counter."""
+        """Check like the base class; the kernel counts the refused reads."""
         before, self._stats = self._stats, self._drive.drive.stats
         refused, hinted = (
             self._stats.get(name, 0) - before.get(name, 0)

@@ -309,8 +309,8 @@ def check_is_text(folder: AnyPath) -> None:
 class Store:
     """Context manager that writes the two tables.
 
-    `session` is the recording's name, stored in the column `session`. `arguments` selects how the
-    arguments of calls are stored: ``raw``, ``detailed``, or None to omit them.
+    `session` is the name of the recording, stored in the column `session`. `arguments` selects how
+    the arguments of calls are stored: ``raw``, ``detailed``, or None to omit them.
     """
 
     def __init__(

@@ -101,7 +101,7 @@ def overhead_of(cheap: FunctionTimes, longer_ns: float) -> Overhead:
             f"{_CHEAP_CALL} and {_CHEAP_FUNCTION} of this program's reads of /dev/null"
         )
     function_ns = longer_ns * call.calls / sum(f.calls for f in call.functions)
-    # The function returns at once, so nearly all of its time is the tracer's.
+    # The function returns at once, so nearly all of its time is spent in the tracer.
     inside_ns = min(leaf.self_ns / leaf.calls, max(0.0, function_ns))
     return Overhead(inside_ns, max(0.0, function_ns) - inside_ns)
 

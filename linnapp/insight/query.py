@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def session_folder(folder: AnyPath, session: str) -> Path:
-    """Return the subfolder of a session. Raise if the name cannot be a folder's."""
+    """Return the subfolder of a session. Raise if it cannot be the name of a folder."""
     if not session.isprintable() or "/" in session or session.startswith(".") or not session:
         raise LinnappError(
             f"--session {session!r}: must be printable, must not contain / or start with a dot"

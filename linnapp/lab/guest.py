@@ -92,7 +92,7 @@ class Guest:
     virtual_time: bool = True
 
     def shared(self) -> dict[str, Folder]:
-        """All folders of the host except its root, by their paths in the guest."""
+        """Return all folders of the host except its root, by their paths in the guest."""
         out = {} if self.out_dir is None else {str(self.out_dir.resolve()): self.out_dir}
         return {**{place: Folder(path, True) for place, path in out.items()}, **self.folders}
 

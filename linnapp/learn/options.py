@@ -119,7 +119,7 @@ class Recipe:
         recording = held(
             trace, features=self.kind == "latency", on_progress=on_progress, **self.reader
         )
-        # The options have been applied to what is in memory.
+        # The options have already been applied to a recording in memory.
         reader = {} if isinstance(recording, IoTable) else self.reader
         return recording, dataclasses.replace(self, reader=reader)
 

@@ -212,9 +212,9 @@ def load_public(
 ) -> Library:
     """Load a library that C programs use as well; any version of it may be installed.
 
-    `goals` are make's: the one that builds the library in a checkout, in the folder of that name,
-    and the one that installs it. A library with another `version` of its symbols has other
-    structures. The last header declares the library's own functions.
+    `goals` are targets of make: the one that builds the library in a checkout, in the folder of
+    that name, and the one that installs it. A library with another `version` of its symbols has
+    other structures. The last header declares the library's own functions.
     """
     from cffi import FFI
 

@@ -47,8 +47,9 @@
 #include <string.h>
 
 /*
- * When an I/O that may still complete is no longer load. A drive's slowest reads take that long,
- * but rarely while so many other I/Os complete that its completion is not in the read-ahead.
+ * Age from which an I/O that may still complete no longer counts as load. A drive's slowest reads
+ * take that long, but the read-ahead then nearly always contains their completions, because few
+ * other I/Os complete meanwhile.
  */
 #define OVER_NS 20000000ull
 #define OVER_MEANS 64

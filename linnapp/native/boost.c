@@ -55,8 +55,8 @@ static double weight_of(const struct trainer *t, int64_t row)
 }
 
 /*
- * Sum gradients by node, feature and bin. Of two siblings only the smaller one is summed, and the
- * other is the difference from their parent.
+ * Sum gradients by node, feature and bin. Only the smaller of two siblings is summed, and the other
+ * is the difference from their parent.
  */
 static void sum_level(struct trainer *t, int n_nodes, const struct split *above)
 {
