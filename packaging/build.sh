@@ -21,7 +21,7 @@ maintainer="The LinnOS developers <maintainers@linnos.invalid>"
 # Equal sources give equal packages.
 : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y pyproject.toml)}"
 export SOURCE_DATE_EPOCH
-# What the machine's own linker and compiler flags of a package are.
+# The compiler and linker flags of a package are those that this machine uses by default.
 CFLAGS="$(dpkg-buildflags --get CFLAGS) $(dpkg-buildflags --get CPPFLAGS)"
 LDFLAGS=$(dpkg-buildflags --get LDFLAGS)
 export LDFLAGS
@@ -32,7 +32,7 @@ installed_kib() {
 		awk '{ kib += $1 == "f" ? int(($2 + 1023) / 1024) : 1 } END { print kib }'
 }
 
-# finish PACKAGE SECTION DEPENDS RECOMMENDS SUGGESTS SUMMARY DESCRIPTION: from what is staged.
+# finish PACKAGE SECTION DEPENDS RECOMMENDS SUGGESTS SUMMARY DESCRIPTION: package the staged files.
 finish() {
 	local root=$work/$1 doc=$work/$1/usr/share/doc/$1 depends=$3 architecture=$architecture
 	[ "$1" != linnos-dkms ] || architecture=all
