@@ -66,7 +66,7 @@ class Row(NamedTuple):
 
     @property
     def hedges(self) -> bool:
-        """Whether it needs a hedging time."""
+        """Return true if the policy needs a hedging time."""
         return self.policy == "hedge" or self.policy.endswith(("-hl", "-h95"))
 
 

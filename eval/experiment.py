@@ -93,7 +93,7 @@ class Experiment:
     #: All that it is run with, besides the seeds.
     parameters: Mapping[str, Any]
     #: Does the work; its return value, JSON, is the data file. A list under "runs"
-    #: becomes the experiment's summary.json.
+    #: is also written to summary.json.
     run: Callable[[Context], dict[str, Any]]
     #: The data as tables, by heading.
     table: Callable[[dict[str, Any]], dict[str, Table]]

@@ -6,9 +6,9 @@
 writes networks/flashK.heimdall for each drive, which `replayer --policy heimdall` takes, and
 flashK.json with the training data's statistics and the accuracy on the last fifth of the reads.
 
-Built from what the paper describes (Kurniawan et al., "Heimdall: Optimizing Storage I/O Admission
-with Extensive Machine Learning Pipeline", EuroSys 2025); what it leaves to whoever builds it, and
-what is decided here, is said at each step:
+It follows the paper's description (Kurniawan et al., "Heimdall: Optimizing Storage I/O Admission
+with Extensive Machine Learning Pipeline", EuroSys 2025). Each step states what the paper leaves
+open, and what is decided here:
 
 1. *Labels are of periods, not of reads.* A slow period begins with a read that took long at a low
    throughput, for a large read takes long by itself, and ends with the last one before reads are

@@ -118,7 +118,7 @@ class Drive(NamedTuple):
 
 
 class Lessons(NamedTuple):
-    """What a drive teaches, in its units: features and latencies, and those of added bursts."""
+    """Training data of a drive, in its units: features and latencies, also of added bursts."""
 
     features: NDArray[np.uint32]
     took: NDArray[np.float64]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A small cell that can be replayed anywhere, bit for bit.
 
-    python -m eval.small_cell             # trains it anew: writes eval/results/fig08-cell/
+    python -m eval.small_cell             # trains it again: writes eval/results/fig08-cell/
     python -m eval.small_cell --numbers   # only replays the committed models: numbers.json
 
 Training gives equal models only on equal machines, so this cell's models and

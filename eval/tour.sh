@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # In the lab, for `make tour`: load under the paper's policy; after 10 s one drive after the other is
-# slow for 3 s. `linnapp top` looks on until the load is over, or somebody presses q; what the
-# policy decided meanwhile is explained afterwards.
+# slow for 3 s. `linnapp top` runs until the load is over, or until the user presses q. The policy's
+# decisions are explained afterwards.
 set -e
 out=$1
 bursts=all:latency_us=2000,op=read,start_ms=10000,slot_ms=3000,every_ms=5000,rotate

@@ -81,7 +81,7 @@ class Range(NamedTuple):
     text: str
     low: float
     high: float
-    #: The measure is of the load without writes.
+    #: The range applies to the load without writes.
     alone: bool = False
 
 

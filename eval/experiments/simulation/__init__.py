@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Which node to read from, beyond a lab: many nodes, many clients, news that come late.
+"""Compare rules for choosing a node with many nodes, many clients and late agent reports.
 
     make eval-simulation
 
-Not among what `make eval` runs, though it takes minutes and needs no more than a compiler. It is a
-discrete-event simulation (eval/simulator) of drives with flashsim's parameters, on the very
-library that clients use (cluster/client), beside rules of other engines and papers.
+`make eval` does not run it, although it takes only minutes and needs only a compiler. It is a
+discrete-event simulation (eval/simulator) of drives with flashsim's parameters. It runs the very
+library that clients use (cluster/client), and rules of other engines and papers.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is simulated, in the words of linnos-simulation."""
+"""The situations that are simulated, as options of linnos-simulation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from eval.experiments.cluster.text import RIVALS
 
-#: As the simulation calls them, and what tables say.
+#: Names of the rules in the simulation, and their titles in tables.
 RULES = {
     **RIVALS,
     "primary": "primary: the engine's choice",
@@ -19,7 +19,7 @@ RULES = {
     "oracle": "oracle",
 }
 
-#: What the lab has measured, too.
+#: Rules that the lab has measured, too.
 OF_THE_LAB = tuple(rule for rule in RULES if rule != "library-deaf")
 
 #: Where every read costs: those that the others tell about.
@@ -30,9 +30,9 @@ FEWER = (
 
 Options = Mapping[str, int | float | str]
 
-#: A burst, as in the lab: every read of a drive takes so much longer, for 100 ms.
+#: A burst, as in the lab: every read of a drive takes this much longer, for 100 ms.
 BURST_US = 2000
-#: Of many nodes one in so many has one.
+#: If there are many nodes, one in this many has a burst.
 ONE_IN = 10
 
 
@@ -57,14 +57,14 @@ def _nodes(nodes: int, clients: int, reads_per_s: int, seconds: float) -> Option
     }  # fmt: skip
 
 
-#: What the lab has measured, too, by what its tables call it.
+#: Situations that the lab has measured, too, by their headings in its tables.
 LABS = {
     "bursts, 20 us one way": Cell("the lab: 1 client, 20 us", {"burst_us": BURST_US}),
     "bursts, 20 us one way, 9 nodes, 4 clients": Cell(
         "the lab: 9 nodes, 4 clients",
         {
             "burst_us": BURST_US, "burst_one_in": 9, "nodes": 9, "clients": 4, "in_sets": 1,
-            # the lab's client asks nobody before it reads
+            # the lab's client queries no node before it reads
             "first": 0, "seconds": 6,
         },
     ),

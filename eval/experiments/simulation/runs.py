@@ -20,10 +20,10 @@ from eval.work import StepError
 
 SOURCE = ROOT / "eval" / "simulator"
 
-#: As it logs a read.
+#: A read in the log of the simulation.
 _READ = np.dtype([("due_ns", "<u8"), ("latency_ns", "<u8")])
 
-#: Of a run, which are drawn.
+#: Blocks of time in a run, which are resampled.
 _BLOCKS = 15
 
 PERCENT = 99.0
@@ -55,7 +55,7 @@ def built(folder: Path) -> Path:
 
 
 def simulated(program: Path, run: Run, log: Path | None = None) -> dict[str, Any]:
-    """What a run prints; its reads, if wanted, in a log."""
+    """Run the simulation and return its output; write its reads to `log`, if given."""
     words = [*run.words(), *([f"--log={log}"] if log else [])]
     ran = subprocess.run([program, *words], capture_output=True, text=True, check=False)
     if ran.returncode:
@@ -142,5 +142,5 @@ def slow_share(program: Path, runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def committed_lab(tables: Mapping[str, Any], heading: str) -> dict[str, float]:
-    """What the lab has measured in the mean, us, by rule's title: of eval/results/cluster.json."""
+    """Return the mean latencies in the lab, us, by rule title; from eval/results/cluster.json."""
     return {row[0]: float(row[1].split()[0]) for row in tables[heading]["rows"]}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * direct_io read|write FILE BYTES CALLS: reads or writes a file past the page cache, so many bytes
- * a call, one after the other. Linked statically, so that it makes no other reads.
+ * direct_io read|write FILE BYTES CALLS: reads or writes a file without the page cache, BYTES in
+ * each call, one call after the other. Linked statically, so that it makes no other reads.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

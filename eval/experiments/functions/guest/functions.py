@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""functions.py OUT PROGRAM DRIVE FILE_SYSTEM BYTES:CALLS...: the functions of reads and writes.
+"""functions.py OUT PROGRAM DRIVE FILE_SYSTEM BYTES:CALLS...: trace functions of reads and writes.
 
-Of a file on a new file system; OUT gets a line of JSON for each.
+The file is on a new file system; OUT gets a line of JSON for each size, operation and state.
 """
 
 from __future__ import annotations

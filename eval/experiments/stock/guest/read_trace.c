@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * Reads a workload's blocks when they are due, each where somebody says:
+ * Reads a workload's blocks when they are due, each from the replica that WHO selects:
  *
  *	read_trace WHO START_S READS LATENCIES REPLICA[=MODEL]...
  *
- * WHO	home: nobody, each read goes to its own replica
- *	liblinnos: linnos_pread(); home is each replica in turn
- *	hedged: the same, hedged at p95 of what it has seen, at most 5 % of the reads
- *	asked: linnos_kernel_best_drives(); at home, if no other is better
+ * WHO	home: each read goes to its default replica
+ *	liblinnos: linnos_pread(); the default replica is each in turn
+ *	hedged: the same, hedged at p95 of its latencies so far, at most 5 % of the reads
+ *	asked: linnos_kernel_best_drives(); the default replica if no other is better
  * START_S	when the workload begins, in seconds of the epoch
  * READS	struct read, in the order of due_ns
- * LATENCIES	gets how many ns each took from when it was due, as uint64_t, in the same order
+ * LATENCIES	gets each read's latency since it was due, in ns, as uint64_t, in the same order
  *
- * What liblinnos has counted is printed.
+ * The statistics of liblinnos are printed.
  */
 #include <liblinnos.h>
 
@@ -46,7 +46,7 @@ static size_t longest;
 static atomic_ulong next_read;
 static int fds[REPLICAS_MAX];
 static unsigned int n_replicas;
-static struct linnos_array *array; /* NULL: not liblinnos */
+static struct linnos_array *array; /* NULL if liblinnos is not used */
 static int asks;
 
 static void fail(const char *what, int error)
@@ -177,7 +177,7 @@ int main(int argc, char **argv)
 	start_ns = strtoull(argv[2], NULL, 10) * 1000000000;
 	n_replicas = argc - 5;
 	load(argv[3]);
-	/* Not sooner: the replayer writes to no drive that it finds in use. */
+	/* Not earlier, because the replayer does not write to a drive that it finds in use. */
 	sleep_until(start_ns - 1000000000);
 	open_replicas(argv + 5, argv[1]);
 	if (now_ns() > start_ns)
