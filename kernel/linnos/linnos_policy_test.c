@@ -492,7 +492,7 @@ static void linnos_test_look_after_time(struct kunit *test)
 		ns++;
 		KUNIT_EXPECT_TRUE_MSG(test, claim(drive, &after_time, ns),
 				      "%u us", waits_us[i]);
-		/* the next caller is asked to probe, too, in case the first one does not send its read */
+		/* The next caller probes, too, in case the first one does not send its read. */
 		KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns + 1));
 		KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 1));
 		read_begins(drive, &io, 1, 0, ns + 2);
