@@ -7,6 +7,7 @@
 #include <linux/blk_types.h>
 #include <linux/cleanup.h>
 #include <linux/kobject.h>
+#include <linux/list.h>
 #include <linux/minmax.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
@@ -117,6 +118,7 @@ struct blk_linnos {
 	/* configuration */
 #ifdef MODULE
 	struct linnos_tap tap ____cacheline_aligned_in_smp;
+	struct list_head drives; /* entry in the module's list of observed drives */
 #else
 	struct rq_qos rqos ____cacheline_aligned_in_smp;
 	bool attached; /* rqos is in the queue's list: the policy has been on */
