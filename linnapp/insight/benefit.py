@@ -21,6 +21,7 @@ from linnapp.errors import LinnappError, NoGainError, TraceError
 from linnapp.files import AnyPath
 from linnapp.learn.evaluate import DriveReads, Estimate, judge, nearest
 from linnapp.learn.fit import FittedLatency, fit_latency
+from linnapp.learn.judge import area_under_roc
 from linnapp.learn.labels import size_classes
 from linnapp.model.file import CAP
 from linnapp.trace.logged_drive import PAGE_BYTES
@@ -159,7 +160,9 @@ def estimate_benefit(recordings: Sequence[Recorded], names: Sequence[str]) -> Be
             tuple(replicas), reason="a replica served no reads in the second half; record longer"
         )
     for number, (replica, part) in enumerate(zip(replicas, reads, strict=True)):
-        replicas[number] = dataclasses.replace(replica, auc=_auc(part, replica.median_us))
+        slow = part.latency_us > SLOW_FACTOR * replica.median_us
+        auc = area_under_roc(part.predicted, slow)
+        replicas[number] = dataclasses.replace(replica, auc=auc)
     found = _compare(tuple(replicas), reads, trained_mean_us)
     if found.verdict == "no" and not any(models) and len(_missed(found)) > 1:
         reason = "no replica's latencies can be predicted from its earlier I/Os"
@@ -220,18 +223,6 @@ def _predict(model: FittedLatency | None, table: IoTable, mean_us: float) -> Dri
         table.pending[served],
         size_classes(pages) if len(pages) else pages,
     )
-
-
-def _auc(reads: DriveReads, median_us: float) -> float | None:
-    """Return the area under the ROC curve of the predictions for slow reads (Mann-Whitney)."""
-    from scipy.stats import rankdata
-
-    slow = reads.latency_us > SLOW_FACTOR * median_us
-    n = int(np.count_nonzero(slow))
-    if not 0 < n < len(slow):
-        return None
-    above = rankdata(reads.predicted)[slow].sum() - n * (n + 1) / 2
-    return float(above / (n * (len(slow) - n)))
 
 
 def _compare(
