@@ -555,6 +555,7 @@ static bool make_ready(struct lt_text_reader *r)
 	if (!r->have_zero) {
 		r->have_zero = true;
 		r->zero_ns = r->format.flags & LT_TEXT_IOLOG ? 0 : r->rows[0].time;
+		r->counts.start_ns = r->first_ns + r->zero_ns;
 		r->last_ns = r->rows[0].time;
 	}
 	if (r->rows[0].time < r->last_ns) {

@@ -230,7 +230,10 @@ class TableReader:
 
 
 class LatencyLogReader:
-    """Iterate over the I/Os of a log in chunks, in order of submission."""
+    """Iterate over the I/Os of a log in chunks, in order of submission.
+
+    Times are those of the log, so that logs with one clock can be compared with each other.
+    """
 
     def __init__(
         self,
@@ -304,7 +307,9 @@ class LatencyLogReader:
 def _observed(columns: Columns, drive: LoggedDrive) -> IoChunk:
     """Return the next I/Os with the state of the drive at their arrival."""
     completed = columns.latency_ns > 0
-    arrival_ns = columns.time_ns.astype(np.uint64)
+    # Logs of an array's drives need a common clock, so times are not relative to the first I/O. The
+    # remainder keeps a time of any size within 64 bits.
+    arrival_ns = (columns.start_ns % (1 << 62) + columns.time_ns).astype(np.uint64)
     latency_ns = columns.latency_ns.astype(np.uint64)
     sector = (columns.offset_bytes // SECTOR_BYTES).astype(np.uint64)
     size_bytes = np.minimum(columns.size_bytes, 2**32 - 1).astype(np.uint32)

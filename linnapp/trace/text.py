@@ -134,6 +134,8 @@ class Columns(NamedTuple):
     is_write: npt.NDArray[np.bool_]
     #: int64 array, shape (n,). 0 if the line contains no latency.
     latency_ns: npt.NDArray[np.int64]
+    #: Time of the first I/O as the trace gives it, or 0 for an iolog.
+    start_ns: int = 0
 
 
 def _described(raw: Any, time_digits: int = -1) -> TextFormat:
@@ -287,7 +289,10 @@ def read_columns(
                 if on_progress is not None:
                     on_progress(stream.tell())
                 if n:
-                    yield Columns(*(array[:n] for array in arrays.values()))
+                    counts = lib.lt_text_counts(reader)[0]
+                    unit_ns = 10**text_format.time_unit_log10_ns
+                    start_ns = counts.first_units * unit_ns + counts.start_ns
+                    yield Columns(*(array[:n] for array in arrays.values()), start_ns)
         finally:
             # This is also done if a trace is not read to its end, because of --slice.
             if on_counts is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -137,3 +138,19 @@ def test_evaluate_of_an_array(tmp_path: Path) -> None:
     assert record["pairs"]["over_turns_us"]["low"] > 300
     alone = run("evaluate", "--model", tmp_path / "m", *given[:2], "--json")
     assert json.loads(alone.output)["reads"] == 3000
+
+
+def test_evaluate_pairs_reads_of_logs_with_one_clock_when_one_log_starts_later(
+    tmp_path: Path,
+) -> None:
+    """The second log begins with a write, 2 s later and 1.7 ms before a read."""
+    traces = [tmp_path / f"d{drive}.trace" for drive in range(2)]
+    lines = [line(36_000.0 + 4 * k, 900 if k // 50 % 2 else 100 + k % 9) for k in range(2500)]
+    traces[0].write_text("".join(lines))
+    write = line(37_998.3, 50).replace(",1,4096", ",0,4096")
+    traces[1].write_text(write + "".join(lines[500:]))
+    given = [word for trace in traces for word in ("--trace", trace)]
+    assert not run("train", "--kind", "latency", *given[:2], "-o", tmp_path / "m").exit_code
+    shutil.copy(tmp_path / "m/d0.linnos", tmp_path / "m/d1.linnos")
+    said = run("evaluate", "--model", tmp_path / "m", *given)
+    assert "2000 pairs of reads began on two drives at one moment" in said.output

@@ -85,7 +85,7 @@ def test_agrees_with_plain_python(tmp_path: Path, name: str, n: int, chunk_ios: 
     expected = in_plain_python(path, fmt)
     chunks = list(read_columns(path, fmt, chunk_ios=chunk_ios))
     assert all(len(chunk.time_ns) == chunk_ios for chunk in chunks[:-1])
-    rows = [row for c in chunks for row in zip(*(a.tolist() for a in c), strict=True)]
+    rows = [row for c in chunks for row in zip(*(a.tolist() for a in c[:5]), strict=True)]
     assert rows == expected
 
 
