@@ -292,7 +292,7 @@ def read_columns(
                     counts = lib.lt_text_counts(reader)[0]
                     unit_ns = 10**text_format.time_unit_log10_ns
                     start_ns = counts.first_units * unit_ns + counts.start_ns
-                    yield Columns(*(array[:n] for array in arrays.values()), start_ns)
+                    yield Columns._make((*(array[:n] for array in arrays.values()), start_ns))
         finally:
             # This is also done if a trace is not read to its end, because of --slice.
             if on_counts is not None:
