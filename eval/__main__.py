@@ -27,8 +27,8 @@ from eval.long_table import LongTable
 from eval.pages import section
 from eval.programs import keep_programs
 from eval.study import Study
-from eval.work import StepError, write_json, write_text
 from linnapp.errors import LinnappError
+from linnapp.lab.work import StepError, write_json, write_text
 
 #: The times of a run that are committed.
 TIMES = ("seconds", "cpu_seconds", "alone_seconds", "jobs")

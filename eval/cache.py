@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from eval.work import write_json
+from linnapp.lab.work import write_json
 
 ROOT = Path(__file__).resolve().parents[1]
 #: What `python -m eval --commit` writes.
@@ -43,8 +43,6 @@ LAB_SOURCES = (
     "linnapp",
     "traces",
     "models/prior",
-    "eval/guests.py",
-    "eval/host.py",
     "eval/cells.py",
     "eval/research.py",
     "eval/workers.py",

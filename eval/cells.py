@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from eval import guests, heimdall, workers
+from eval import heimdall, workers
 from eval.cache import Cache, code_version, digest
-from eval.work import write_json
+from linnapp.lab import guests
 from linnapp.lab.array import Array
+from linnapp.lab.work import write_json
 from linnapp.trace import convert as iolog
 from linnapp.trace import replay_log
 from linnapp.trace.workload import generate, load_profile

@@ -23,7 +23,11 @@ import numpy as np
 
 from eval import workers
 from eval.cells import LATENCY_TRAINING, train_heimdall
-from eval.guests import (
+from eval.intervals import percentile
+from linnapp.commands._training import latency_quality
+from linnapp.lab.array import Array
+from linnapp.lab.guest import Guest
+from linnapp.lab.guests import (
     NEEDS_HEIMDALL,
     NEEDS_LATENCY_MODEL,
     Scenario,
@@ -31,12 +35,8 @@ from eval.guests import (
     record,
     replay,
 )
-from eval.host import linnapp, train
-from eval.intervals import percentile
-from eval.work import Step, StepError, Steps, Work, aligned, write_json
-from linnapp.commands._training import latency_quality
-from linnapp.lab.array import Array
-from linnapp.lab.guest import Guest
+from linnapp.lab.host import linnapp, train
+from linnapp.lab.work import Step, StepError, Steps, Work, aligned, write_json
 
 #: of a trace that is given: 128 for each of three drives, twice
 LEAST_READS = 3 * 128 * 2

@@ -18,7 +18,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from eval import figures, guests, workers
+from eval import figures, workers
 from eval.cache import Cache
 from eval.cells import N_DRIVES
 from eval.experiments.cluster import score
@@ -39,8 +39,9 @@ from eval.experiments.cluster.lab import (
 )
 from eval.experiments.cluster.text import EXTRA, LIBRARY, OTHERS, RULES, SHIPPED
 from eval.metrics import percent
-from eval.work import StepError, Steps, aligned, write_json
+from linnapp.lab import guests
 from linnapp.lab.cluster import CLUSTER_KERNEL
+from linnapp.lab.work import StepError, Steps, aligned, write_json
 from linnapp.stats import Interval
 
 COMMAND = "make demo-cluster"

@@ -13,7 +13,7 @@ from eval import seeds
 from eval.cache import Cache
 from eval.long_table import LongTable
 from eval.page_tables import Shown
-from eval.work import StepError, Work, map_parallel
+from linnapp.lab.work import StepError, Work, map_parallel
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")

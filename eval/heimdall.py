@@ -36,8 +36,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval.work import write_json
 from linnapp.files import replaced_file
+from linnapp.lab.work import write_json
 from linnapp.trace import replay_log
 
 #: The number of completed reads of a drive that are remembered.

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from eval import workers
 from eval.cache import Cache, code_version
 from eval.cells import N_DRIVES, Replayed, due_order, given, read_profile
-from eval.work import write_json
+from linnapp.lab.work import write_json
 from linnapp.trace import replay_log
 from linnapp.trace.blktrace import COMPLETED, REVOKED, WRITE
 from linnapp.trace.logged_drive import PAGE_BYTES, LoggedDrive

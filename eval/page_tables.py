@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from eval.work import write_text
+from linnapp.lab.work import write_text
 
 
 @dataclass(frozen=True)

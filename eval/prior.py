@@ -27,7 +27,7 @@ from eval.cache import ROOT, Cache
 from eval.cells import N_DRIVES, WORKLOADS, Cell, recorded
 from eval.programs import keep_programs
 from eval.seeds import DEVELOPMENT
-from eval.work import StepError, write_json
+from linnapp.lab.work import StepError, write_json
 from linnapp.learn import examples as bursts
 from linnapp.learn import prior
 from linnapp.learn.judge import area_under_roc

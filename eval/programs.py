@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from eval.cache import ROOT
-from eval.guests import use_copies
-from eval.work import keep_copy
+from linnapp.lab.guests import use_copies
 from linnapp.lab.uml import DEFAULT_KERNEL
+from linnapp.lab.work import keep_copy
 
 REPLAYER = ROOT / "build" / "replayer" / "replayer"
 

@@ -26,7 +26,7 @@ from eval.experiments import NAMES, ON_REQUEST, load, source
 from eval.long_table import FASTER, NOT_SIGNIFICANT, SLOWER, LongTable
 from eval.pages import TEMPLATES
 from eval.study import Study
-from eval.work import write_text
+from linnapp.lab.work import write_text
 
 #: The alternatives in the table of gains and losses.
 AGAINST = {

@@ -18,7 +18,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from eval import guests
 from eval.cache import RESULTS, Cache
 from eval.cells import (
     N_DRIVES,
@@ -30,7 +29,8 @@ from eval.cells import (
     write_workload,
 )
 from eval.seeds import EVALUATION
-from eval.work import StepError, write_json
+from linnapp.lab import guests
+from linnapp.lab.work import StepError, write_json
 
 FOLDER = RESULTS / "fig08-cell"
 CELL = Cell("azure", "enterprise", EVALUATION[0], train_s=8.0, replay_s=2.0)

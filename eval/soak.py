@@ -30,11 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval.programs import REPLAYER
-from eval.work import write_json
 from linnapp.lab.array import CONFIGFS, Array
 from linnapp.lab.command import guest_environment
 from linnapp.lab.guest import REPOSITORY, Guest, LabError
 from linnapp.lab.uml import DEFAULT_KERNEL, run
+from linnapp.lab.work import write_json
 from linnapp.trace import convert as iolog
 from linnapp.trace import replay_log
 

@@ -58,7 +58,7 @@ from eval.experiment import NOT_AVAILABLE, Context, Table
 from eval.intervals import of_seeds
 from eval.long_table import LongTable, Place, of_first_value, verdict
 from eval.scores import Reads
-from eval.work import Step, StepError, write_json
+from linnapp.lab.work import Step, StepError, write_json
 from linnapp.stats import Interval
 
 #: A finished cell: its place, policy and seed, and what its function returned.

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eval.cache import ROOT
-from eval.work import StepError
 from linnapp.errors import TraceError
+from linnapp.lab.work import StepError
 from linnapp.trace.convert import detect_format
 from linnapp.trace.reads import digest
 

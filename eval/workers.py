@@ -18,8 +18,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from eval.host import models_of, train_arguments, training_environment
-from eval.work import StepError, tail
+from linnapp.lab.host import models_of, train_arguments, training_environment
+from linnapp.lab.work import StepError, tail
 
 #: Libraries that numpy may compute with would start a thread for each CPU in each worker.
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

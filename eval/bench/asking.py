@@ -13,7 +13,7 @@ from eval.bench import MODEL, OUT
 from eval.bench.kernel import build, latency_model
 from eval.bench.kernel import run as run_program
 from eval.bench.off_cost import count_calls
-from eval.work import write_json
+from linnapp.lab.work import write_json
 
 #: The counted function of each call of ask_calls.
 CALLS = {"getppid": "sys_getppid", "hinted": "sys_preadv2", "ask": "sys_ioctl"}

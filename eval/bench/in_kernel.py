@@ -23,9 +23,9 @@ from eval.bench import MODEL, OUT
 from eval.bench.kernel import FOLDER as TOOLS
 from eval.bench.kernel import build, latency_model
 from eval.bench.off_cost import KERNELS, count_calls, null_guest, ticks_per_ns
-from eval.work import write_json
 from linnapp.lab.guest import LabError
 from linnapp.lab.uml import run
+from linnapp.lab.work import write_json
 
 ROUNDS = 15
 #: Reads at a time, and how many times in a round. Of eight, those before it are in flight.

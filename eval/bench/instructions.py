@@ -19,9 +19,9 @@ from eval.bench import OUT, BenchError
 from eval.bench.kernel import FOLDER as TOOLS
 from eval.bench.kernel import build
 from eval.bench.off_cost import NULL_BLK
-from eval.work import write_json
 from linnapp.lab.guest import DEFAULT_PATH
 from linnapp.lab.qemu import run
+from linnapp.lab.work import write_json
 
 #: Batches, of which the median counts, by the reads or writes of each.
 BATCHES = {1: 2001, 32: 201}

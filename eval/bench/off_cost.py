@@ -26,9 +26,9 @@ from eval.bench import MODEL, OUT
 from eval.bench.kernel import FOLDER as TOOLS
 from eval.bench.kernel import build
 from eval.cache import ROOT
-from eval.work import write_json
 from linnapp.lab.guest import Guest, LabError
 from linnapp.lab.uml import run
+from linnapp.lab.work import write_json
 
 KERNELS = {
     "unpatched": ROOT / "build" / "linux-um-unpatched" / "linux",

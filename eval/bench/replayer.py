@@ -30,7 +30,7 @@ import numpy as np
 
 from eval.bench import OUT, BenchError
 from eval.programs import REPLAYER
-from eval.work import write_json
+from linnapp.lab.work import write_json
 
 HERE = Path(__file__).resolve().parent
 BLOCK = 4096

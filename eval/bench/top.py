@@ -30,8 +30,8 @@ import numpy as np
 from eval.bench import OUT, BenchError
 from eval.bench.watching import cpu_s
 from eval.cache import ROOT
-from eval.work import write_json
 from linnapp.drive.latencies import LOWEST_US, N_BUCKETS
+from linnapp.lab.work import write_json
 from linnapp.stats import quantile_interval
 
 N_DRIVES = (3, 8)

@@ -19,7 +19,7 @@ import numpy as np
 
 from eval.bench import OUT
 from eval.cache import ROOT
-from eval.work import write_json
+from linnapp.lab.work import write_json
 
 N_IOS = 2_000_000
 _MEAN_IOPS = 3000

@@ -32,9 +32,9 @@ from pathlib import Path
 from typing import Any
 
 from eval.bench import OUT, BenchError
-from eval.work import write_json
 from linnapp.insight.calls import Filters, Reader
 from linnapp.insight.watch import check_can_watch
+from linnapp.lab.work import write_json
 from linnapp.stats import quantile_interval
 
 #: Pairs of a turn with and one without; requests of each test in a turn.

@@ -24,8 +24,8 @@ from eval.cache import RESULTS, read_record
 from eval.experiment import Context, Table
 from eval.long_table import LongTable
 from eval.study import Measure, Study
-from eval.work import StepError
 from linnapp import stats
+from linnapp.lab.work import StepError
 from linnapp.stats import Interval
 
 BETTER, WORSE, UNKNOWN = "better", "worse", "not run"

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from eval import figures, guests
+from eval import figures
 from eval.cache import code_version
 from eval.cells import REPLAYER_OPTIONS, read_log
 from eval.experiment import Context
 from eval.scores import Reads
 from eval.study import Measure, Study
+from linnapp.lab import guests
 from linnapp.lab.array import Array
 from linnapp.trace import convert as iolog
 from linnapp.trace.workload import generate, load_profile

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval import grid, guests
+from eval import grid
 from eval.cache import Cache
 from eval.cells import N_DRIVES, REPLAYER_OPTIONS, WORKLOADS, read_log
 from eval.experiment import Context
 from eval.study import Measure, Study
+from linnapp.lab import guests
 from linnapp.learn.labels import (
     LabellingOptions,
     LatencyDistribution,

@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from eval import contenders, guests, heimdall, trace_files, workers
+from eval import contenders, heimdall, trace_files, workers
 from eval.cache import code_version
 from eval.cells import (
     ARRAYS,
@@ -29,10 +29,11 @@ from eval.cells import (
     write_reads,
 )
 from eval.experiment import Context
-from eval.host import linnapp
 from eval.study import Study
-from eval.work import write_json
+from linnapp.lab import guests
 from linnapp.lab.array import Array
+from linnapp.lab.host import linnapp
+from linnapp.lab.work import write_json
 from linnapp.trace.reads import digest as file_digest
 
 SETTINGS: dict[str, Any] = {"array": "enterprise", "target_iops": 6000, "part_s": 8.0}

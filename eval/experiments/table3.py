@@ -21,7 +21,7 @@ from eval.cache import ROOT
 from eval.cells import Cell, recorded
 from eval.experiment import Context
 from eval.study import Measure, Study
-from eval.work import write_json
+from linnapp.lab.work import write_json
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from eval.contenders import LITTLE
 from eval.experiment import Table
 from eval.long_table import LongTable, Place
 from eval.trace_files import NAMES, called
-from eval.work import StepError
+from linnapp.lab.work import StepError
 
 CALM, BURSTS = "calm", "bursts"
 

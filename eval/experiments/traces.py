@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from eval import demo, guests, heimdall, trace_files, workers
+from eval import demo, heimdall, trace_files, workers
 from eval.cache import RESULTS, ROOT, code_version
 from eval.cells import LATENCY_TRAINING, N_DRIVES, READS, train_heimdall, write_reads
 from eval.experiment import Context
@@ -29,8 +29,9 @@ from eval.experiments import trace_counts
 from eval.experiments.trace_counts import BURSTS, CALM, GUARDED, MD_UNGUARDED, OFF, ON, UNGUARDED
 from eval.scores import Reads
 from eval.study import Study
-from eval.work import StepError, write_json
+from linnapp.lab import guests
 from linnapp.lab.array import CONFIGFS, WAIT_FOR_FULL_SECOND, Array
+from linnapp.lab.work import StepError, write_json
 from linnapp.trace.reads import digest as file_digest
 
 #: The demo's.

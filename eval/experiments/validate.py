@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 
 from eval.experiment import Context, Table
 from eval.long_table import LongTable
-from eval.places import Places
 from eval.study import Measure, Study
-from eval.work import StepError
 from linnapp.lab.array import Array
 from linnapp.lab.guest import Guest
+from linnapp.lab.places import Places
 from linnapp.lab.uml import DEFAULT_KERNEL, run
+from linnapp.lab.work import StepError
 from linnapp.learn.labels import LatencyDistribution, find_inflection_points
 
 FloatArray = NDArray[np.float64]

@@ -115,8 +115,8 @@ def guest_environment(drives: HasDevices, out_dir: Path | None) -> dict[str, str
     """Environment of a user's command in the lab: the drives and the search path.
 
     Commands are found in the caller's PATH, and this project's commands in addition. Commands whose
-    output must be the same for every user run at fixed paths instead, see ``eval.places``. The
-    guest may write to `out_dir`.
+    output must be the same for every user run at fixed paths instead, see ``linnapp.lab.places``.
+    The guest may write to `out_dir`.
     """
     path = [
         str(Path(sys.executable).parent),

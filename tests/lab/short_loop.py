@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from eval import guests, host, small_cell
-from eval.work import write_json
+from eval import small_cell
+from linnapp.lab import guests, host
 from linnapp.lab.array import Array
+from linnapp.lab.work import write_json
 
 SEED = 3
 N_DRIVES = 3

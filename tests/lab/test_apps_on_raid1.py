@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from networks_by_hand import network
 
-from eval import guests
 from eval.experiments.apps import lab
 from eval.experiments.apps.comparison import MODULE
 from eval.experiments.apps.lab import MODULE_KERNEL, Case, PartedArray, make_data, run_once
 from eval.experiments.apps.programs import APPLICATIONS
 from eval.programs import REPLAYER
+from linnapp.lab import guests
 from linnapp.trace import convert as iolog
 
 pytestmark = pytest.mark.lab

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from eval import demo, demo_cluster
-from eval.host import train
 from linnapp.lab.cluster import AGENT, CLUSTER_KERNEL, missing
 from linnapp.lab.guest import DEFAULT_PATH
+from linnapp.lab.host import train
 
 
 @pytest.mark.lab

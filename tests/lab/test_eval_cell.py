@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from eval import guests, small_cell
+from eval import small_cell
+from linnapp.lab import guests
 
 STOCK_KERNEL = Path(__file__).parents[2] / "build" / "linux-um-unpatched" / "linux"
 

@@ -18,7 +18,7 @@ import pytest
 from short_loop import short_scenario
 from test_replayer_in_lab import ROTATING
 
-from eval import guests
+from linnapp.lab import guests
 from linnapp.lab.guest import REPOSITORY
 
 pytestmark = pytest.mark.lab

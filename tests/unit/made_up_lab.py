@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from eval import cells, grid, intervals, learnt
-from eval.guests import Scenario
+from linnapp.lab.guests import Scenario
 from linnapp.trace import convert as iolog
 from linnapp.trace import replay_log
 

@@ -15,8 +15,8 @@ from eval.cells import WORKLOADS
 from eval.experiment import Context
 from eval.experiments import cluster
 from eval.experiments.cluster import CELLS, VARIABLE, brought, cells, lab
-from eval.places import Places
-from eval.work import StepError
+from linnapp.lab.places import Places
+from linnapp.lab.work import StepError
 from linnapp.trace.reads import digest
 
 NAME = "msr.cut.per_10k.rw_40_60.1370.trace"

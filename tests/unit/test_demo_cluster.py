@@ -17,7 +17,7 @@ from eval import demo_cluster
 from eval.cache import RESULTS, ROOT
 from eval.experiments.cluster.lab import ROUNDS
 from eval.experiments.cluster.text import RULES
-from eval.work import StepError
+from linnapp.lab.work import StepError
 
 SHOWN: dict[str, Any] = json.loads((RESULTS / "demo-cluster.json").read_text())
 PAGE = (ROOT / "docs" / "cluster.md").read_text()

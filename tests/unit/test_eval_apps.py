@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval import grid, guests
+from eval import grid
 from eval.cache import ROOT, Cache
 from eval.cells import Cell
 from eval.experiment import Context
@@ -22,8 +22,9 @@ from eval.experiments.apps import EXPERIMENT, comparison, lab, programs, reports
 from eval.experiments.apps.comparison import LATENCY, MODULE, OFF, ON
 from eval.experiments.apps.reports import Operations
 from eval.long_table import LongTable
-from eval.work import StepError
+from linnapp.lab import guests
 from linnapp.lab.guest import Guest, Result
+from linnapp.lab.work import StepError
 
 GUEST = ROOT / "eval" / "experiments" / "apps" / "guest"
 CLIENT = GUEST / "sqlite_client.py"

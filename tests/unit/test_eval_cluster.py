@@ -37,8 +37,8 @@ from eval.experiments.cluster.lab import (
     Situation,
 )
 from eval.experiments.cluster.text import RULES, draw, heading, reading, table
-from eval.places import Places
-from eval.work import StepError
+from linnapp.lab.places import Places
+from linnapp.lab.work import StepError
 
 #: Mean latency of each rule in us; other rules are as slow as round robin.
 TAKES = {
@@ -141,7 +141,7 @@ def test_each_cell_is_measured_separately_and_once(
 
     monkeypatch.setattr(cells, "recorded_and_trained", lambda *of: trained.append(of[2]))
     monkeypatch.setattr(cells, "measured", one)
-    monkeypatch.setattr("eval.guests.on_kernel", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr("linnapp.lab.guests.on_kernel", lambda *_: contextlib.nullcontext())
     context = Context("cluster", Cache(tmp_path / "cache"), 2, True, tmp_path)
 
     def read(*names: str) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ from eval.experiments.filesystems.guest import blocks
 from eval.experiments.filesystems.guest.mixes import BLOCK, KINDS, MIXES, Worker
 from eval.experiments.filesystems.wrong import Wrong
 from eval.long_table import LongTable
-from eval.work import StepError
+from linnapp.lab.work import StepError
 
 GUEST = ROOT / "eval" / "experiments" / "filesystems" / "guest"
 

@@ -16,7 +16,7 @@ from eval import demo
 from eval.cache import Cache, read_record
 from eval.experiment import Context, Experiment, Table
 from eval.page_tables import Shown
-from eval.work import StepError
+from linnapp.lab.work import StepError
 
 
 def _arguments(**changes: Any) -> argparse.Namespace:

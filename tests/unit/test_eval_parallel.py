@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from eval.work import Step, Work, map_parallel
+from linnapp.lab.work import Step, Work, map_parallel
 
 
 def test_results_are_in_the_order_of_the_items() -> None:

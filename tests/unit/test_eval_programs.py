@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from eval import guests, programs
-from eval.places import Places
+from eval import programs
+from linnapp.lab import guests
 from linnapp.lab.array import Array
+from linnapp.lab.places import Places
 
 
 def test_copies_of_kernel_and_replayer_are_used_first(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from eval import work
+from linnapp.lab import work
 
 
 def counted(totals: dict[str, int], begun: list[str]) -> None:

@@ -14,7 +14,7 @@ from eval import __main__ as main
 from eval import report
 from eval.experiment import Experiment, Table
 from eval.long_table import LongTable
-from eval.work import write_json
+from linnapp.lab.work import write_json
 from linnapp.stats import Interval
 
 RECORD = {"seconds": 3.0, "cpu_seconds": 2.0, "alone_seconds": 5.0, "jobs": 2}

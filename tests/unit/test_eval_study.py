@@ -37,7 +37,7 @@ from eval.experiments import (
 )
 from eval.long_table import LongTable
 from eval.study import Measure, Study, against_best
-from eval.work import StepError
+from linnapp.lab.work import StepError
 from linnapp.learn.examples import load_reads
 from linnapp.stats import Interval, mean_interval
 

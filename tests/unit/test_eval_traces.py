@@ -29,7 +29,7 @@ from eval.experiments.trace_counts import (
     runs_of,
 )
 from eval.long_table import LongTable
-from eval.work import StepError
+from linnapp.lab.work import StepError
 from linnapp.stats import Interval
 
 LINE = "0.000 0 0 4096 1\n"

@@ -12,7 +12,7 @@ import pytest
 
 from eval import research, workers
 from eval.cells import PAPER_TRAINING
-from eval.work import StepError, map_parallel
+from linnapp.lab.work import StepError, map_parallel
 from linnapp.learn.labels import LabellingOptions
 from linnapp.learn.network import TrainingOptions
 from linnapp.learn.options import Recipe

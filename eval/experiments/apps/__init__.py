@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from eval import figures, grid, guests
+from eval import figures, grid
 from eval.cells import LATENCY_TRAINING, Cell, trained
 from eval.experiment import Context
 from eval.experiments.apps import lab
@@ -26,7 +26,8 @@ from eval.experiments.apps.programs import APPLICATIONS, require
 from eval.long_table import LongTable
 from eval.scores import key
 from eval.study import Measure, Study
-from eval.work import StepError
+from linnapp.lab import guests
+from linnapp.lab.work import StepError
 from linnapp.stats import Interval
 
 VARIABLE = "LINNOS_APPS"

@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eval import guests
 from eval.cache import ROOT, Cache, code_version
 from eval.cells import (
     LATENCY_TRAINING,
@@ -34,8 +33,9 @@ from eval.experiments.apps import reports
 from eval.experiments.apps.comparison import LATENCY, MODULE, ON
 from eval.experiments.apps.programs import APPLICATIONS, Application, version
 from eval.experiments.apps.reports import Operations
-from eval.work import StepError, write_json
+from linnapp.lab import guests
 from linnapp.lab.array import Array
+from linnapp.lab.work import StepError, write_json
 
 #: Part of each drive for the mirror; the background uses the rest.
 MIRROR_MB = 512

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from eval.experiments.apps import reports
 from eval.experiments.apps.reports import Operations
-from eval.work import StepError
+from linnapp.lab.work import StepError
 
 #: The packages that only this experiment needs.
 PACKAGES = "packaging/apt/apps.txt"

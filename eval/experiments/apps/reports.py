@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval.work import StepError
+from linnapp.lab.work import StepError
 
 Floats = NDArray[np.float64]
 

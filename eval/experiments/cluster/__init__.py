@@ -42,7 +42,7 @@ from eval.experiments.cluster.lab import (
 )
 from eval.experiments.cluster.text import LIBRARY, RULES, SHIPPED, draw, reading, table
 from eval.intervals import RESAMPLES, Blocks, Pooled
-from eval.work import StepError
+from linnapp.lab.work import StepError
 from linnapp.stats import LEVEL
 
 #: Which of `CELLS` are measured, with commas between.

@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 
 from eval import demo, trace_files
-from eval.host import linnapp
-from eval.work import StepError
+from linnapp.lab.host import linnapp
+from linnapp.lab.work import StepError
 
 
 def files() -> dict[str, Path]:

@@ -10,12 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from eval import guests, trace_files
+from eval import trace_files
 from eval.experiment import Context
 from eval.experiments.cluster import brought
 from eval.experiments.cluster.lab import Measured, Situation, measured, recorded_and_trained
-from eval.work import Step, StepError
+from linnapp.lab import guests
 from linnapp.lab.cluster import CLUSTER_KERNEL
+from linnapp.lab.work import Step, StepError
 
 #: What tells cells apart, besides what all have in common.
 _TOLD = (

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from eval import demo, guests, workers
+from eval import demo, workers
 from eval.cache import ROOT, Cache, code_version
 from eval.cells import (
     ARRAY_OF,
@@ -24,11 +24,12 @@ from eval.cells import (
     write_workload,
 )
 from eval.experiments.cluster import brought
-from eval.places import Places
-from eval.work import StepError
+from linnapp.lab import guests
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 from linnapp.lab.cluster import AGENT, Cluster, installed_by, missing
 from linnapp.lab.guest import DEFAULT_PATH
+from linnapp.lab.places import Places
+from linnapp.lab.work import StepError
 
 GUEST = Path(__file__).parent / "guest"
 

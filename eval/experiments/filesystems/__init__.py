@@ -45,7 +45,7 @@ from eval.experiments.filesystems.lab import run_case
 from eval.experiments.filesystems.wrong import Wrong, plan, run_wrong
 from eval.long_table import LongTable, Place
 from eval.study import Measure, Study
-from eval.work import StepError
+from linnapp.lab.work import StepError
 from linnapp.stats import Interval
 
 Run = dict[str, Any]

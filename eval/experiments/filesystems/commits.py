@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eval.work import StepError
+from linnapp.lab.work import StepError
 
 #: The steps of a commit. The wait for data counts from the completion of the journal's blocks,
 #: which are written at the same time.

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from eval import guests
 from eval.cache import Cache, code_version
 from eval.experiments.filesystems import commits, reports
 from eval.experiments.filesystems.design import (
@@ -20,8 +19,9 @@ from eval.experiments.filesystems.design import (
     Case,
     Slowness,
 )
-from eval.work import write_json
+from linnapp.lab import guests
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
+from linnapp.lab.work import write_json
 
 #: The folder of the scripts in the guest.
 SCRIPTS = "/run/linnos/linnapp/eval/experiments/filesystems/guest"

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from eval import intervals
 from eval.experiments.filesystems.guest.mixes import KINDS
-from eval.work import StepError
 from linnapp import stats
+from linnapp.lab.work import StepError
 
 #: Blocks that the operations of a thread are divided into. On every drive a block has the same
 #: operations.

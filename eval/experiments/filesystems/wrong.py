@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from eval import guests
 from eval.cache import Cache, code_version
 from eval.experiments.filesystems.design import PROFILE, STEADY, SYSTEMS
 from eval.experiments.filesystems.lab import SCRIPTS
-from eval.work import write_json
+from linnapp.lab import guests
 from linnapp.lab.array import Array
+from linnapp.lab.work import write_json
 
 #: Faults of flashsim in the data that the first drive stores; it reports success.
 FAULTS = ("bit_flip", "zeros", "lost_write")

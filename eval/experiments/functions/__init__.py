@@ -21,9 +21,9 @@ from eval.cache import ROOT
 from eval.experiment import NOT_AVAILABLE, Context, Table
 from eval.long_table import LongTable
 from eval.study import Measure, Study
-from eval.work import StepError, tail
 from linnapp.lab.guest import LabError
 from linnapp.lab.qemu import run as run_in_guest
+from linnapp.lab.work import StepError, tail
 
 GUEST = Path(__file__).parent / "guest"
 

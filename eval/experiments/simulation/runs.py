@@ -16,7 +16,7 @@ import numpy as np
 from eval.cache import ROOT
 from eval.experiments.simulation.cells import SLOW, Cell, Options
 from eval.intervals import Blocks, Pooled
-from eval.work import StepError
+from linnapp.lab.work import StepError
 
 SOURCE = ROOT / "eval" / "simulator"
 

@@ -16,14 +16,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from eval import contenders, grid, guests
+from eval import contenders, grid
 from eval.cells import Replay, Replayed, reads_of, replayed
 from eval.experiment import GRID_SOURCES, Context
 from eval.experiments.stock.lab import STOCK_KERNEL, OfKernel, Reading, compiled, read
 from eval.long_table import LongTable
 from eval.scores import Reads, as_reads
 from eval.study import READ_MEASURES, Measure, Study
-from eval.work import StepError
+from linnapp.lab import guests
+from linnapp.lab.work import StepError
 
 #: The enterprise workloads of Table 1, each with a seed of its own.
 WORKLOADS = ("az-e", "bi-e", "bs-e", "co-e")

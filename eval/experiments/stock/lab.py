@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from eval import guests
 from eval.cache import ROOT, Cache, code_version
 from eval.cells import (
     LATENCY_TRAINING,
@@ -28,7 +27,8 @@ from eval.cells import (
     recorded,
     trained,
 )
-from eval.work import StepError, write_json
+from linnapp.lab import guests
+from linnapp.lab.work import StepError, write_json
 from linnapp.trace import convert as iolog
 
 #: A kernel without LinnOS in its sources: only the drives, and the changes that let a kernel run as

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from eval.places import Places
-from eval.work import StepError, keep_copy, tail
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 from linnapp.lab.cluster import Cluster
 from linnapp.lab.guest import Guest, LabError
+from linnapp.lab.places import Places
 from linnapp.lab.uml import DEFAULT_KERNEL, run
+from linnapp.lab.work import StepError, keep_copy, tail
 from linnapp.trace import replay_log
 
 #: Charged in virtual time for each network inference, which the guest's clock

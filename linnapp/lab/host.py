@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from eval.work import StepError, tail
+from linnapp.lab.work import StepError, tail
 
 #: Variables that TensorFlow, numpy and the libraries below them look at.
 _STEERS_NUMBERS = (
