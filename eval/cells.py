@@ -49,7 +49,7 @@ NETWORK_TRAINING = ("--max-refused", "1", "--even-if-worse")
 #: every slower read slow, a fixed bias. Without them training is this project's default.
 PAPER_TRAINING = ("--search", "paper", "--bursts", "0", "--label", "paper", "--bias", "5")
 
-#: For a model of latencies, with which `lowest` chooses.
+#: For a model of latencies, with which `fastest` chooses.
 LATENCY_TRAINING = ("--kind", "latency")
 
 #: Nothing is written before a replay: the emulator reads a block that was

@@ -18,6 +18,11 @@ LITTLE = 0.0505
 RIVAL, LINNOS, LATENCY, BOUND = "rival", "linnos", "latency", "bound"
 
 
+def with_duplicates(policy: str, limit: str = CAP) -> str:
+    """Return the name in tables of a policy that sends reads twice, at most `limit` of them."""
+    return f"{policy} with duplicates" + (f" (limit {limit.rstrip('%')} %)" if limit else "")
+
+
 @dataclass(frozen=True)
 class Contender:
     """A row of the tables."""
@@ -32,6 +37,8 @@ class Contender:
     capped: bool = False
     #: The cap of the extra I/O.
     cap: str = CAP
+    #: `fastest` may send a read to a second replica as well, at most the cap's share if capped.
+    duplicates: bool = False
     #: It follows predictions unconditionally.
     unguarded: bool = False
     #: Reads carry the hint only as far as they gain from being refused.
@@ -41,6 +48,8 @@ class Contender:
     def name(self) -> str:
         """Its name in tables and figures."""
         name = f"{self.policy}, {self.cap} cap" if self.capped else self.policy
+        if self.duplicates:
+            name = with_duplicates(self.policy, self.cap if self.capped else "")
         flags = {"unguarded": self.unguarded, "guarded": self.guarded}
         return ", ".join((name, *(flag for flag, is_set in flags.items() if is_set)))
 
@@ -48,6 +57,8 @@ class Contender:
     def options(self) -> tuple[str, ...]:
         """Options of the replayer."""
         budget = ("--hedge-budget", self.cap if self.capped else "none") if self.hedges else ()
+        if self.duplicates:
+            budget = ("--duplicates", *(("--max-duplicates", self.cap) if self.capped else ()))
         unguarded = ("--unguarded",) if self.unguarded else ()
         guarded = ("--guarded",) if self.guarded else ()
         return (*budget, *unguarded, *guarded)
@@ -73,10 +84,10 @@ CONTENDERS = (
     Contender("linnos-hl", LINNOS, hedges=True),
     Contender("linnos-hl", LINNOS, hedges=True, capped=True),
     Contender("linnos-h99", LINNOS, hedges=True),
-    Contender("lowest", LATENCY),
-    Contender("lowest-h95", LATENCY, hedges=True, capped=True),
-    Contender("lowest-two", LATENCY, hedges=True, capped=True),
-    Contender("lowest-two", LATENCY, hedges=True, capped=True, cap="10%"),
+    Contender("fastest", LATENCY),
+    Contender("fastest", LATENCY, duplicates=True),
+    Contender("fastest", LATENCY, duplicates=True, capped=True),
+    Contender("fastest", LATENCY, duplicates=True, capped=True, cap="10%"),
     Contender("oracle", BOUND),
     Contender("verdict", BOUND),
 )
@@ -85,13 +96,13 @@ CONTENDERS = (
 DEVELOPED = (
     Contender("linnos", LINNOS, guarded=True),
     Contender("linnos-hl", LINNOS, hedges=True, capped=True, guarded=True),
-    Contender("lowest", LATENCY, unguarded=True),
+    Contender("fastest", LATENCY, unguarded=True),
 )
 
 #: Policies where slowness is injected: as published.
 INJECTED = (
     "baseline", "clone", "shortest-queue", "shortest-queue-h95", "prequal", "c3", "heimdall",
-    "hedge", "hedge-ip", "heuristic", "heuristic-adv", "linnos", "linnos-hl", "lowest", "oracle",
+    "hedge", "hedge-ip", "heuristic", "heuristic-adv", "linnos", "linnos-hl", "fastest", "oracle",
 )  # fmt: skip
 
 #: A bound that is computed after the fact, from replays (eval/learnt.py).
@@ -121,5 +132,5 @@ def ours(names: Iterable[str]) -> list[str]:
 #: Each of ours against each of its rivals, and the two of ours against each other.
 INJECTED_PAIRS = (
     *((policy, reference) for policy in ours(INJECTED) for reference in rivals(INJECTED)),
-    ("lowest", "linnos"),
+    ("fastest", "linnos"),
 )

@@ -23,6 +23,7 @@ import numpy as np
 
 from eval import workers
 from eval.cells import LATENCY_TRAINING, train_heimdall
+from eval.contenders import with_duplicates
 from eval.intervals import percentile
 from linnapp.commands._training import latency_quality
 from linnapp.lab.array import Array
@@ -51,15 +52,20 @@ class Row(NamedTuple):
 
     policy: str
     capped: bool = False
+    duplicates: bool = False
 
     @property
     def name(self) -> str:
         """Its name in the table and the figure."""
+        if self.duplicates:
+            return with_duplicates(self.policy, CAP if self.capped else "")
         return f"{self.policy}, {CAP} cap" if self.capped else self.policy
 
     def options(self, profile: Path) -> tuple[str | Path, ...]:
         """Options of the replayer. The heuristics need the recording's log."""
         options: tuple[str | Path, ...] = ("--hedge-budget", CAP if self.capped else "none")
+        if self.duplicates:
+            options = ("--duplicates", *(("--max-duplicates", CAP) if self.capped else ()))
         if self.policy.startswith("heuristic"):
             options += ("--profile", profile)
         return options
@@ -87,15 +93,15 @@ ROWS = (
     Row("linnos"),
     Row("linnos-hl"),
     Row("linnos-hl", capped=True),
-    Row("lowest"),
-    Row("lowest-h95", capped=True),
-    Row("lowest-two", capped=True),
+    Row("fastest"),
+    Row("fastest", duplicates=True),
+    Row("fastest", capped=True, duplicates=True),
     Row("oracle"),
 )
 
 #: Drawn; all of them would hide each other.
 DRAWN = (
-    "baseline", "clone", "hedge", "linnos", "lowest", "lowest-two, 5% cap", "oracle",
+    "baseline", "clone", "hedge", "linnos", "fastest", "fastest with duplicates", "oracle",
 )  # fmt: skip
 
 #: A burst of continuous slowness on one drive at a time: every read of the

@@ -44,10 +44,10 @@ POLICY_STYLE: dict[str, dict[str, Any]] = {
     "linnos-hl": {"color": "#009e73"},
     "linnos-hl, 5% cap": {"color": "#009e73", "linestyle": ":"},
     "linnos-h99": {"color": "#56b4e9", "linestyle": "--"},
-    "lowest": {"color": "#aa3377"},
-    "lowest-h95, 5% cap": {"color": "#aa3377", "linestyle": ":"},
-    "lowest-two, 5% cap": {"color": "#aa3377", "linestyle": "--"},
-    "lowest-two, 10% cap": {"color": "#aa3377", "linestyle": "-."},
+    "fastest": {"color": "#aa3377"},
+    "fastest with duplicates": {"color": "#aa3377", "linestyle": ":"},
+    "fastest with duplicates (limit 5 %)": {"color": "#aa3377", "linestyle": "--"},
+    "fastest with duplicates (limit 10 %)": {"color": "#aa3377", "linestyle": "-."},
     "oracle": {"color": "black", "linestyle": ":"},
     "verdict": {"color": "#555555", "linestyle": "-."},
     "learnt": {"color": "#d55e00", "linestyle": "-."},
@@ -165,7 +165,11 @@ def shown_policies(table: LongTable, place: Place) -> dict[str, str]:
         rival = table.best_rival(place, most_extra=most_extra)
         shown[rival] = f"{rival}\n({label})"
     ours = contenders.ours(there)
-    main = [name for name in ("linnos", "lowest", "lowest-two, 5% cap") if name in ours] or ours
+    main = [
+        name
+        for name in ("linnos", "fastest", contenders.with_duplicates("fastest"))
+        if name in ours
+    ] or ours
     return shown | {name: name for name in (*main, *({"oracle"} & {*there}))}
 
 

@@ -12,7 +12,8 @@ file `eval/experiments/NAME.py` with a :class:`Study` named `EXPERIMENT`. Its na
 
     EXPERIMENT = Study(
         name="mine", title="Policies on two workloads", factors={"workload": ("az-e", "bi-e")},
-        policies=("baseline", "hedge", "lowest"), cell=cell, prepare=grid.prepare_place, reads=True,
+        policies=("baseline", "hedge", "fastest"), cell=cell, prepare=grid.prepare_place,
+        reads=True,
     )
 
 The rest is done by the study: it runs the cells in parallel, caches their results, and collects

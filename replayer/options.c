@@ -117,27 +117,33 @@ const struct option_row option_rows[] = {
 	WHOLE("threshold-us", "N", threshold_us, 1, 1u << 30, 0, NULL,
 	      "verdict: a read that takes more is slow (each drive's sysfs threshold_us)"),
 	LIST("latency-model", "F[,F]", latency_models, n_latency_models, "latency_model",
-	     "lowest: a model of latencies for each drive, by `linnapp train --kind latency`"),
-	LIST("hedge-table", "F[,F]", hedge_tables, n_hedge_tables, "hedge_table",
-	     "lowest-p99: when to hedge, for each drive; training writes it beside the model"),
+	     "fastest: a model of latencies for each drive, by `linnapp train --kind latency`"),
+	FLAG("duplicates", duplicates, "duplicates",
+	     "fastest: a second replica gets the read as well, at once or later, when that gains "
+	     "more than it costs other reads"),
+	NUMBER_AS(
+		OPTION_PERCENT, "max-duplicates", "P", max_duplicates, 0, 100, INFINITY,
+		"max_duplicates",
+		"fastest: at most P percent of the reads have a duplicate or are copied as probes "
+		"(no limit)"),
 	LIST("heimdall-network", "F[,F]", heimdall_networks, n_heimdall_networks,
 	     "heimdall_network",
 	     "heimdall: a network for each drive, by `python -m eval.heimdall`"),
 	WHOLE("home-margin", "P", home_margin, 0, 100, 25, "home_margin",
-	      "lowest: a read leaves its home drive for a prediction more than P percent lower "
+	      "fastest: a read leaves its home drive for a prediction more than P percent lower "
 	      "(25)"),
 	WHOLE("home-unasked", "N", home_unasked, 0, 1000000, 0, "home_unasked",
-	      "lowest: at most N reads in a row stay at an idle home without the other drives "
+	      "fastest: at most N reads in a row stay at an idle home without the other drives "
 	      "being "
 	      "asked (0; liblinnos: 32)"),
 	FLAG("unguarded", unguarded, "unguarded",
-	     "lowest: follow predictions whatever comes of it; otherwise of the reads that would "
+	     "fastest: follow predictions whatever comes of it; otherwise of the reads that would "
 	     "leave home some stay, by lot, and more of them the less those gain that leave"),
 	FLAG("guarded", guarded, "guarded",
 	     "linnos: reads carry the hint as far as it gains to be revoked; otherwise all do, "
 	     "whatever comes of it"),
 	NUMBER("explore-ms", "X", explore_ms, 0, 1e9, 20, "explore_ms",
-	       "lowest: a drive unheard of for X ms gets a read, of at most 1 in 100 (20; 0: "
+	       "fastest: a drive unheard of for X ms gets a read, of at most 1 in 100 (20; 0: "
 	       "never)"),
 	WHOLE("clone-copies", "N", clone_copies, 2, MAX_DRIVES, 2, "clone_copies",
 	      "reads sent by clone (2)"),
@@ -295,6 +301,19 @@ static uint64_t whole(const char *option, const char *text, uint64_t min, uint64
 	return v;
 }
 
+/* Parse a number of percent, "5" or "5%". */
+static double percent(const char *option, const char *text)
+{
+	const char *unit;
+	double v;
+
+	if (parse_number_unit(text, &v, &unit) && v >= 0 && v <= 100 &&
+	    (!*unit || !strcmp(unit, "%")))
+		return v;
+	die("--%s %s: expected a percentage from 0 to 100; leave the option out for no limit",
+	    option, text);
+}
+
 /*
  * Parse "5%", 0.05 or "none". A budget of more than all reads is an error, because "none" expresses
  * it.
@@ -389,6 +408,9 @@ static void set(struct options *o, const struct option_row *row, char *text)
 	case OPTION_SHARE:
 		*(double *)at = share(row->name, text);
 		break;
+	case OPTION_PERCENT:
+		*(double *)at = percent(row->name, text);
+		break;
 	case OPTION_TEXT:
 		if (!strcmp(row->argument, "OUT") || !strcmp(row->argument, "LOG"))
 			require_name(row->name, text);
@@ -435,7 +457,7 @@ static void set_initial(struct options *o)
 		else if (row->kind == OPTION_WHOLE64)
 			*(uint64_t *)at = row->initial;
 		else if (row->kind == OPTION_NUMBER || row->kind == OPTION_SHARE ||
-			 row->kind == OPTION_WHOLE_NUMBER)
+			 row->kind == OPTION_PERCENT || row->kind == OPTION_WHOLE_NUMBER)
 			*(double *)at = row->initial;
 	}
 }
@@ -529,6 +551,8 @@ static void require_agreement(struct options *o)
 	if (is_given(o, offsetof(struct options, clone_copies)) && o->clone_copies > o->n_devices)
 		die("--clone-copies %u: there are only %u drives to read from", o->clone_copies,
 		    o->n_devices);
+	if (isfinite(o->max_duplicates) && !o->duplicates)
+		die("--max-duplicates limits the reads that --duplicates sends twice; give both");
 	if (o->duration_s && o->warmup_s >= o->duration_s)
 		die("--warmup %g: the run ends after %g s (--duration), so nothing would be "
 		    "counted",

@@ -36,14 +36,14 @@ struct options {
 	const struct policy *policy;
 	char *latency_models[MAX_DRIVES];
 	unsigned int n_latency_models;
-	char *hedge_tables[MAX_DRIVES];
-	unsigned int n_hedge_tables;
 	char *heimdall_networks[MAX_DRIVES];
 	unsigned int n_heimdall_networks;
 	double explore_ms;    /* 0 to disable */
 	uint32_t home_margin; /* percent */
 	uint32_t home_unasked;
 	bool unguarded, guarded;
+	bool duplicates;
+	double max_duplicates;	   /* percent of the reads; infinite for no limit */
 	const char *from, *volume; /* format and volume of the traces; NULL if not given */
 	const char *scenario, *json_path, *log_path, *profile_path;
 	uint64_t seed;
@@ -79,6 +79,7 @@ enum option_kind {
 	OPTION_WHOLE_NUMBER, /* double */
 	OPTION_NUMBER,	     /* double; negative if not given */
 	OPTION_SHARE,	     /* double, a fraction of 1; infinite for "none" */
+	OPTION_PERCENT,	     /* double; infinite if not given */
 	OPTION_TEXT,	     /* const char * */
 	OPTION_CHOICE,	     /* unsigned int, the index of the word in .argument */
 	OPTION_LIST,	     /* char *[MAX_DRIVES], number at .count_at */

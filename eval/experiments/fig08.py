@@ -9,7 +9,7 @@ from typing import Any
 from eval import contenders, grid, learnt, scores
 from eval.cache import RESULTS, ROOT
 from eval.cells import WORKLOADS, Replayed, reads_of, replayed
-from eval.contenders import LEARNT
+from eval.contenders import LEARNT, with_duplicates
 from eval.experiment import GRID_SOURCES, Context
 from eval.scores import Reads
 from eval.study import Study
@@ -20,8 +20,8 @@ FROM_RANDOM = (LEARNT, scores.HOME)
 
 #: The policies whose means are compared with those of all others.
 COMPARED = (
-    "linnos", "linnos-hl", "linnos-hl, 5% cap", "lowest", "lowest-h95, 5% cap",
-    "lowest-two, 5% cap", "lowest-two, 10% cap", "heuristic-adv", "verdict",
+    "linnos", "linnos-hl", "linnos-hl, 5% cap", "fastest",
+    *(with_duplicates("fastest", limit) for limit in ("", "5%", "10%")), "heuristic-adv", "verdict",
 )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from eval.study import Study
 WITHOUT = {
     "linnos, guarded": "linnos",
     "linnos-hl, 5% cap, guarded": "linnos-hl, 5% cap",
-    "lowest": "lowest, unguarded",
+    "fastest": "fastest, unguarded",
 }
 PAIRS = tuple(
     pair

@@ -4,7 +4,7 @@
 A probe is a read that the kernel admits although it would be revoked. Its latency updates the
 history, so that a slow period of a drive can end. The settings of the probes are tuned here. In
 another variant, models of latencies refuse reads that they predict to be slow. It is compared with
-`lowest`, which uses the same models to choose a replica before it sends a read.
+`fastest`, which uses the same models to choose a replica before it sends a read.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ VARIANTS = {
 
 OTHERS = (
     "baseline", "clone", "shortest-queue", "shortest-queue-h95, 5% cap", "prequal", "c3",
-    "heimdall", "hedge", "linnos", "linnos-hl, 5% cap", "lowest", "oracle", "verdict",
+    "heimdall", "hedge", "linnos", "linnos-hl, 5% cap", "fastest", "oracle", "verdict",
 )  # fmt: skip
 
 PAIRS = tuple((name, variant.of) for name, variant in VARIANTS.items())

@@ -42,9 +42,9 @@ ROWS = {
     for row in (
         demo.Row("baseline"),
         demo.Row("random"),
-        demo.Row("lowest"),
-        demo.Row("lowest-two", capped=True),
-        demo.Row("lowest-h95", capped=True),
+        demo.Row("fastest"),
+        demo.Row("fastest", duplicates=True),
+        demo.Row("fastest", capped=True, duplicates=True),
         demo.Row("linnos"),
         demo.Row("linnos-hl", capped=True),
         demo.Row("shortest-queue"),

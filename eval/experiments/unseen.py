@@ -76,7 +76,7 @@ KINDS = {kind.name: kind for kind in _KINDS}
 POLICIES = (
     "baseline", "clone", "shortest-queue", "shortest-queue-h95", "shortest-queue-h95, 5% cap",
     "prequal", "c3", "heimdall", "hedge", "hedge, 5% cap", "hedge-ip", "heuristic", "heuristic-adv",
-    "linnos", "linnos-hl", "lowest", "oracle",
+    "linnos", "linnos-hl", "fastest", "oracle",
 )  # fmt: skip
 
 

@@ -33,10 +33,10 @@ LENGTH = 0.125
 
 POLICIES = (
     "baseline", "clone", "shortest-queue", "shortest-queue-h95", "prequal", "c3", "heimdall",
-    "hedge", "hedge-ip", "heuristic", "heuristic-adv", "linnos", "linnos-hl", "lowest", "oracle",
+    "hedge", "hedge-ip", "heuristic", "heuristic-adv", "linnos", "linnos-hl", "fastest", "oracle",
     "verdict",
 )  # fmt: skip
-OURS = ("linnos", "linnos-hl", "lowest")
+OURS = ("linnos", "linnos-hl", "fastest")
 
 KINDS = ("none", "continuous", "random", "interval")
 

@@ -47,7 +47,7 @@ NEEDS_MODEL = frozenset({"linnos", "linnos-hl", "linnos-h99"})
 NEEDS_THRESHOLD = frozenset({"hedge-ip", "heuristic-adv", "verdict"})
 
 #: Policies that run models of latencies themselves.
-NEEDS_LATENCY_MODEL = frozenset({"lowest", "lowest-h95", "lowest-two"})
+NEEDS_LATENCY_MODEL = frozenset({"fastest"})
 
 #: Policies that run Heimdall's networks (eval/heimdall.py).
 NEEDS_HEIMDALL = frozenset({"heimdall"})

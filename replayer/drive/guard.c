@@ -282,8 +282,6 @@ static const char *read_by(const struct options *o, const struct stat *file)
 	for (unsigned int k = 0; k < MAX_DRIVES; k++) {
 		if (trace_is_file(o->latency_models[k], file))
 			return "--latency-model";
-		if (trace_is_file(o->hedge_tables[k], file))
-			return "--hedge-table";
 		if (trace_is_file(o->heimdall_networks[k], file))
 			return "--heimdall-network";
 	}

@@ -37,11 +37,8 @@ void hedging_setup_percentile(struct replay *r, double percentile)
 
 void hedging_arm(struct replay *r, struct io *io)
 {
-	hedging_arm_after(r, io, r->hedge_ns[io->home]);
-}
+	uint64_t after_ns = r->hedge_ns[io->home];
 
-void hedging_arm_after(struct replay *r, struct io *io, uint64_t after_ns)
-{
 	if (r->n_drives > 1 && after_ns && !(io->flags & IO_HEDGED))
 		timer_arm(&r->timers, &io->timer, io->submit_ns + after_ns);
 }

@@ -15,8 +15,6 @@ struct io;
 void hedging_setup_percentile(struct replay *r, double percentile);
 /* Start the timer of a read; it counts from the first submission. */
 void hedging_arm(struct replay *r, struct io *io);
-/* Like hedging_arm(), with a delay for this read. */
-void hedging_arm_after(struct replay *r, struct io *io, uint64_t after_ns);
 /*
  * The timer has expired: send the read to one more replica, with send_flags of SEND_, unless the
  * budget is used up.

@@ -47,7 +47,7 @@ struct policy {
 #define EACH_POLICY(_) \
 	_(baseline) _(clone) _(random) _(shortest_queue) _(shortest_queue_h95) _(prequal) _(c3) \
 	_(heimdall) _(hedge) _(hedge_ip) _(heuristic) _(heuristic_adv) _(linnos) _(linnos_hl) \
-	_(linnos_h99) _(lowest) _(lowest_h95) _(lowest_p99) _(lowest_two) _(oracle) _(verdict)
+	_(linnos_h99) _(fastest) _(oracle) _(verdict)
 /* clang-format on */
 
 #define DECLARE_POLICY(name) extern const struct policy policy_##name;

@@ -148,6 +148,7 @@ static json_t *option_value(const struct options *o, const struct option_row *ro
 		return *(const double *)at < row->min ? json_null() : number(*(const double *)at);
 	case OPTION_WHOLE_NUMBER:
 	case OPTION_SHARE:
+	case OPTION_PERCENT:
 		return number(*(const double *)at);
 	case OPTION_TEXT:
 		return text(*(const char *const *)at);
@@ -209,7 +210,7 @@ static json_t *config(struct replay *r)
 	set(c, "hedge_percentile", number(r->hedge_percentile_used));
 	set(c, "false_submit_ratio", number(r->false_submit_ratio_used));
 	/* Without a budget nothing is saved up; a timeout of 0 means none. */
-	if (!isfinite(o->hedge_budget))
+	if (!isfinite(r->hedge_budget.share))
 		set(c, "hedge_burst", json_null());
 	if (!(o->timeout_s > 0))
 		set(c, "timeout_s", json_null());

@@ -25,14 +25,14 @@ def test_capped_policy_is_a_separate_policy() -> None:
     assert capped.options == ("--hedge-budget", "5%")
     assert free.policy == capped.policy
     assert Contender("baseline").options == ()
-    one = contenders.named(("lowest-two, 10% cap",))[0]
-    assert one.options == ("--hedge-budget", "10%")
+    one = contenders.named(("fastest with duplicates (limit 10 %)",))[0]
+    assert one.options == ("--duplicates", "--max-duplicates", "10%")
     assert contenders.ours((one.name,)) == [one.name]
 
 
 def test_policies_in_development_are_in_no_result() -> None:
     developed = {contender.name for contender in contenders.DEVELOPED}
-    assert developed == {"linnos, guarded", "linnos-hl, 5% cap, guarded", "lowest, unguarded"}
+    assert developed == {"linnos, guarded", "linnos-hl, 5% cap, guarded", "fastest, unguarded"}
     assert not developed & set(contenders.NAMES)
 
 
@@ -43,8 +43,9 @@ def test_alternatives_are_neither_our_policies_nor_bounds() -> None:
     assert "heimdall" in rivals
     assert not {"oracle", "verdict", "learnt", "linnos", "linnos-hl, 5% cap", "home"} & set(rivals)
     assert set(contenders.ours(contenders.NAMES)) == {
-        "linnos", "linnos-hl", "linnos-hl, 5% cap", "linnos-h99", "lowest", "lowest-h95, 5% cap",
-        "lowest-two, 5% cap", "lowest-two, 10% cap",
+        "linnos", "linnos-hl", "linnos-hl, 5% cap", "linnos-h99", "fastest",
+        "fastest with duplicates",
+        "fastest with duplicates (limit 5 %)", "fastest with duplicates (limit 10 %)",
     }  # fmt: skip
 
 
@@ -107,7 +108,7 @@ def test_search_uses_the_queues_seen_by_reads(tmp_path: Path) -> None:
 def test_demo_rows_that_hedge_have_a_hedging_time() -> None:
     assert {row.name for row in demo.ROWS if row.hedges} == {
         "hedge", "hedge, 5% cap", "shortest-queue-h95", "shortest-queue-h95, 5% cap", "linnos-hl",
-        "linnos-hl, 5% cap", "lowest-h95, 5% cap",
+        "linnos-hl, 5% cap",
     }  # fmt: skip
 
 

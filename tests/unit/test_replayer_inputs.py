@@ -566,7 +566,8 @@ def test_the_config_of_the_results_has_every_setting(tmp_path: Path, drives: lis
         "profile": None, "hedge_us": [77, 77, 77], "hedge_percentile": None, "hedge_budget": None,
         "hedge_burst": None, "false_submit_ratio": None, "heuristic_queue_pages": None,
         "heuristic_busy_us": None, "threshold_us": [None] * 3, "clone_copies": 2, "inject": [],
-        "interval_s": 1, "latency_model": [], "hedge_table": [], "heimdall_network": [],
+        "interval_s": 1, "latency_model": [], "duplicates": False, "max_duplicates": None,
+        "heimdall_network": [],
         "explore_ms": 20,
         "home_margin": 25, "home_unasked": 0, "unguarded": False, "guarded": False,
     }  # fmt: skip

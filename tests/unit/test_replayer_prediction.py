@@ -39,7 +39,7 @@ def models(folder: Path, model: LatencyModel = LAST_READ) -> str:
     return ",".join(map(str, paths))
 
 
-def test_lowest_reports_how_often_it_explored(tmp_path: Path, drives: list[Path]) -> None:
+def test_fastest_reports_how_often_it_explored(tmp_path: Path, drives: list[Path]) -> None:
     """The drives are equal and read once per ms, so two of them are idle most of the time.
 
     The guard is off, so that latencies on a busy machine have no effect on probes.
@@ -51,7 +51,7 @@ def test_lowest_reports_how_often_it_explored(tmp_path: Path, drives: list[Path]
          for i, b in enumerate(rng.integers(0, DRIVE_BYTES // BLOCK, 1200))],
     )  # fmt: skip
     ran = replay(
-        drives, [trace], "lowest", "--latency-model", models(tmp_path, random_trees()),
+        drives, [trace], "fastest", "--latency-model", models(tmp_path, random_trees()),
         "--explore-ms", "1", "--unguarded", "--replicate-writes",
         "--json", str(tmp_path / "o.json"), "--log", str(tmp_path / "o.log"),
     )  # fmt: skip
@@ -69,91 +69,65 @@ def test_lowest_reports_how_often_it_explored(tmp_path: Path, drives: list[Path]
 
 
 def test_exploration_can_be_turned_off(tmp_path: Path, drives: list[Path], trace: Path) -> None:
-    replay(drives, [trace], "lowest", "--latency-model", models(tmp_path, random_trees()),
+    replay(drives, [trace], "fastest", "--latency-model", models(tmp_path, random_trees()),
            "--explore-ms", "0", "--json", str(tmp_path / "o.json"))  # fmt: skip
     assert summary(tmp_path / "o.json")["explored"] == 0
 
 
-@pytest.mark.parametrize(("policy", "hedges"), [("lowest", False), ("lowest-h95", True)])
-def test_hedges_and_probes_stay_within_the_budget(
-    tmp_path: Path, drives: list[Path], trace: Path, policy: str, hedges: bool
+def test_duplicates_and_probes_stay_within_the_limit(
+    tmp_path: Path, drives: list[Path], trace: Path
 ) -> None:
-    replay(drives, [trace], policy, "--latency-model", models(tmp_path), "--spread",
-           "--hedge-us", "1", "--hedge-budget", "5%", "--replicate-writes",
-           "--json", str(tmp_path / "o.json"))  # fmt: skip
+    """Files are fast or, on a busy machine, slow: some reads are sent twice, and all are right."""
+    for limit in (("5",), ("0%",), ()):
+        options = ("--duplicates", *(("--max-duplicates", *limit) if limit else ()))
+        replay(drives, [trace], "fastest", "--latency-model", models(tmp_path), "--spread",
+               *options, "--replicate-writes", "--json", str(tmp_path / "o.json"))  # fmt: skip
+        run = summary(tmp_path / "o.json")
+        percent = float(limit[0].rstrip("%")) if limit else None
+        assert (run["data_errors"], run["io_errors"]) == (0, 0)
+        assert run["config"]["duplicates"] and run["config"]["max_duplicates"] == percent
+        assert run["extra_ios"] == run["hedged"] + run["explored"]
+        assert run["extra_ios"] <= (1 if percent is None else percent / 100) * run["reads"]
+        assert (run["hedged"] > 0) == (percent != 0)
+
+
+def test_without_duplicates_only_probes_are_extra(
+    tmp_path: Path, drives: list[Path], trace: Path
+) -> None:
+    replay(drives, [trace], "fastest", "--latency-model", models(tmp_path), "--spread",
+           "--replicate-writes", "--json", str(tmp_path / "o.json"))  # fmt: skip
     run = summary(tmp_path / "o.json")
-    assert run["data_errors"] == 0
-    assert (run["hedged"] > 0) == hedges
-    assert run["extra_ios"] == run["hedged"] + run["explored"] <= 0.05 * run["reads"]
+    assert run["hedged"] == 0 and run["extra_ios"] == run["explored"]
+    assert not run["config"]["duplicates"] and run["config"]["max_duplicates"] is None
 
 
-def test_hedging_policy_explores_with_a_fifth_of_the_budget(
-    tmp_path: Path, drives: list[Path]
-) -> None:
-    """Two drives are idle most of the time, and no read is late."""
+def test_probes_get_a_fifth_of_the_limit(tmp_path: Path, drives: list[Path]) -> None:
+    """Two drives are idle most of the time."""
     trace = write_trace(
         tmp_path / "t", [(i * 1000, "read", i % 512 * BLOCK, BLOCK) for i in range(1500)]
     )
-    replay(drives, [trace], "lowest-h95", "--latency-model", models(tmp_path, random_trees()),
-           "--explore-ms", "1", "--unguarded", "--hedge-us", "900000000", "--hedge-budget", "2%",
+    replay(drives, [trace], "fastest", "--latency-model", models(tmp_path, random_trees()),
+           "--explore-ms", "1", "--unguarded", "--duplicates", "--max-duplicates", "2",
            "--json", str(tmp_path / "o.json"))  # fmt: skip
     run = summary(tmp_path / "o.json")
-    assert run["hedged"] == 0
     assert 0 < run["explored"] <= 0.2 * 0.02 * run["reads"]
 
 
-def test_second_read_is_sent_if_it_gains_within_the_budget(
-    tmp_path: Path, drives: list[Path], trace: Path
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--max-duplicates", "5"), "--max-duplicates limits the reads that --duplicates sends"),
+        (("--duplicates", "--max-duplicates", "101"), "expected a percentage from 0 to 100"),
+        (("--duplicates", "--max-duplicates", "-1"), "expected a percentage from 0 to 100"),
+        (("--duplicates", "--max-duplicates", "many"), "expected a percentage from 0 to 100"),
+    ],
+)
+def test_limit_of_duplicates_is_a_percentage_and_needs_duplicates(
+    tmp_path: Path, drives: list[Path], trace: Path, options: tuple[str, ...], message: str
 ) -> None:
-    """Files are fast or, on a busy machine, slow: some reads are hedged, and all are right."""
-    for budget in (0.05, 0.0):
-        replay(drives, [trace], "lowest-two", "--latency-model", models(tmp_path), "--spread",
-               "--hedge-budget", str(budget), "--replicate-writes",
-               "--json", str(tmp_path / "o.json"))  # fmt: skip
-        run = summary(tmp_path / "o.json")
-        assert (run["data_errors"], run["io_errors"]) == (0, 0)
-        assert run["extra_ios"] == run["hedged"] + run["explored"] <= budget * run["reads"]
-        assert (run["hedged"] > 0) == (budget > 0)
-
-
-def hedge_tables(folder: Path, rows: str = "0 1\n") -> str:
-    paths = [folder / f"m{k}.hedge" for k in range(N_DRIVES)]
-    for path in paths:
-        path.write_text(f"linnos hedge table 1\n# made up\n{rows}")
-    return ",".join(map(str, paths))
-
-
-def test_lowest_p99_hedges_after_the_time_in_the_table(
-    tmp_path: Path, drives: list[Path], trace: Path
-) -> None:
-    """Reads of files take more than a microsecond and less than the other row's 4000 s."""
-    runs = []
-    for rows in ("0 1\n", "0 4000000000\n"):
-        replay(drives, [trace], "lowest-p99", "--latency-model", models(tmp_path), "--spread",
-               "--hedge-table", hedge_tables(tmp_path, rows), "--hedge-budget", "1%",
-               "--replicate-writes", "--json", str(tmp_path / "o.json"))  # fmt: skip
-        runs.append(summary(tmp_path / "o.json"))
-    early, late = runs
-    assert early["hedged"] > 0 and early["hedges_denied"] > 0 and early["data_errors"] == 0
-    assert early["extra_ios"] == early["hedged"] + early["explored"] <= 0.01 * early["reads"]
-    assert late["hedged"] == late["hedges_denied"] == 0
-    assert late["config"]["hedge_table"] == hedge_tables(tmp_path).split(",")
-    assert late["config"]["hedge_percentile"] is None
-
-
-def test_missing_or_invalid_hedge_tables_are_refused(
-    tmp_path: Path, drives: list[Path], trace: Path
-) -> None:
-    given = ("lowest-p99", "--latency-model", models(tmp_path))
-    ran = replay(drives, [trace], *given, status=1)
-    assert "--hedge-table: 0 files for 3 drives; policy lowest-p99 needs one for each" in ran.stderr
-    tables = hedge_tables(tmp_path, "0 100\n50 90\n")
-    ran = replay(drives, [trace], *given, "--hedge-table", tables, status=1)
-    wrong = "the delay must not be smaller than in the previous row; `linnapp train"
-    assert f"m0.hedge: line 4: {wrong}" in ran.stderr
-    first = tables.split(",")[0]
-    ran = replay(drives, [trace], *given, "--hedge-table", tables, "--json", first, status=1)
-    assert f"--json {first}: it is the --hedge-table" in ran.stderr
+    ran = replay(drives, [trace], "fastest", "--latency-model", models(tmp_path), *options,
+                 status=1)  # fmt: skip
+    assert message in ran.stderr
 
 
 def of_another_kind(folder: Path) -> str:
@@ -196,7 +170,7 @@ def test_bad_models_are_named_with_the_remedy(
     message = bad(tmp_path)
     good = models(tmp_path).split(",")
     given = ",".join([*good[:2], message.split(": ")[0]])
-    ran = replay(drives, [trace], "lowest", "--latency-model", given, status=1)
+    ran = replay(drives, [trace], "fastest", "--latency-model", given, status=1)
     assert f"--latency-model {message}" in ran.stderr
     assert "`linnapp train --kind latency`" in ran.stderr
     assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
@@ -205,10 +179,10 @@ def test_bad_models_are_named_with_the_remedy(
 def test_number_of_models_must_equal_number_of_drives(
     tmp_path: Path, drives: list[Path], trace: Path
 ) -> None:
-    ran = replay(drives, [trace], "lowest", status=1)
-    assert "policy lowest: needs a model of latencies for each drive" in ran.stderr
+    ran = replay(drives, [trace], "fastest", status=1)
+    assert "policy fastest: needs a model of latencies for each drive" in ran.stderr
     one = models(tmp_path).split(",")[0]
-    ran = replay(drives, [trace], "lowest-h95", "--latency-model", one, status=1)
+    ran = replay(drives, [trace], "fastest", "--latency-model", one, status=1)
     assert "--latency-model: 1 models for 3 drives; give one for each" in ran.stderr
 
 
@@ -217,9 +191,9 @@ def test_a_model_is_not_overwritten(tmp_path: Path, drives: list[Path], trace: P
     first = given.split(",")[0]
     before = Path(first).read_bytes()
     ran = replay(
-        drives, [trace], "lowest", "--latency-model", given, "--json", first, status=1
+        drives, [trace], "fastest", "--latency-model", given, "--json", first, status=1
     )  # fmt: skip
     assert f"--json {first}: it is the --latency-model" in ran.stderr
-    ran = replay([Path(first), *drives[1:]], [trace], "lowest", "--latency-model", given, status=1)
+    ran = replay([Path(first), *drives[1:]], [trace], "fastest", "--latency-model", given, status=1)
     assert f"drive {first}: it is the --latency-model" in ran.stderr
     assert Path(first).read_bytes() == before

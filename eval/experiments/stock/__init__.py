@@ -18,6 +18,7 @@ import numpy as np
 
 from eval import contenders, grid
 from eval.cells import Replay, Replayed, reads_of, replayed
+from eval.contenders import with_duplicates
 from eval.experiment import GRID_SOURCES, Context
 from eval.experiments.stock.lab import STOCK_KERNEL, OfKernel, Reading, compiled, read
 from eval.long_table import LongTable
@@ -30,7 +31,7 @@ from linnapp.lab.work import StepError
 WORKLOADS = ("az-e", "bi-e", "bs-e", "co-e")
 
 #: The policies that run on both kernels: those of the replayer, and ways of read_trace.c.
-BOTH_REPLAYED = ("baseline", "hedge", "lowest", "lowest-h95, 5% cap")
+BOTH_REPLAYED = ("baseline", "hedge", "fastest", with_duplicates("fastest"))
 BOTH_READ = ("home", "liblinnos", "hedged")
 
 #: The policies that need LinnOS in the kernel.
@@ -47,7 +48,7 @@ STOCK = tuple(f"{name}{_ON_STOCK}" for name in (*BOTH_REPLAYED, *BOTH_READ))
 
 MINE = f"liblinnos{_ON_STOCK}"
 PAIRS = (
-    *((MINE, f"{name}{_ON_STOCK}") for name in ("baseline", "hedge", "lowest")),
+    *((MINE, f"{name}{_ON_STOCK}") for name in ("baseline", "hedge", "fastest")),
     *((MINE, name) for name in ("asked", "linnos", "linnos-hl, 5% cap")),
     (f"hedged{_ON_STOCK}", MINE),
 )
