@@ -174,7 +174,14 @@ def _fit(
     shape: Shape, digits: NDArray[np.uint8], slow: NDArray[np.bool_], parts: Any, seed: int
 ) -> tuple[NDArray[np.bool_], int]:
     """Predictions for the last part, of the epoch that is best on the second."""
-    from linnapp.learn.network import batch_size, batches, hinge, import_tensorflow, outputs_now
+    from linnapp.learn.network import (
+        LOSSES,
+        batch_size,
+        batches,
+        hinge,
+        import_tensorflow,
+        outputs_now,
+    )
 
     tf = import_tensorflow()
     keras = tf.keras
@@ -192,7 +199,9 @@ def _fit(
     layers.append(keras.layers.Dense(2, kernel_initializer=glorot(1.0)))
     network = keras.Sequential(layers)
     network.compile(
-        keras.optimizers.Adam(1e-3), lambda y, out: hinge(tf, y, out, 1.0), jit_compile=False
+        keras.optimizers.Adam(1e-3),
+        lambda y, out: hinge(tf, y, out, 1.0, LOSSES[0]),
+        jit_compile=False,
     )
     seen, chooses = parts.training, parts.validation
     choosing = (digits[chooses].astype(np.float32), slow[chooses].astype(np.float32))

@@ -2,10 +2,10 @@
 """Train a drive's network (:mod:`linnapp.learn.network`).
 
 31 digits -> 256 ReLU -> 2, categorical hinge loss, sections 4.3 and 4.4 of Hao et al., OSDI 2020.
-The loss of slow reads is multiplied by a bias: if a slow read is predicted fast (a false submit),
-the user waits for the slow read, while a false revoke costs a failover. Digits are not normalised,
-so that the kernel needs no normalisation. If training standardises them, the scaling is folded into
-the weights afterwards (:class:`~linnapp.learn.network.Scaling`).
+The loss of false submits (slow reads that are predicted fast) is multiplied by a bias
+(:func:`hinge`): the user waits for such a read, while a false revoke costs only a failover. Digits
+are not normalised, so that the kernel needs no normalisation. If training standardises them, the
+scaling is folded into the weights afterwards (:class:`~linnapp.learn.network.Scaling`).
 
 Synthetic examples (:mod:`linnapp.learn.examples`) can be added to the training reads
 and to the validation reads, different examples for each.
@@ -67,6 +67,10 @@ from linnapp.trace.rows import Rows, check_enough, split
 
 N_HIDDEN = 256
 DEFAULT_BIAS = 2.0
+
+#: Names of the reads whose loss is multiplied by the bias; see :func:`hinge`.
+LOSSES = ("false-submits", "slow-reads")
+
 VALIDATION_SHARE = 0.15
 TEST_SHARE = 0.15
 BURST_SHARE = 0.3
@@ -130,7 +134,10 @@ class TrainingOptions:
     Attributes
     ----------
     bias : float
-        Multiplies the loss of slow reads.
+        Multiplies the loss of the reads that `loss` names.
+    loss : {"false-submits", "slow-reads"}
+        "false-submits", as in the paper: slow reads that the network currently predicts to be fast.
+        "slow-reads": every slow read, however it is predicted.
     seed : int
         Seed of all random choices.
     n_hidden : int
@@ -154,6 +161,7 @@ class TrainingOptions:
     """
 
     bias: float = option(DEFAULT_BIAS, 0, open_ends="low", kinds=("network",))
+    loss: str = option(LOSSES[0], choices=LOSSES, kinds=("network",))
     seed: int = option(
         1, 0, 2**32 - 1, whole=True, help="Equal seeds give equal models, bit for bit."
     )
@@ -274,24 +282,16 @@ def _train(
     """
     scaling = Scaling.of(taught.digits) if options.standardise else None
     keras = import_tensorflow().keras
-    network = build(
-        taught.digits.shape[1],
-        options.n_hidden,
-        options.bias,
-        options.learning_rate,
-        options.seed,
-        scaling=scaling,
-        weight_decay=options.weight_decay,
-    )
+    network = build(taught.digits.shape[1], options, scaling)
     history: list[Epoch] = []
     latest: Epoch
 
     def judge(index: int, logs: dict[str, float]) -> None:
         nonlocal latest
-        confusion, loss = _judged(network, judged[0], options.bias)
+        confusion, loss = _judged(network, judged[0], options)
         bursts = Confusion(0, 0, 0, 0)
         if len(judged) > 1:
-            bursts, burst_loss = _judged(network, judged[1], options.bias)
+            bursts, burst_loss = _judged(network, judged[1], options)
             loss = (1 - options.burst_share) * loss + options.burst_share * burst_loss
         # Rounded to 32 bits, because Keras compares 32-bit values and the history must select the
         # same best epoch.
@@ -335,10 +335,10 @@ def _train(
     return TrainedNetwork(weights, history, interrupted)
 
 
-def _judged(network: Any, examples: Examples, bias: float) -> tuple[Confusion, float]:
+def _judged(network: Any, examples: Examples, options: TrainingOptions) -> tuple[Confusion, float]:
     """Return the confusion matrix and mean loss of a network during training on examples."""
     outputs = outputs_now(network, examples.digits)
-    loss = hinge(np, examples.slow.astype(np.float32), outputs, bias)
+    loss = hinge(np, examples.slow.astype(np.float32), outputs, options.bias, options.loss)
     confusion = Confusion.of(examples.slow, outputs[:, 1] > outputs[:, 0])
     return confusion, float(loss.mean(dtype=np.float64))
 
@@ -458,29 +458,15 @@ def _silenced_stderr() -> Iterator[None]:
         os.close(saved)
 
 
-def build(
-    n_inputs: int,
-    n_hidden: int,
-    bias: float,
-    learning_rate: float,
-    seed: int,
-    *,
-    scaling: Scaling | None = None,
-    weight_decay: float = 0.0,
-) -> Any:
+def build(n_inputs: int, options: TrainingOptions, scaling: Scaling | None = None) -> Any:
     """Build a network that can be trained with ``fit`` on the result of :func:`batches`.
 
     Parameters
     ----------
-    n_inputs, n_hidden : int
-    bias : float
-        Multiplies the loss of slow reads.
-    learning_rate : float
-    seed : int
+    n_inputs : int
+    options : TrainingOptions
     scaling : Scaling, optional
         Scaling of the digits before the first weights.
-    weight_decay : float
-        Share by which each step reduces the weights, at a learning rate of 1. Biases do not decay.
 
     Returns
     -------
@@ -488,13 +474,13 @@ def build(
     """
     tf = import_tensorflow()
     keras = tf.keras
-    seeds = np.random.default_rng([seed, 1]).integers(2**31, size=2)
+    seeds = np.random.default_rng([options.seed, 1]).integers(2**31, size=2)
 
     def glorot(scale: float, seed: np.int64) -> Any:
         return keras.initializers.VarianceScaling(scale, "fan_avg", "uniform", int(seed))
 
     def loss(slow: Any, outputs: Any) -> Any:
-        return hinge(tf, slow, outputs, bias)
+        return hinge(tf, slow, outputs, options.bias, options.loss)
 
     first_scale = 1 / _INPUT_MEAN**2
     scaled = []
@@ -505,12 +491,17 @@ def build(
         [
             keras.Input((n_inputs,)),
             *scaled,
-            keras.layers.Dense(n_hidden, "relu", kernel_initializer=glorot(first_scale, seeds[0])),
+            keras.layers.Dense(
+                options.n_hidden, "relu", kernel_initializer=glorot(first_scale, seeds[0])
+            ),
             keras.layers.Dense(2, kernel_initializer=glorot(1.0, seeds[1])),
         ]
     )
-    optimizer = keras.optimizers.Adam(learning_rate, weight_decay=weight_decay or None)
-    if weight_decay:
+    optimizer = keras.optimizers.Adam(
+        options.learning_rate, weight_decay=options.weight_decay or None
+    )
+    if options.weight_decay:
+        # Weights decay, biases do not.
         optimizer.exclude_from_weight_decay(var_names=["bias"])
     network.compile(
         optimizer,
@@ -523,13 +514,29 @@ def build(
     return network
 
 
-def hinge(library: Any, slow: Any, outputs: Any, bias: float) -> Any:
+def hinge(library: Any, slow: Any, outputs: Any, bias: float, loss: str) -> Any:
     """Return the categorical hinge loss of each read, max(0, 1 - (right - wrong)) for two classes.
 
-    The loss of slow reads is multiplied by `bias`.
+    The loss of false submits is multiplied by `bias`, or with `loss` "slow-reads" that of every
+    slow read. Equal outputs predict a fast read, as in the kernel. The set of false submits is
+    treated as a constant when the loss is differentiated. The loss of a slow read therefore has a
+    slope of `bias` until the read is predicted slow, and a slope of 1 from there to the margin.
+
+    Parameters
+    ----------
+    library : module
+        numpy or tensorflow.
+    slow : float32 array, shape (n,)
+        Labels, 0 or 1.
+    outputs : float32 array, shape (n, 2)
+    bias : float
+    loss : {"false-submits", "slow-reads"}
     """
     margin = (2 * slow - 1) * (outputs[:, 1] - outputs[:, 0])
-    return (1 + (bias - 1) * slow) * library.maximum(1 - margin, 0)
+    biased = slow
+    if loss == "false-submits":
+        biased = library.where(margin <= 0, slow, library.zeros_like(slow))
+    return (1 + (bias - 1) * biased) * library.maximum(1 - margin, 0)
 
 
 def batches(

@@ -97,7 +97,8 @@ def train_by_numpy(
             above = np.maximum(below, 0)
             outputs = above @ parameters[2] + parameters[3]
             wrong = 1 - sign[rows] * (outputs[:, 1] - outputs[:, 0]) > 0
-            weight = np.where(sign[rows] > 0, np.float32(options.bias), np.float32(1))
+            submitted = (sign[rows] > 0) & (outputs[:, 1] <= outputs[:, 0])
+            weight = np.where(submitted, np.float32(options.bias), np.float32(1))
             slope = weight * wrong * -sign[rows] / np.float32(size)
             at_output = np.stack((-slope, slope), 1)
             at_hidden = (at_output @ parameters[2].T) * (below > 0)
@@ -114,7 +115,7 @@ def train_by_numpy(
         for each in judged:
             outputs = outputs_of(weights, each.digits)
             labels = each.slow.astype(np.float32)
-            losses.append(float(np.mean(hinge(np, labels, outputs, options.bias))))
+            losses.append(float(np.mean(hinge(np, labels, outputs, options.bias, options.loss))))
             confusions.append(Confusion.of(each.slow, outputs[:, 1] > outputs[:, 0]))
         loss = losses[0]
         if len(losses) > 1:

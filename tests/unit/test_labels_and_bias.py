@@ -13,7 +13,13 @@ from linnapp.learn import network as training
 from linnapp.learn.examples import BurstReads
 from linnapp.learn.judge import expected_mean_us
 from linnapp.learn.labels import SlowLimits
-from linnapp.learn.network import TrainedNetwork, TrainingOptions, choose_bias
+from linnapp.learn.network import (
+    TrainedNetwork,
+    TrainingOptions,
+    choose_bias,
+    hinge,
+    import_tensorflow,
+)
 
 
 def test_paper_labels_are_the_threshold() -> None:
@@ -29,6 +35,55 @@ def test_a_read_that_is_only_large_is_not_avoidable() -> None:
     assert not limits.slow(np.array([200, 215]), np.array([32, 17])).any()
     assert limits.slow(np.array([216, 101, 101]), np.array([32, 1, 8])).all()
     assert not limits.slow(np.array([100]), np.array([1])).any()  # below the point is never slow
+
+
+#: Reads as (slow, output for fast, output for slow), and by hand: the hinge loss without a bias,
+#: its derivative by the output for slow (that by the output for fast is the opposite), and whether
+#: the read is a false submit.
+BY_HAND = (
+    (1, 2.0, 0.5, 2.5, -1, True),  # slow, predicted fast
+    (1, 1.0, 1.0, 1.0, -1, True),  # equal outputs predict fast
+    (1, 0.5, 1.25, 0.25, -1, False),  # slow, predicted slow, within the margin
+    (1, 0.0, 3.0, 0.0, 0, False),  # slow, predicted slow, beyond the margin
+    (0, 0.0, 2.0, 3.0, 1, False),  # a false revoke
+    (0, 0.75, 0.5, 0.75, 1, False),  # fast, predicted fast, within the margin
+    (0, 3.0, 0.0, 0.0, 0, False),  # fast, predicted fast, beyond the margin
+)
+
+
+@pytest.mark.parametrize("loss", ["false-submits", "slow-reads"])
+@pytest.mark.parametrize("bias", [1.0, 5.0, 0.5])
+def test_hinge_and_its_gradient_equal_a_reference_by_hand(loss: str, bias: float) -> None:
+    tf = import_tensorflow()
+    slow = np.array([row[0] for row in BY_HAND], np.float32)
+    outputs = np.array([row[1:3] for row in BY_HAND], np.float32)
+    weights = [bias if (row[5] if loss == "false-submits" else row[0]) else 1.0 for row in BY_HAND]
+    expected = [weight * row[3] for weight, row in zip(weights, BY_HAND, strict=True)]
+    slopes = [weight * row[4] for weight, row in zip(weights, BY_HAND, strict=True)]
+    in_numpy = hinge(np, slow, outputs, bias, loss)
+    assert in_numpy.dtype == np.float32 and in_numpy.tolist() == pytest.approx(expected)
+    variable = tf.Variable(outputs)
+    with tf.GradientTape() as tape:
+        in_tensorflow = hinge(tf, tf.constant(slow), variable, bias, loss)
+    assert in_tensorflow.numpy().tolist() == pytest.approx(expected)
+    gradient = tape.gradient(in_tensorflow, variable).numpy()
+    assert gradient[:, 1].tolist() == pytest.approx(slopes)
+    assert gradient[:, 0].tolist() == pytest.approx([-slope for slope in slopes])
+
+
+def test_default_loss_is_the_paper_s_and_lets_more_slow_reads_pass_than_a_weight_on_all() -> None:
+    """Overlapping classes: the bias on every slow read moves the decision further."""
+    rng = np.random.default_rng(3)
+    digits = rng.integers(0, 10, (8000, 31), dtype=np.uint8)
+    slow = rng.random(8000) < np.where(digits[:, 27] >= 5, 0.3, 0.05)
+    assert TrainingOptions().loss == "false-submits"
+    found = {
+        loss: training.train(digits, slow, TrainingOptions(bias=5.0, max_epochs=8, loss=loss)).best
+        for loss in training.LOSSES
+    }
+    paper, every = (found[loss].confusion for loss in training.LOSSES)
+    assert paper.false_revoke < every.false_revoke
+    assert paper.false_submit > every.false_submit
 
 
 def test_expected_mean_is_the_mean_over_all_outcomes() -> None:

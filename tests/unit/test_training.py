@@ -297,7 +297,11 @@ def test_the_validation_loss_weighs_bursts_by_their_share() -> None:
         float(
             np.mean(
                 network.hinge(
-                    np, labels.astype(np.float32), outputs_of(trained.weights, rows), options.bias
+                    np,
+                    labels.astype(np.float32),
+                    outputs_of(trained.weights, rows),
+                    options.bias,
+                    options.loss,
                 )
             )
         )
@@ -445,7 +449,7 @@ def test_folded_weights_give_the_outputs_of_scaled_digits() -> None:
     assert np.allclose(scaled.mean(axis=0), 0, atol=1e-3)
     assert (scaled.std(axis=0) <= 1.0001).all() and scaled[:, 5].std() == pytest.approx(1, abs=1e-3)
 
-    net = network.build(31, 64, 2.0, 1e-3, 7, scaling=scaling)
+    net = network.build(31, TrainingOptions(n_hidden=64, seed=7), scaling)
     weights = network.named_weights(net.get_weights())
     folded = scaling.folded(weights)
     expected = outputs_of(weights, scaled)  # what numpy makes of scaled digits and plain weights
