@@ -71,6 +71,8 @@ check-sanitized:
 # file, nor for a dependency file that does not exist yet, so that make does not try to build either.
 %.c %.d: ;
 
+# A source that an old .d file names may have moved since: its object is then compiled again.
+%.c: ;
 -include $(OBJS:.o=.d) $(TESTS:%=$(OUT)/obj/tests/test_%.d)
 
 ROOT = $(DESTDIR)$(PREFIX)
