@@ -118,7 +118,8 @@ struct blk_linnos {
 	/* configuration */
 #ifdef MODULE
 	struct linnos_tap tap ____cacheline_aligned_in_smp;
-	struct list_head drives; /* entry in the module's list of observed drives */
+	struct list_head
+		drives; /* entry in the module's list of observed drives */
 #else
 	struct rq_qos rqos ____cacheline_aligned_in_smp;
 	bool attached; /* rqos is in the queue's list: the policy has been on */
