@@ -11,9 +11,13 @@
  *
  * A redirected read also takes time of another disk, and a control read finds the default
  * disk less busy than it would be if no read were redirected. A random assignment per read
- * cannot show this. Time is therefore divided into slices. In one randomly chosen slice out of
+ * cannot show this. Time is therefore divided into slices. In about one slice out of
  * %OFF_SLICE_EVERY no disk is queried; once queries have proved beneficial, it is one out of
- * %OFF_SLICE_EVERY_BENEFICIAL. Comparing slices with and without queries gives the benefit.
+ * %OFF_SLICE_EVERY_BENEFICIAL. The distance between two such slices is random, so that no periodic
+ * load can stay in step with them. It is at most one and a half times its mean: during a longer
+ * one, the means could decay until the benefit is unknown again. Comparing slices with and without
+ * queries gives the benefit.
+ *
  * The array is suspended if the benefit is negative, or if it is not known yet and no class of
  * reads is mostly redirected. While it is suspended, disks are queried and reads redirected in
  * only one slice out of %ON_SLICE_EVERY, to notice a change.
@@ -42,6 +46,7 @@
 #include <linux/hash.h>
 #include <linux/ktime.h>
 #include <linux/math64.h>
+#include <linux/moduleparam.h>
 #include <linux/prandom.h>
 #include <linux/random.h>
 #include <linux/slab.h>
@@ -82,6 +87,10 @@
 #define ASKED_ENOUGH 64
 #define ASKED_MOST 1024
 
+static unsigned int linnos_slice_seed;
+module_param_named(slice_seed, linnos_slice_seed, uint, 0444);
+MODULE_PARM_DESC(slice_seed, "seed that selects slices (0: random)");
+
 static const char *const linnos_array_modes[] = { "off", "on", "unguarded" };
 static const char *const linnos_slowness_names[] = { NULL, "normal", "over_p90",
 						     "over_2x_p90",
@@ -112,6 +121,7 @@ struct blk_linnos_guard {
 	u32 asked; /* reads for which other disks were queried */
 	u32 better; /* those of them for which another disk was better */
 	struct rnd_state random; /* selects slices */
+	u32 until_off; /* number of slices before the next one without queries */
 };
 
 /*
@@ -222,22 +232,29 @@ static bool linnos_any_queried(const enum blk_linnos_expected *answers,
 static noinline void linnos_next_slice(struct blk_linnos_guard *g, u64 slice)
 {
 	unsigned long flags;
-	u32 random, off_once;
+	u32 random, off_every;
 	int pays;
 
 	raw_spin_lock_irqsave(&g->lock, flags);
 	/* another CPU may have started this slice already */
 	if (g->slice < slice) {
 		pays = linnos_query_benefit_sign(g);
-		off_once = pays > 0 ? OFF_SLICE_EVERY_BENEFICIAL :
-				      OFF_SLICE_EVERY;
+		off_every = pays > 0 ? OFF_SLICE_EVERY_BENEFICIAL :
+				       OFF_SLICE_EVERY;
 		WRITE_ONCE(g->stays, linnos_should_suspend(g, pays));
 		/* in its few slices with queries, a suspended array tests all classes */
 		WRITE_ONCE(g->leaves_for,
 			   g->stays ? U8_MAX : linnos_redirect_classes(g));
 		random = prandom_u32_state(&g->random);
-		WRITE_ONCE(g->asks, g->stays ? !(random % ON_SLICE_EVERY) :
-					       random % off_once);
+		if (g->stays) {
+			WRITE_ONCE(g->asks, !(random % ON_SLICE_EVERY));
+		} else if (g->until_off) {
+			g->until_off--;
+			WRITE_ONCE(g->asks, true);
+		} else {
+			g->until_off = off_every / 2 + random % off_every;
+			WRITE_ONCE(g->asks, false);
+		}
 		WRITE_ONCE(g->slice, slice);
 	}
 	raw_spin_unlock_irqrestore(&g->lock, flags);
@@ -427,7 +444,7 @@ int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 	struct blk_linnos_guard *g = array->guard;
 	int mode = sysfs_match_string(linnos_array_modes, word);
 	/* before the raw lock is taken: get_random_u64() may sleep on PREEMPT_RT */
-	u64 seed = get_random_u64();
+	u64 seed = linnos_slice_seed ?: get_random_u64();
 	unsigned long flags;
 
 	if (mode < 0)
@@ -439,6 +456,7 @@ int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 		memset_after(g, 0, lock);
 		WRITE_ONCE(g->leaves_for, linnos_redirect_classes(g));
 		prandom_seed_state(&g->random, seed);
+		g->until_off = prandom_u32_state(&g->random) % OFF_SLICE_EVERY;
 	}
 	WRITE_ONCE(array->mode, mode);
 	raw_spin_unlock_irqrestore(&g->lock, flags);
