@@ -10,17 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-#: Extra I/O that the capped ones may cause: in an outage hedging would otherwise double the load.
-CAP = "5%"
+from linnapp.lab.demo import CAP, with_duplicates
+
 #: Extra I/O that operators accept; the last hedge can exceed a cap.
 LITTLE = 0.0505
 
 RIVAL, LINNOS, LATENCY, BOUND = "rival", "linnos", "latency", "bound"
-
-
-def with_duplicates(policy: str, limit: str = CAP) -> str:
-    """Return the name in tables of a policy that sends reads twice, at most `limit` of them."""
-    return f"{policy} with duplicates" + (f" (limit {limit.rstrip('%')} %)" if limit else "")
 
 
 @dataclass(frozen=True)

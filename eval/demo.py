@@ -11,70 +11,34 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from eval import workers
 from eval.cells import LATENCY_TRAINING, train_heimdall
-from eval.contenders import with_duplicates
 from eval.intervals import percentile
 from linnapp.commands._training import latency_quality
 from linnapp.lab.array import Array
-from linnapp.lab.guest import Guest
-from linnapp.lab.guests import (
-    NEEDS_HEIMDALL,
-    NEEDS_LATENCY_MODEL,
-    Scenario,
-    read_latency_us,
-    record,
-    replay,
+from linnapp.lab.demo import (
+    COLUMNS,
+    HALF_S,
+    Demo,
+    Row,
+    parallel_guests,
+    result_sentence,
+    slice_traces,
+    table,
 )
+from linnapp.lab.guests import NEEDS_HEIMDALL, NEEDS_LATENCY_MODEL
 from linnapp.lab.host import linnapp, train
-from linnapp.lab.work import Step, StepError, Steps, Work, aligned, write_json
+from linnapp.lab.work import Step, StepError, Steps, Work, write_json
 
 #: of a trace that is given: 128 for each of three drives, twice
 LEAST_READS = 3 * 128 * 2
 LONGEST_S = 1e8
-
-#: Extra I/O that the capped rows may cause: in an outage hedging would otherwise double the load.
-CAP = "5%"
-
-
-class Row(NamedTuple):
-    """A line of the table: a policy of the replayer, its hedges capped or as published."""
-
-    policy: str
-    capped: bool = False
-    duplicates: bool = False
-
-    @property
-    def name(self) -> str:
-        """Its name in the table and the figure."""
-        if self.duplicates:
-            return with_duplicates(self.policy, CAP if self.capped else "")
-        return f"{self.policy}, {CAP} cap" if self.capped else self.policy
-
-    def options(self, profile: Path) -> tuple[str | Path, ...]:
-        """Options of the replayer. The heuristics need the recording's log."""
-        options: tuple[str | Path, ...] = ("--hedge-budget", CAP if self.capped else "none")
-        if self.duplicates:
-            options = ("--duplicates", *(("--max-duplicates", CAP) if self.capped else ()))
-        if self.policy.startswith("heuristic"):
-            options += ("--profile", profile)
-        return options
-
-    @property
-    def hedges(self) -> bool:
-        """Return true if the policy needs a hedging time."""
-        return self.policy == "hedge" or self.policy.endswith(("-hl", "-h95"))
-
 
 #: Alternatives as published and as operators would run them, then LinnOS, its successors, and the
 #: bound.
@@ -104,17 +68,6 @@ DRAWN = (
     "baseline", "clone", "hedge", "linnos", "fastest", "fastest with duplicates", "oracle",
 )  # fmt: skip
 
-#: A burst of continuous slowness on one drive at a time: every read of the
-#: drive takes 2 ms longer for 100 ms, every 500 ms, then the next drive's turn.
-BURSTS_EVERY_S = 0.5
-INJECT = (
-    "continuous:latency_us=2000,op=read,ratio=100%,slot_ms=100,"
-    f"every_ms={BURSTS_EVERY_S * 1000:.0f},rotate"
-)
-
-#: Seconds of the workload in each of its halves: what the models learn from, and what they face.
-HALF_S = 10
-
 #: The rate in I/Os a second to which a given trace is sped up if it is slower: the public traces
 #: were recorded on disks a hundred times slower than flash.
 TARGET_IOPS = 2000
@@ -122,42 +75,6 @@ TARGET_IOPS = 2000
 #: A given trace is one volume on the array: each read has one drive as its
 #: home, in turn, and each write goes to all drives.
 VOLUME = ("--spread", "--replicate-writes")
-
-COLUMNS = (
-    ("name", "policy", "{}"),
-    ("mean_us", "mean", "{:.1f}"),
-    ("p50_us", "p50", "{:.0f}"),
-    ("p95_us", "p95", "{:.0f}"),
-    ("p99_us", "p99", "{:.0f}"),
-    ("p998_us", "p99.8", "{:.0f}"),
-    ("revoked", "revoked", "{}"),
-    ("hedged", "hedged", "{}"),
-    ("extra_io_ratio", "extra I/O", "{:.2%}"),
-    ("data_errors", "data errors", "{}"),
-)
-
-
-def slice_traces(
-    sources: list[Path], out_dir: Path, first_s: float, last_s: float
-) -> tuple[Path, ...]:
-    """Cut the same time slice out of each drive's trace."""
-    out_dir.mkdir(parents=True, exist_ok=True)
-    slices = []
-    for source in sources:
-        target = out_dir / source.name
-        linnapp("convert", str(source), str(target), "--slice", f"{first_s}:{last_s}")
-        slices.append(target)
-    return tuple(slices)
-
-
-def table(runs: list[dict[str, Any]]) -> str:
-    """The runs as a text table, latencies in us."""
-    rows = [[title for _, title, _ in COLUMNS]]
-    rows += [
-        ["-" if run[key] is None else form.format(run[key]) for key, _, form in COLUMNS]
-        for run in runs
-    ]
-    return aligned(rows)
 
 
 def main() -> None:
@@ -206,27 +123,22 @@ def demo(
     from eval.figures import latency_cdf
 
     steps = Steps(3)
-    array = Array(seed=seed)
-    options = () if trace is None else VOLUME
+    run = Demo(out, Array(seed=seed), seed, () if trace is None else VOLUME)
     with steps.step("preparing the workload"):
-        sources, train_s, replay_s = workload(
-            trace, array, out / "workload", seed, half_s, check=check_teaches
-        )
+        if trace is None:
+            sources, train_s = run.generate(half_s), float(half_s)
+        else:
+            sources, train_s = workload(trace, run.array, out / "workload", check=check_teaches)
         recorded_s = train_s if record_s is None else min(record_s, train_s)
         train_slice = slice_traces(sources, out / "train", 0, recorded_s)
-        replay_slice = slice_traces(sources, out / "replay", train_s, train_s + replay_s)
-
-    with steps.step("recording with blktrace"):
-        recording = Scenario("record", array, train_slice, seed, options=options)
-        blks = record(recording, out / "record")
-    recorded = out / "record" / "baseline.log"
+        replay_slice = slice_traces(sources, out / "replay", train_s, 2 * train_s)
+    blks = run.record(steps, train_slice)
 
     def learn(kind: Path, name: str, *options_of_kind: str) -> list[Path]:
         return train(blks, kind, out / name, "--seed", str(seed), *options_of_kind)
 
-    # Guests and trainings side by side: a guest takes one CPU, and most need one kind of model.
-    memory_mb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
-    work = Work(max(1, min(len(os.sched_getaffinity(0)), memory_mb // Guest.memory_mb)))
+    # Guests and trainings run in parallel: a guest takes one CPU, and most need one kind of model.
+    work = Work(parallel_guests())
     networks = work.add(
         "training with TensorFlow",
         # The table shows what a model gains even if training found no gain.
@@ -239,41 +151,24 @@ def demo(
     rival = work.add(
         "training heimdall's networks",
         partial(
-            train_heimdall, recorded, out / "heimdall", seed, replicate_writes=trace is not None
+            train_heimdall, run.recorded_log, out / "heimdall", seed,
+            replicate_writes=trace is not None,
         ),
-    )
+    )  # fmt: skip
 
-    # The timeout is what an operator would know beforehand: the 95th
-    # percentile of the recording, without the bursts to come.
-    p95_us = float(np.percentile(read_latency_us(recorded), 95))
-    scenario = Scenario("bursts", array, replay_slice, seed, INJECT, options)
-
-    def replayed(row: Row, models: Step[list[Path]]) -> dict[str, Any]:
-        return replay(
-            replace(scenario, options=(*scenario.options, *row.options(recorded))),
-            row.policy,
-            folder(out, row),
-            models=models.result,
-            hedge_us=p95_us if row.hedges else None,
-        )
-
-    replays = []
-    for row in ROWS:
-        models = networks
+    def models(row: Row) -> Step[list[Path]]:
         if row.policy in NEEDS_HEIMDALL:
-            models = rival
-        elif row.policy in NEEDS_LATENCY_MODEL:
-            models = trees
-        replays.append(work.add("replaying", partial(replayed, row, models), after=(models,)))
+            return rival
+        return trees if row.policy in NEEDS_LATENCY_MODEL else networks
+
+    replays = run.add_replays(work, ROWS, replay_slice, models)
     try:
         work.do()
     finally:
         workers.stop()
 
     with steps.step("drawing"):
-        latencies_us = {
-            row.name: read_latency_us(folder(out, row) / f"{row.policy}.log") for row in ROWS
-        }
+        latencies_us = {row.name: run.latencies_us(row) for row in ROWS}
         runs = [
             # The furthest that rests on a hundred reads of the workload that is generated.
             {"name": row.name, **step.result, "p998_us": percentile(latencies_us[row.name], 99.8)}
@@ -285,20 +180,18 @@ def demo(
             out / "cdf.png",
             title="Read latency, slow bursts wandering over three drives",
         )
+    after_p99 = [name for name, *_ in COLUMNS].index("p99_us") + 1
+    columns = (*COLUMNS[:after_p99], ("p998_us", "p99.8", "{:.0f}"), *COLUMNS[after_p99:])
     print(f"\nRead latency in us; {runs[0]['reads']} reads, a burst on one drive at a time:\n")
-    print(table(runs))
+    print(table(runs, columns))
     print(f"\nData errors: {runs[0]['data_check']}.")
     print("\nModels of latencies, on reads that they did not learn from:")
     for model in trees.result:
         trained = json.loads(model.with_suffix(".json").read_text())
         print(f"{model.stem}: {latency_quality(trained)}")
     print(f"\n{out}/summary.json, {out}/cdf.png; models in {models_dir}/")
+    print(f"\n{result_sentence(runs)}")
     print("Next: `make tour`, a minute in this terminal: bursts as `linnapp top` shows them.")
-
-
-def folder(out: Path, row: Row) -> Path:
-    """Return the folder of a replay's summary and log."""
-    return out / "replays" / ("capped" if row.capped else "")
 
 
 def inspected(trace: Path) -> dict[str, Any]:
@@ -327,25 +220,17 @@ def check_times(trace: Path, given: dict[str, Any]) -> None:
 
 
 def workload(
-    trace: Path | None,
+    trace: Path,
     array: Array,
     out: Path,
-    seed: int,
-    half_s: int = HALF_S,
     target_iops: float = TARGET_IOPS,
     check: Callable[[Path, dict[str, Any]], None] | None = None,
-) -> tuple[list[Path], float, float]:
-    """The workload as iologs, and the lengths in seconds of its two slices.
+) -> tuple[list[Path], float]:
+    """Convert a given trace to an iolog; return it and the length in seconds of its halves.
 
-    `check` may refuse a trace that is given, by what :func:`inspected` says of it.
+    `check` may refuse the trace because of what :func:`inspected` returns for it.
     """
     out.mkdir(parents=True, exist_ok=True)
-    if trace is None:
-        linnapp(
-            "generate", "demo", "-o", str(out), "--drives", str(array.n_drives),
-            "--duration", str(2 * half_s), "--seed", str(seed),
-        )  # fmt: skip
-        return [out / f"flash{k}.iolog" for k in range(array.n_drives)], half_s, half_s
     volume = out / "volume.iolog"
     given = inspected(trace)
     if check:
@@ -355,8 +240,7 @@ def workload(
         "convert", str(trace), str(volume),
         "--rerate", str(rerate), "--fit", str(array.size_mb << 20),
     )  # fmt: skip
-    given_s = given["duration_s"] / rerate / 2
-    return [volume], given_s, given_s
+    return [volume], given["duration_s"] / rerate / 2
 
 
 if __name__ == "__main__":

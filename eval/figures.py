@@ -21,6 +21,7 @@ from eval import contenders
 from eval.intervals import RESTS_ON
 from eval.long_table import LongTable, Place
 from linnapp.files import replaced_file
+from linnapp.lab.demo import with_duplicates
 from linnapp.stats import Interval
 
 #: One colour and dash a policy, the same in every figure; the bound is black.
@@ -166,9 +167,7 @@ def shown_policies(table: LongTable, place: Place) -> dict[str, str]:
         shown[rival] = f"{rival}\n({label})"
     ours = contenders.ours(there)
     main = [
-        name
-        for name in ("linnos", "fastest", contenders.with_duplicates("fastest"))
-        if name in ours
+        name for name in ("linnos", "fastest", with_duplicates("fastest")) if name in ours
     ] or ours
     return shown | {name: name for name in (*main, *({"oracle"} & {*there}))}
 

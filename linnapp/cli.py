@@ -55,6 +55,7 @@ _COMMANDS = {
     "fetch": "Upload models that a fleet has trained.",
     "help": "Show a topic or the help of a command.",
     "completion": "Print a shell's completion script.",
+    "demo": "Compare policies on emulated drives that stall in turn.",
     "lab": "Run commands on the patched kernel with an array up.",
 }
 
@@ -75,8 +76,8 @@ _GROUPS = (
         ("upload", "fetch", "status", "top", "explain", "faults")),
     ("Export", "linnapp dashboard grafana",
         ("exporter", "dashboard")),
-    ("Lab and help", "linnapp lab run -- linnapp status",
-        ("lab", "help", "completion")),
+    ("Lab and help", "linnapp demo",
+        ("demo", "lab", "help", "completion")),
 )  # fmt: skip
 
 

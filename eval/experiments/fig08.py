@@ -9,10 +9,11 @@ from typing import Any
 from eval import contenders, grid, learnt, scores
 from eval.cache import RESULTS, ROOT
 from eval.cells import WORKLOADS, Replayed, reads_of, replayed
-from eval.contenders import LEARNT, with_duplicates
+from eval.contenders import LEARNT
 from eval.experiment import GRID_SOURCES, Context
 from eval.scores import Reads
 from eval.study import Study
+from linnapp.lab.demo import with_duplicates
 
 #: The bounds that are computed from the replay under `random`: the reads that it sent where boosted
 #: trees would have sent them, and for comparison those that it sent to the default replica.

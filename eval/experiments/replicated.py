@@ -13,9 +13,9 @@ from functools import partial
 
 from eval import figures
 from eval.cache import RESULTS
-from eval.contenders import with_duplicates
 from eval.experiments import fig08
 from eval.study import Study
+from linnapp.lab.demo import with_duplicates
 
 PAIRS = tuple(
     (name, "baseline") for name in ("linnos", "fastest", with_duplicates("fastest"), "verdict")

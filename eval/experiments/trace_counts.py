@@ -10,10 +10,11 @@ from statistics import median
 from typing import Any
 
 from eval import demo
-from eval.contenders import LITTLE, with_duplicates
+from eval.contenders import LITTLE
 from eval.experiment import Table
 from eval.long_table import LongTable, Place
 from eval.trace_files import NAMES, called
+from linnapp.lab.demo import BURSTS_EVERY_S, with_duplicates
 from linnapp.lab.work import StepError
 
 CALM, BURSTS = "calm", "bursts"
@@ -278,7 +279,7 @@ def front_page(runs: list[Run]) -> list[Run]:
             continue
         rates = {r.of("baseline", "iops") for r in runs if r.trace == run.trace}
         at_demos = min(rate for rate in rates if rate >= demo.TARGET_IOPS)
-        long_enough = run.of("baseline", "elapsed_s") > demo.BURSTS_EVERY_S
+        long_enough = run.of("baseline", "elapsed_s") > BURSTS_EVERY_S
         if run.of("baseline", "iops") == at_demos and (run.slowness == CALM or long_enough):
             shown.append(run)
     if not shown:

@@ -31,6 +31,7 @@ from eval.scores import Reads
 from eval.study import Study
 from linnapp.lab import guests
 from linnapp.lab.array import CONFIGFS, WAIT_FOR_FULL_SECOND, Array
+from linnapp.lab.demo import INJECT, Row, slice_traces
 from linnapp.lab.work import StepError, write_json
 from linnapp.trace.reads import digest as file_digest
 
@@ -40,26 +41,26 @@ SEED = 1
 ROWS = {
     row.name: row
     for row in (
-        demo.Row("baseline"),
-        demo.Row("random"),
-        demo.Row("fastest"),
-        demo.Row("fastest", duplicates=True),
-        demo.Row("fastest", capped=True, duplicates=True),
-        demo.Row("linnos"),
-        demo.Row("linnos-hl", capped=True),
-        demo.Row("shortest-queue"),
-        demo.Row("shortest-queue-h95", capped=True),
-        demo.Row("shortest-queue-h95"),
-        demo.Row("heuristic"),
-        demo.Row("heuristic-adv"),
-        demo.Row("c3"),
-        demo.Row("prequal"),
-        demo.Row("heimdall"),
-        demo.Row("hedge", capped=True),
-        demo.Row("hedge"),
-        demo.Row("hedge-ip"),
-        demo.Row("clone"),
-        demo.Row("oracle"),
+        Row("baseline"),
+        Row("random"),
+        Row("fastest"),
+        Row("fastest", duplicates=True),
+        Row("fastest", capped=True, duplicates=True),
+        Row("linnos"),
+        Row("linnos-hl", capped=True),
+        Row("shortest-queue"),
+        Row("shortest-queue-h95", capped=True),
+        Row("shortest-queue-h95"),
+        Row("heuristic"),
+        Row("heuristic-adv"),
+        Row("c3"),
+        Row("prequal"),
+        Row("heimdall"),
+        Row("hedge", capped=True),
+        Row("hedge"),
+        Row("hedge-ip"),
+        Row("clone"),
+        Row("oracle"),
     )
 }
 
@@ -149,12 +150,10 @@ def learn(context: Context, trace: TraceAtRate) -> Path:
 
     def make(folder: Path) -> None:
         array = Array(seed=SEED)
-        sources, half_s, _ = demo.workload(
-            trace.path, array, folder / "workload", SEED, target_iops=trace.iops
-        )
+        sources, half_s = demo.workload(trace.path, array, folder / "workload", trace.iops)
         half_s = min(half_s, HALF_S)
-        train_slice = demo.slice_traces(sources, folder / "train", 0, half_s)
-        replay_slice = demo.slice_traces(sources, folder / "replay", half_s, 2 * half_s)
+        train_slice = slice_traces(sources, folder / "train", 0, half_s)
+        replay_slice = slice_traces(sources, folder / "replay", half_s, 2 * half_s)
         for which, (half,) in (("first", train_slice), ("second", replay_slice)):
             reads = demo.inspected(half)["reads"]
             if reads < MIN_READS:
@@ -236,7 +235,7 @@ def _replayed(
 
 
 def under_policy(
-    context: Context, trace: TraceAtRate, row: demo.Row, slowness: str, *, but: str = ""
+    context: Context, trace: TraceAtRate, row: Row, slowness: str, *, but: str = ""
 ) -> Reads:
     """Replay a trace's second half under a policy, as the demo does it except for an option."""
     source = learn(context, trace)
@@ -245,7 +244,7 @@ def under_policy(
         recorded = source / "record" / "baseline.log"
         scenario = guests.Scenario(
             f"{trace.name}, {slowness}", Array(seed=SEED), (source / "replay" / "volume.iolog",),
-            SEED, demo.INJECT if slowness == BURSTS else None,
+            SEED, INJECT if slowness == BURSTS else None,
             (*demo.VOLUME, *row.options(recorded), *((f"--{but}",) if but else ())),
         )  # fmt: skip
         p95_us = float(np.percentile(guests.read_latency_us(recorded), 95))
@@ -302,7 +301,7 @@ EXPERIMENT = Study(
     page_data=trace_counts.page_data,
     settings={
         "traces": trace_files.digests(trace_files.GIVEN_OR_RECORDED),
-        "inject": demo.INJECT,
+        "inject": INJECT,
         "target_iops": demo.TARGET_IOPS,
         "half_s": HALF_S,
     },

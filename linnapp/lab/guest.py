@@ -27,6 +27,8 @@ from typing import BinaryIO
 #: Root of the repository, which contains the output of `make`.
 REPOSITORY = Path(__file__).resolve().parents[2]
 
+#: False if linnapp is installed; then REPOSITORY is the folder that contains the package.
+IN_CLONE = (REPOSITORY / "kernel" / "build.sh").exists()
 
 #: Default search path for commands in a guest.
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from linnapp.lab.guest import REPOSITORY
 from linnapp.lab.work import StepError, tail
 
 #: Variables that TensorFlow, numpy and the libraries below them look at.
@@ -21,11 +22,19 @@ _STEERS_NUMBERS = (
 
 def linnapp(*arguments: str) -> str:
     """Run a linnapp command and return its output; what it says where it fails is StepError's."""
-    command = [sys.executable, "-m", "linnapp", *arguments]
+    command = _linnapp_command(*arguments)
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         raise StepError(f"linnapp {' '.join(arguments)}: {result.stderr.strip()}")
     return result.stdout
+
+
+def _linnapp_command(*arguments: str) -> list[str]:
+    """Return a command line that runs the code of this process, in whatever folder it is called."""
+    start = (
+        f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); from linnapp.cli import main; main()"
+    )
+    return [sys.executable, "-P", "-c", start, *arguments]
 
 
 def training_environment() -> dict[str, str]:
@@ -49,7 +58,7 @@ def models_of(traces: Sequence[Path], model_dir: Path) -> list[Path]:
 def train(traces: Sequence[Path], model_dir: Path, log: Path, *options: str) -> list[Path]:
     """Train one model a trace with `linnapp train`."""
     arguments = train_arguments(traces, model_dir, *options)
-    command = [sys.executable, "-m", "linnapp", "train", *arguments]
+    command = _linnapp_command("train", *arguments)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         status = subprocess.run(

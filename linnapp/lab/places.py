@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
 import click
 
 from linnapp.lab.command import HasDevices
-from linnapp.lab.guest import DEFAULT_PATH, REPOSITORY, Folder
+from linnapp.lab.guest import DEFAULT_PATH, IN_CLONE, REPOSITORY, Folder
 
 ROOT = Path("/run/linnos")
 _OUT = ROOT / "out"
@@ -27,6 +28,14 @@ _PYTHON = ROOT / "python"
 _REPLAYER = ROOT / "replayer"
 _BIN = ROOT / "bin"
 _PYCACHE = ROOT / "pycache"
+
+
+def find_replayer() -> Path:
+    """Return the path of the replayer: in the clone, or where the wheel or the package has it."""
+    if IN_CLONE:
+        return REPOSITORY / "build" / "replayer" / "replayer"
+    installed = Path(sys.executable).with_name("replayer")
+    return installed if installed.exists() else Path(shutil.which("replayer") or installed)
 
 
 class Places:
@@ -47,7 +56,7 @@ class Places:
             # Where this process has its packages from, numpy among them.
             str(_PACKAGES): Folder(Path(click.__file__).parents[1]),
             str(_PYTHON): Folder(Path(sys.base_prefix)),
-            str(_REPLAYER): Folder(programs or REPOSITORY / "build" / "replayer"),
+            str(_REPLAYER): Folder(programs or find_replayer().parent),
         }
 
     @property

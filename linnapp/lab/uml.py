@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -26,8 +27,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from linnapp import __version__
 from linnapp.lab.guest import (
     ERR_FD,
+    IN_CLONE,
     KEYS_FD,
     OUT_FD,
     REPOSITORY,
@@ -40,7 +43,45 @@ from linnapp.lab.guest import (
 
 #: Scripts that the guest's first process reads.
 _INIT = ("init.sh", "init-mounts.sh")
-DEFAULT_KERNEL = REPOSITORY / "build" / "linux-um" / "linux"
+#: The archive of a release unpacks to this folder, with the file `linux`.
+ARCHIVE = f"linnos-lab-kernel-{__version__}"
+
+
+def _find_kernel() -> Path:
+    """Return the lab kernel: $LINNOS_LAB_KERNEL, that of the clone, or a release's archive.
+
+    The archive can be unpacked in the folder of the package, in the virtual environment, or next to
+    the environment. If there is no kernel, return the path in the environment.
+    """
+    if given := os.environ.get("LINNOS_LAB_KERNEL"):
+        path = Path(given)
+        return path / "linux" if path.is_dir() else path
+    built = REPOSITORY / "build" / "linux-um" / "linux"
+    if IN_CLONE:
+        return built
+    environment = Path(sys.prefix)
+    places = [environment, environment.parent, REPOSITORY, REPOSITORY / "linnapp"]
+    found = [place / ARCHIVE / "linux" for place in places]
+    return next((kernel for kernel in found if kernel.exists()), found[0])
+
+
+DEFAULT_KERNEL = _find_kernel()
+
+
+def check_kernel(kernel: Path) -> None:
+    """Raise an error that says how to get a kernel if this file is not a program."""
+    if kernel.is_file() and os.access(kernel, os.X_OK):
+        return
+    if kernel.is_file():
+        raise LabError(f"{kernel}: not executable; a lab kernel is a program: chmod +x {kernel}")
+    archive = f"{ARCHIVE}.tar.xz"
+    folder = shlex.quote(str(Path(sys.prefix)))
+    remedy = "`make kernel` builds it" if IN_CLONE else f"unpack it: tar -xf {archive} -C {folder}"
+    raise LabError(
+        f"{kernel}: no lab kernel there; {remedy}, or set LINNOS_LAB_KERNEL to the file `linux` of "
+        f"{archive}, which is part of each release"
+    )
+
 
 #: Mount a folder of the host in the guest. hostfs takes the folder's path as its whole option
 #: string, which only the mount(2) system call can pass. util-linux 2.39 and later prefer
@@ -68,8 +109,7 @@ def run(
     For `cwd`, `stdout` and `stderr` see :func:`~linnapp.lab.guest.boot`. If the output is a
     terminal, the command has a terminal of the same size and reads the keys typed there.
     """
-    if not os.access(guest.kernel, os.X_OK):
-        raise LabError(f"{guest.kernel}: no lab kernel there; `make kernel` builds it")
+    check_kernel(guest.kernel)
     out = stdout if stdout is not None else sys.stdout.buffer
     terminal = bool(getattr(out, "isatty", lambda: False)())
     keys = terminal and stdout is None and sys.stdin.isatty()
@@ -83,7 +123,7 @@ def run(
         if keys:
             (control / "keys").touch()
         (control / "linux").symlink_to(guest.kernel.resolve())
-        (control / "tmp").symlink_to(_tmpfs_dir())
+        (control / "tmp").symlink_to(_memory_folder(guest.memory_mb))
         return ["taskset", "-c", str(cpu), *_arguments(guest, keys)], {"PATH": os.defpath}
 
     with _one_cpu() as cpu:
@@ -174,6 +214,16 @@ def _without_randomisation() -> tuple[str, ...]:
     return prefix if allowed else ()
 
 
-def _tmpfs_dir() -> str:
-    """Return a folder for the guest's memory file, on tmpfs so that it is not written to disk."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
+def _memory_folder(memory_mb: int, folders: Sequence[str] = ("/dev/shm",)) -> str:
+    """Return a folder for the guest's memory file, on tmpfs so that it is not written to disk.
+
+    Containers usually have a /dev/shm of 64 MB whose files cannot be executed. Then use the folder
+    for temporary files.
+    """
+    for folder in folders:
+        if os.access(folder, os.W_OK):
+            found = os.statvfs(folder)
+            has_space = found.f_bavail * found.f_frsize >= memory_mb << 20
+            if has_space and not found.f_flag & os.ST_NOEXEC:
+                return folder
+    return tempfile.gettempdir()

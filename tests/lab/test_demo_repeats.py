@@ -22,7 +22,7 @@ def test_demo_repeats_exactly_after_a_run_on_another_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Use one folder for all runs: a second of workload, one epoch and few policies."""
-    rows = ("baseline", "heimdall", "linnos", "fastest")
+    rows = ("baseline", "c3", "heimdall", "linnos", "fastest")
     monkeypatch.setattr(demo, "ROWS", tuple(row for row in demo.ROWS if row.name in rows))
 
     def train_briefly(traces: list[Path], models: Path, log: Path, *options: str) -> list[Path]:

@@ -18,13 +18,13 @@ import numpy as np
 
 from eval import contenders, grid
 from eval.cells import Replay, Replayed, reads_of, replayed
-from eval.contenders import with_duplicates
 from eval.experiment import GRID_SOURCES, Context
 from eval.experiments.stock.lab import STOCK_KERNEL, OfKernel, Reading, compiled, read
 from eval.long_table import LongTable
 from eval.scores import Reads, as_reads
 from eval.study import READ_MEASURES, Measure, Study
 from linnapp.lab import guests
+from linnapp.lab.demo import with_duplicates
 from linnapp.lab.work import StepError
 
 #: The enterprise workloads of Table 1, each with a seed of its own.
