@@ -66,6 +66,8 @@ CONTENDERS = (
     Contender("shortest-queue"),
     Contender("shortest-queue-h95", hedges=True),
     Contender("shortest-queue-h95", hedges=True, capped=True),
+    Contender("fewest"),
+    Contender("ewma-inflight"),
     Contender("prequal"),
     Contender("c3"),
     Contender("heimdall"),

@@ -48,6 +48,8 @@ ROWS = (
     Row("shortest-queue"),
     Row("shortest-queue-h95"),
     Row("shortest-queue-h95", capped=True),
+    Row("fewest"),
+    Row("ewma-inflight"),
     Row("prequal"),
     Row("c3"),
     Row("heimdall"),

@@ -32,6 +32,8 @@ POLICY_STYLE: dict[str, dict[str, Any]] = {
     "shortest-queue": {"color": "#17becf"},
     "shortest-queue-h95": {"color": "#17becf", "linestyle": "--"},
     "shortest-queue-h95, 5% cap": {"color": "#17becf", "linestyle": ":"},
+    "fewest": {"color": "#17becf", "linestyle": "-."},
+    "ewma-inflight": {"color": "#9c6644", "linestyle": "-."},
     "prequal": {"color": "#7f3c8d"},
     "c3": {"color": "#9c6644", "linestyle": "--"},
     "heimdall": {"color": "#2f4b7c", "linestyle": "--"},

@@ -27,7 +27,8 @@ OFF, ON, MD_UNGUARDED = "md, off", "md, on", "md, unguarded"
 
 #: Rules that need no model and send nothing twice.
 RULES = (
-    "baseline", "random", "shortest-queue", "heuristic", "heuristic-adv", "c3", "prequal",
+    "baseline", "random", "shortest-queue", "fewest", "ewma-inflight", "heuristic", "heuristic-adv",
+    "c3", "prequal",
 )  # fmt: skip
 BEST_RULE = "the best rule"
 

@@ -51,6 +51,8 @@ ROWS = {
         Row("shortest-queue"),
         Row("shortest-queue-h95", capped=True),
         Row("shortest-queue-h95"),
+        Row("fewest"),
+        Row("ewma-inflight"),
         Row("heuristic"),
         Row("heuristic-adv"),
         Row("c3"),

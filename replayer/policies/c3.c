@@ -28,6 +28,7 @@
 #include "error.h"
 #include "policy.h"
 #include "rankings.h"
+#include "score.h"
 #include "stale.h"
 
 /* The weight of each new answer in the average: about the last ten answers count. */
@@ -40,7 +41,7 @@ struct average {
 
 struct ranked { /* one drive */
 	struct average response_us, service_us, waiting;
-	uint64_t heard_ns;
+	uint64_t last_completion_ns;
 };
 
 static void c3_setup(struct replay *r)
@@ -54,7 +55,7 @@ static void average_add(struct average *a, double value)
 	a->known = true;
 }
 
-static double score(const struct replay *r, unsigned int drive)
+static double c3_drive_score(const struct replay *r, unsigned int drive)
 {
 	const struct ranked *d = (const struct ranked *)r->policy_state + drive;
 	double queue = 1 + r->in_flight[drive] + d->waiting.value;
@@ -63,33 +64,21 @@ static double score(const struct replay *r, unsigned int drive)
 	 * In the paper's stores, low-ranked replicas are measured as well, because some reads go to
 	 * all replicas.
 	 */
-	if (is_stale(r, drive, d->heard_ns))
+	if (is_stale(r, drive, d->last_completion_ns))
 		return 0;
 	return c3_score(d->response_us.value, d->service_us.value, queue);
-}
-
-static void c3_read(struct replay *r, struct io *io)
-{
-	unsigned int lowest = io->home;
-
-	for (unsigned int i = 1; i < r->n_drives; i++) {
-		unsigned int drive = (io->home + i) % r->n_drives;
-
-		if (score(r, drive) < score(r, lowest))
-			lowest = drive;
-	}
-	attempt_send(r, io, lowest, SEND_PLAIN);
 }
 
 static void c3_answered(struct replay *r, struct io *io, struct attempt *a)
 {
 	struct ranked *d = (struct ranked *)r->policy_state + a->drive;
-	uint64_t begun_ns = a->submit_ns > d->heard_ns ? a->submit_ns : d->heard_ns;
+	uint64_t begun_ns =
+		a->submit_ns > d->last_completion_ns ? a->submit_ns : d->last_completion_ns;
 
 	average_add(&d->response_us, (double)(r->done_ns - a->submit_ns) / 1000);
 	average_add(&d->service_us, (double)(r->done_ns - begun_ns) / 1000);
 	average_add(&d->waiting, r->in_flight[a->drive]);
-	d->heard_ns = r->done_ns;
+	d->last_completion_ns = r->done_ns;
 }
 
 const struct policy policy_c3 = {
@@ -98,6 +87,7 @@ const struct policy policy_c3 = {
 		"averages",
 	.keeps_count = true,
 	.setup = c3_setup,
-	.read = c3_read,
+	.score = c3_drive_score,
+	.read = score_read,
 	.answered = c3_answered,
 };

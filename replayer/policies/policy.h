@@ -30,6 +30,8 @@ struct policy {
 	 * Called before the run: read inputs, and exit with the remedy if one is missing. Optional.
 	 */
 	void (*setup)(struct replay *r);
+	/* For score_read() (score.h): the drive with the lowest score is read. Optional. */
+	double (*score)(const struct replay *r, unsigned int drive);
 	/* A user's read has arrived: send at least one attempt. */
 	void (*read)(struct replay *r, struct io *io);
 	/* A hinted attempt has returned EBUSY. Required with needs_linnos. */
@@ -45,8 +47,8 @@ struct policy {
 /* In the order of --help. */
 /* clang-format off */
 #define EACH_POLICY(_) \
-	_(baseline) _(clone) _(random) _(shortest_queue) _(shortest_queue_h95) _(prequal) _(c3) \
-	_(heimdall) _(hedge) _(hedge_ip) _(heuristic) _(heuristic_adv) _(linnos) _(linnos_hl) \
+	_(baseline) _(clone) _(random) _(shortest_queue) _(shortest_queue_h95) _(fewest) \
+	_(ewma_inflight) _(prequal) _(c3) _(heimdall) _(hedge) _(hedge_ip) _(heuristic) _(heuristic_adv) _(linnos) _(linnos_hl) \
 	_(linnos_h99) _(fastest) _(oracle) _(verdict)
 /* clang-format on */
 

@@ -1,53 +1,56 @@
 // SPDX-License-Identifier: MIT
 /*
- * shortest-queue: every read goes to the replica with the fewest pending 4 KiB pages; in a tie, to
- * the first one from the default drive on. Like a load balancer, it has no training and no
- * settings. With -h95 it is hedged, to the shortest queue among the drives that were not tried yet.
+ * Policies that count what is in flight. Like load balancers, they have no training and no
+ *settings.
  *
- * The pending pages are those of this replayer, which is all that an application can know. A read
- * counts from the moment of its decision, so that reads due at the same time are distributed.
+ *	fewest			the replica with the fewest I/Os in flight
+ *	shortest-queue		the replica with the fewest pending 4 KiB pages
+ *	shortest-queue-h95	the same, hedged to the shortest queue among the drives that were
+ *				not tried yet
+ *
+ * Only I/Os of this replayer count, which is all that an application can know. A read counts from
+ * the moment of its decision, so that reads due at the same time are distributed.
  */
 #include "engine/attempts.h"
 #include "hedging.h"
 #include "policy.h"
+#include "score.h"
 
-/* Return the drive with the shortest queue that is not in @mask; -1 if there is none. */
-static int shortest_queue(const struct replay *r, const struct io *io, uint32_t mask)
+static double pending_pages(const struct replay *r, unsigned int drive)
 {
-	int shortest = -1;
-
-	for (unsigned int i = 0; i < r->n_drives; i++) {
-		unsigned int drive = (io->home + i) % r->n_drives;
-
-		if (mask & 1u << drive)
-			continue;
-		if (shortest < 0 || r->pending_pages[drive] < r->pending_pages[shortest])
-			shortest = drive;
-	}
-	return shortest;
+	return r->pending_pages[drive];
 }
 
-static void shortest_queue_read(struct replay *r, struct io *io)
+static double in_flight(const struct replay *r, unsigned int drive)
 {
-	attempt_send(r, io, shortest_queue(r, io, 0), SEND_PLAIN);
+	return r->in_flight[drive];
 }
+
+const struct policy policy_fewest = {
+	.name = "fewest",
+	.help = "the replica with the fewest I/Os in flight, as md raid1 counts them",
+	.keeps_count = true,
+	.score = in_flight,
+	.read = score_read,
+};
 
 const struct policy policy_shortest_queue = {
 	.name = "shortest-queue",
 	.help = "the replica with the fewest pending 4 KiB pages",
 	.keeps_count = true,
-	.read = shortest_queue_read,
+	.score = pending_pages,
+	.read = score_read,
 };
 
 static void shortest_queue_h95_read(struct replay *r, struct io *io)
 {
-	attempt_send(r, io, shortest_queue(r, io, 0), SEND_PLAIN);
+	score_read(r, io);
 	hedging_arm(r, io);
 }
 
 static void shortest_queue_h95_timer(struct replay *r, struct io *io)
 {
-	int drive = shortest_queue(r, io, io->tried);
+	int drive = score_lowest(r, io, io->tried);
 
 	if (drive < 0)
 		hedging_fire(r, io, SEND_PLAIN);
@@ -60,6 +63,7 @@ const struct policy policy_shortest_queue_h95 = {
 	.help = "shortest-queue, and hedging at p95 (or --hedge-us, --hedge-percentile)",
 	.keeps_count = true,
 	.hedge_percentile = 95,
+	.score = pending_pages,
 	.read = shortest_queue_h95_read,
 	.timer = shortest_queue_h95_timer,
 };

@@ -540,7 +540,7 @@ def test_bad_traces_are_refused_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--policy", "fastest"], "no such policy"),
+        (["--policy", "quickest"], "no such policy"),
         (["--devices", "/nonexistent/d"], "/nonexistent/d: No such file"),
         (["--trace", "/nonexistent/t"], "trace /nonexistent/t: No such file"),
         (["--policy", "hedge"], "--profile"),
