@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import resource
 import shutil
@@ -19,9 +18,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from eval import page_tables, pages, seeds, workers
+from eval import pages, seeds, workers
 from eval.cache import LAB_SOURCES, RESULTS, Cache, code_version, digest, read_record
-from eval.experiment import Context, Experiment, Table
+from eval.experiment import Context
 from eval.experiments import NAMES, ON_REQUEST, load, source
 from eval.long_table import LongTable
 from eval.pages import section
@@ -73,7 +72,7 @@ def main() -> None:
         return
     if arguments.pages:
         for name in names if arguments.names else (*names, *ON_REQUEST):
-            write_pages(load(name))
+            pages.write(load(name))
         return
     if arguments.jobs < 1:
         parser.error(f"--jobs {arguments.jobs}: at least 1")
@@ -100,11 +99,9 @@ def main() -> None:
 
 
 def data_digest(folder: Path) -> str | None:
-    """Digest of the data that an experiment left, or None."""
-    for name in (TABLE, "data.json"):
-        if (folder / name).exists():
-            return hashlib.sha256((folder / name).read_bytes()).hexdigest()[:16]
-    return None
+    """Return the digest of the long table that an experiment left, or None."""
+    path = folder / TABLE
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else None
 
 
 def cpu_seconds() -> float:
@@ -113,7 +110,7 @@ def cpu_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def run(experiment: Experiment | Study, out: Path, arguments: argparse.Namespace) -> None:
+def run(experiment: Study, out: Path, arguments: argparse.Namespace) -> None:
     """Run one experiment unless it is finished, and draw it."""
     folder = out / experiment.name
     made_from = {
@@ -148,10 +145,7 @@ def run(experiment: Experiment | Study, out: Path, arguments: argparse.Namespace
         measured = experiment.run(context)
         # Their CPU time is known when they have ended.
         workers.stop()
-        if isinstance(measured, LongTable):
-            measured.save(folder / TABLE)
-        else:
-            write_json(folder / "data.json", measured)
+        measured.save(folder / TABLE)
         seconds, cpu = time.monotonic() - start, cpu_seconds() - start_cpu
         record = {
             "made_from": made_from,
@@ -165,25 +159,15 @@ def run(experiment: Experiment | Study, out: Path, arguments: argparse.Namespace
         }
         print(f"  done in {seconds:.0f} s, {cpu:.0f} s of CPU time; see {folder}/", flush=True)
     # Figures and tables are made from the files, so that they can be made again.
-    if isinstance(experiment, Study):
-        table = LongTable.load(folder / TABLE)
-        experiment.draw(table, folder / "figure.png")
-        write_text(folder / "report.md", section(experiment, experiment.tables(table)))
-        write_json(folder / "record.json", record)
-        if arguments.commit:
-            commit_study(experiment, table, record, folder / "figure.png")
-        return
-    data: dict[str, Any] = json.loads((folder / "data.json").read_text())
-    write_json(folder / "summary.json", {"runs": data.get("runs", [])})
-    experiment.draw(data, folder / "figure.png")
-    reading = experiment.reading(data)
-    write_text(folder / "reading.md", f"# {experiment.title}\n\n{reading.strip()}\n")
+    table = LongTable.load(folder / TABLE)
+    experiment.draw(table, folder / "figure.png")
+    write_text(folder / "report.md", section(experiment, experiment.tables(table)))
     write_json(folder / "record.json", record)
     if arguments.commit:
-        commit(experiment, data, record, folder / "figure.png")
+        commit(experiment, table, record, folder / "figure.png")
 
 
-def described(experiment: Experiment | Study, record: dict[str, Any]) -> dict[str, Any]:
+def described(experiment: Study, record: dict[str, Any]) -> dict[str, Any]:
     """Return the facts about a run that are committed with its numbers."""
     return {
         "command": experiment.command or f"make eval-{experiment.name}",
@@ -196,7 +180,7 @@ def described(experiment: Experiment | Study, record: dict[str, Any]) -> dict[st
     }
 
 
-def commit_study(study: Study, table: LongTable, record: dict[str, Any], figure: Path) -> None:
+def commit(study: Study, table: LongTable, record: dict[str, Any], figure: Path) -> None:
     """Write a study's long table and figure to where they are under version control."""
     path = RESULTS / f"{study.name}.csv"
     is_partial = study.adds and path.exists() and table.add_missing_places(LongTable.load(path))
@@ -205,64 +189,7 @@ def commit_study(study: Study, table: LongTable, record: dict[str, Any], figure:
     if not is_partial:
         shutil.copyfile(figure, RESULTS / f"{study.name}.png")
     write_json(path.with_suffix(".json"), described(study, record))
-    write_pages(study)
-
-
-def commit(
-    experiment: Experiment, data: dict[str, Any], record: dict[str, Any], figure: Path
-) -> None:
-    """Write an experiment's tables and figure to where they are under version control."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{experiment.name}.json"
-    tables: dict[str, Table] = experiment.table(data)
-    result = {
-        **described(experiment, record),
-        "tables": {
-            heading: {"header": table.header, "rows": table.rows}
-            for heading, table in tables.items()
-        },
-        "reading": experiment.reading(data),
-        **({"numbers": experiment.numbers(data)} if experiment.numbers else {}),
-    }
-    if experiment.adds and path.exists():
-        result = added(json.loads(path.read_text()), result)
-    if len(result["tables"]) == len(tables):
-        shutil.copyfile(figure, RESULTS / f"{experiment.name}.png")
-    write_json(path, result)
-    write_pages(experiment)
-
-
-def added(before: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
-    """Add the committed results of the cells that a run did not have, with their code versions.
-
-    Figure and times stay those of the last run which had all.
-    """
-    now = tuple(result["tables"])
-    if not before["tables"].keys() - set(now):
-        return result
-    codes = before.get("codes", dict.fromkeys(before["tables"], before["code"]))
-    words = [
-        line
-        for line in before["reading"].splitlines()
-        if not line.startswith(tuple(f"{heading}:" for heading in now))
-    ]
-    of_cells = {**before["parameters"]["cells"], **result["parameters"]["cells"]}
-    return {
-        **result,
-        **{key: before[key] for key in TIMES},
-        "parameters": {**result["parameters"], "cells": of_cells},
-        "tables": {**before["tables"], **result["tables"]},
-        "reading": "\n".join((*words, result["reading"])),
-        "codes": {**codes, **dict.fromkeys(now, result["code"])},
-    }
-
-
-def write_pages(experiment: Experiment | Study) -> None:
-    """Write the tables of pages that are made from an experiment's committed results."""
-    if isinstance(experiment, Study):
-        pages.write(experiment)
-    elif experiment.pages:
-        page_tables.write(experiment.pages())
+    pages.write(study)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from eval import figures, workers
 from eval.cache import Cache
 from eval.cells import N_DRIVES
-from eval.experiments.cluster import score
+from eval.experiments.cluster.cells import add_reads
 from eval.experiments.cluster.lab import (
     BURST_US,
     BURSTS,
@@ -37,7 +37,8 @@ from eval.experiments.cluster.lab import (
     measured,
     recorded_and_trained,
 )
-from eval.experiments.cluster.text import EXTRA, LIBRARY, OTHERS, RULES, SHIPPED
+from eval.experiments.cluster.rules import EXTRA, LIBRARY, OTHERS, RULES, SHIPPED
+from eval.long_table import LongTable
 from eval.metrics import percent
 from linnapp.lab import guests
 from linnapp.lab.cluster import CLUSTER_KERNEL
@@ -129,7 +130,9 @@ def demo(
                 # a guest each: every rule meets the drives as they are first
                 done |= measured(cache, client, situation, (rule,))
     with steps.step("drawing"):
-        result = summary(score([done], situation.measured_ms), situation, rounds)
+        table = LongTable(("situation",))
+        add_reads(table, situation.load, [done], situation.measured_ms)
+        result = summary(table, situation, rounds)
         write_json(out / "summary.json", result)
         draw(result, out / "figure.png")
     return result
@@ -153,25 +156,41 @@ def _seconds(rounds: int) -> float:
     return rounds * N_DRIVES * TURN_US / 1e6
 
 
-def summary(scored: dict[str, Any], situation: Situation, rounds: int) -> dict[str, Any]:
-    """The numbers of :func:`~eval.experiments.cluster.score`, and what repeats them."""
+def summary(table: LongTable, situation: Situation, rounds: int) -> dict[str, Any]:
+    """Return the numbers of each rule, and the settings that repeat them."""
+    (place,) = table.places
+    rules = table.policies()
+
+    def number(rule: str, measure: str) -> float:
+        return table.value(place, rule, measure)
+
     return {
-        "reads": scored["reads"],
+        "reads": int(number(rules[0], "reads")),
         "runs": [
             {
                 "policy": rule,
                 "scenario": situation.load,
-                "reads": scored["reads"],
-                "mean_us": numbers["mean_us"][0],
-                "mean_us_interval": numbers["mean_us"][1:],
-                "p99_us": numbers["p99_us"][0],
-                "extra_io_ratio": numbers["extra"],
-                "asked_a_read": numbers["asked"],
-                "disk_reads": numbers["disk_reads"],
+                "reads": int(number(rule, "reads")),
+                "mean_us": number(rule, "mean_us"),
+                "mean_us_interval": table.interval(place, rule, "mean_us").to_json()[1:],
+                "p99_us": number(rule, "p99_us"),
+                "extra_io_ratio": number(rule, "extra_io_ratio"),
+                "asked_a_read": number(rule, "asked"),
+                "disk_reads": [
+                    int(number(rule, f"node_{node}")) for node in range(situation.nodes)
+                ],
             }
-            for rule, numbers in scored["rules"].items()
+            for rule in rules
         ],
-        "below": {rule: scored["below"][rule] for rule in LIBRARY if rule in scored["below"]},
+        "below": {
+            rule: {
+                other: table.interval(place, rule, "mean_us", other).to_json()
+                for other in rules
+                if other != rule
+            }
+            for rule in LIBRARY
+            if rule in rules
+        },
         "config": {
             "seed": situation.seed,
             "rounds": rounds,
@@ -190,12 +209,12 @@ def summary(scored: dict[str, Any], situation: Situation, rounds: int) -> dict[s
 def result_text(result: dict[str, Any]) -> str:
     """The table, what its words mean, and what came out."""
     return (
-        f"Read latency; {result['reads']} reads a rule:\n\n{table(result)}\n\n{EXPLAINED}\n\n"
+        f"Read latency; {result['reads']} reads a rule:\n\n{rule_table(result)}\n\n{EXPLAINED}\n\n"
         f"{reading(result)}"
     )
 
 
-def table(result: dict[str, Any]) -> str:
+def rule_table(result: dict[str, Any]) -> str:
     """A line a rule, as text."""
     rows = [
         COLUMNS,

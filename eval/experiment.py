@@ -1,24 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""An experiment, and the context in which it runs."""
+"""The context in which an experiment runs, and tables of its numbers."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from eval import seeds
 from eval.cache import Cache
 from eval.long_table import LongTable
-from eval.page_tables import Shown
 from linnapp.lab.work import StepError, Work, map_parallel
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
 
-#: Where a number of the paper would stand that is not known here.
+#: Stands for a number of the paper that is not known here.
 NOT_AVAILABLE = "not available here"
 
 
@@ -33,11 +31,11 @@ GRID_SOURCES = (
 class Context:
     """The context of a run."""
 
-    #: The experiment's.
+    #: The experiment's name.
     name: str
     #: Shared by all experiments.
     cache: Cache
-    #: Guests at a time.
+    #: The number of guests at a time.
     jobs: int
     #: Use the development seeds.
     development: bool
@@ -50,14 +48,6 @@ class Context:
     def seeds(self) -> tuple[int, ...]:
         """Seeds of the repeats."""
         return seeds.repeats(self.development, self.n_seeds)
-
-    def data_of(self, name: str) -> dict[str, Any]:
-        """The data that another experiment left; StepError if it has not run."""
-        path = self.folder.parent / name / "data.json"
-        if not path.exists():
-            raise StepError(f"{path}: not there; `make eval-{name}` makes it")
-        data: dict[str, Any] = json.loads(path.read_text())
-        return data
 
     def table_of(self, name: str) -> LongTable:
         """Return the long table of another experiment, or raise StepError if it has not run."""
@@ -77,46 +67,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows for people: what stands in the report and in the committed results."""
+    """A table of the report, as text."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """One experiment."""
-
-    #: As in `make eval-NAME`.
-    name: str
-    title: str
-    #: All that it is run with, besides the seeds.
-    parameters: Mapping[str, Any]
-    #: Does the work; its return value, JSON, is the data file. A list under "runs"
-    #: is also written to summary.json.
-    run: Callable[[Context], dict[str, Any]]
-    #: The data as tables, by heading.
-    table: Callable[[dict[str, Any]], dict[str, Table]]
-    #: The data in words.
-    reading: Callable[[dict[str, Any]], str]
-    #: The data, and where its figure goes.
-    draw: Callable[[dict[str, Any], Path], None]
-    #: The figure or table it stands for.
-    source: str = "not in the papers"
-    #: The paper's result, as far as it is known here.
-    paper: str = NOT_AVAILABLE
-    #: The differences from the paper, and the reasons.
-    differs: str = ""
-    #: More files that decide the outcome, relative to the repository.
-    sources: tuple[str, ...] = field(default=())
-    #: What runs it; `make eval-NAME` unless given.
-    command: str = ""
-    #: Experiments whose data it reads; it is finished only as long as they stay the same.
-    uses: tuple[str, ...] = ()
-    #: The part of the data that is committed with the tables, for later runs.
-    numbers: Callable[[dict[str, Any]], Any] | None = None
-    #: Its parameters name "cells", a table each, of which a run may have some: what is committed of
-    #: the others stays.
-    adds: bool = False
-    #: The tables of pages that are made from its committed results.
-    pages: Callable[[], Mapping[Path, list[Shown]]] | None = None

@@ -93,11 +93,6 @@ def seed_of_workload(workloads: Sequence[str]) -> Callable[..., Sequence[int]]:
     return seeds
 
 
-def where(cell: Cell) -> dict[str, Any]:
-    """Identify a cell in a row of an experiment's data."""
-    return {"workload": cell.workload, "array": cell.array, "seed": cell.seed}
-
-
 def replay_of(cache: Cache, cell: Cell, contender: Contender, **changes: Any) -> Replay:
     """The replay of a cell under a contender, its thresholds learnt from the recording."""
     options = contender.options

@@ -82,6 +82,10 @@ class LongTable:
         """
         return self._numbers.get(Key(place, policy, measure, reference, str(seed)))
 
+    def interval(self, place: Place, policy: str, measure: str, reference: str = "") -> Interval:
+        """Return a number that the table is known to have."""
+        return self._numbers[Key(place, policy, measure, reference)]
+
     def value(self, place: Place, policy: str, measure: str, seed: int | str = "") -> float:
         """Return a number without its interval, or NaN."""
         found = self.get(place, policy, measure, seed=seed)

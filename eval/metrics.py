@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -39,11 +38,6 @@ def ranked_share(latency_us: float, baseline_us: float, oracle_us: float) -> flo
         return share
     difference = improvement(latency_us, baseline_us)
     return 0.0 if abs(difference) <= _FLOOR else 1.0 if difference > 0 else -math.inf
-
-
-def by_policy(runs: Iterable[Mapping[str, Any]], key: str) -> dict[str, float]:
-    """A field of each policy's run."""
-    return {run["policy"]: float(run[key]) for run in runs}
 
 
 def quantiles(values: Sequence[float], of: Sequence[float] = (10, 50, 90)) -> list[float]:

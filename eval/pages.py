@@ -7,22 +7,58 @@ table whose header begins with the same cell.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
-from eval import contenders, page_tables
+from eval import contenders
 from eval.cache import RESULTS
 from eval.experiment import Table
 from eval.long_table import FASTER, SLOWER, LongTable, Place, verdict
-from eval.page_tables import Shown
+from eval.scores import number
 from eval.study import Study
+from linnapp.lab.work import write_text
 from linnapp.stats import Interval
 
 TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table of a page. The first cell of its header identifies it."""
+
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+    @property
+    def text(self) -> str:
+        """The table in Markdown."""
+        head, *rows = (f"| {' | '.join(row)} |\n" for row in (self.header, *self.rows))
+        return "".join((head, f"|{'---|' * len(self.header)}\n", *rows))
+
+
+def with_tables(page: str, tables: Iterable[Shown]) -> str:
+    """Return a page in which each table replaces the one whose header begins with the same cell.
+
+    Raises
+    ------
+    ValueError
+        If no table of the page begins with it, or several do.
+    """
+    for table in tables:
+        rows = page.splitlines(keepends=True)
+        first = [i for i, row in enumerate(rows) if row.startswith(f"| {table.header[0]} |")]
+        if len(first) != 1:
+            raise ValueError(f"{len(first)} tables begin with | {table.header[0]} |, one should")
+        start = first[0]
+        length = sum(1 for _ in itertools.takewhile(lambda row: row.startswith("|"), rows[start:]))
+        page = "".join((*rows[:start], table.text, *rows[start + length :]))
+    return page
 
 
 def committed(name: str) -> LongTable:
@@ -101,6 +137,7 @@ def environment() -> jinja2.Environment:
         span=span,
         values=values,
         plain=plain_percent,
+        number=number,
         share_of_oracle=share_of_oracle,
         median=statistics.median,
         rivals=contenders.rivals,
@@ -140,4 +177,9 @@ def tables_of(study: Study) -> dict[str, list[Shown]]:
 def write(study: Study) -> None:
     """Write the tables of a study's committed results into its pages."""
     for template, tables in tables_of(study).items():
-        page_tables.write({study.pages[template]: tables})
+        path = study.pages[template]
+        page = path.read_text()
+        made = with_tables(page, tables)
+        if made != page:
+            write_text(path, made)
+            print(f"  {path.name}: written", flush=True)

@@ -21,7 +21,7 @@ from markupsafe import Markup, escape
 
 from eval import contenders
 from eval.cache import LAB_SOURCES, RESULTS, ROOT, code_version, read_record
-from eval.experiment import Experiment, Table
+from eval.experiment import Table
 from eval.experiments import NAMES, ON_REQUEST, load, source
 from eval.long_table import FASTER, NOT_SIGNIFICANT, SLOWER, LongTable
 from eval.pages import TEMPLATES
@@ -68,7 +68,7 @@ def paragraphs(text: str) -> Markup:
     return Markup("\n").join(parts)
 
 
-def section(experiment: Experiment | Study, finished: dict[str, Any] | None) -> dict[str, Any]:
+def section(experiment: Study, finished: dict[str, Any] | None) -> dict[str, Any]:
     """Return the page's section about one experiment; `finished` is None if it has not run."""
     return {
         "name": experiment.name,
@@ -114,27 +114,22 @@ def column(table: Table | Mapping[str, Any], name: str) -> list[str]:
     return [row[index] for row in fields["rows"]]
 
 
-def run_finished(experiment: Experiment | Study, folder: Path) -> dict[str, Any] | None:
+def run_finished(experiment: Study, folder: Path) -> dict[str, Any] | None:
     """Return the results of an experiment's last run, or None if it did not run to its end."""
     record = read_record(folder)
     if record is None:
         return None
     try:
-        if isinstance(experiment, Study):
-            tables = experiment.tables(LongTable.load(folder / "table.csv"))
-            reading = experiment.notes
-        else:
-            data: dict[str, Any] = json.loads((folder / "data.json").read_text())
-            reading, tables = experiment.reading(data), experiment.table(data)
+        tables = experiment.tables(LongTable.load(folder / "table.csv"))
     except (KeyError, IndexError, TypeError, ValueError, FileNotFoundError):
         # The data of an earlier version can have another form. Otherwise it is a fault.
         if not is_of_other_code(experiment, record):
             raise
         return None
-    return found(folder / "figure.png", reading, tables, took(record))
+    return found(folder / "figure.png", experiment.notes, tables, took(record))
 
 
-def is_of_other_code(experiment: Experiment | Study, record: Mapping[str, Any]) -> bool:
+def is_of_other_code(experiment: Study, record: Mapping[str, Any]) -> bool:
     """Return whether an experiment's data were made by another version of the code."""
     code = code_version(*LAB_SOURCES, source(experiment.name), *experiment.sources)
     return bool(record.get("made_from", {}).get("code") != code)
@@ -194,13 +189,9 @@ def committed_page(results: Path) -> str:
     return render(finished, times(records), LongTable.load(path) if path.exists() else None)
 
 
-def committed_results(
-    experiment: Experiment | Study, record: dict[str, Any], results: Path
-) -> dict[str, Any]:
+def committed_results(experiment: Study, record: dict[str, Any], results: Path) -> dict[str, Any]:
     """Return the committed results of an experiment; those without a long table have tables."""
     figure = results / f"{experiment.name}.png"
-    if not isinstance(experiment, Study):
-        return found(figure, record["reading"], record["tables"], took(record))
     path = results / f"{experiment.table_name}.csv"
     if path.exists():
         tables: Mapping[str, Any] = experiment.tables(LongTable.load(path))

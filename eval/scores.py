@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ from eval import contenders, intervals
 from eval.cells import Replayed, reads_of
 from eval.intervals import Blocks, Pooled
 from eval.long_table import LongTable, Place
-from linnapp.stats import Interval
 
 #: Percentiles of the tables, and those whose differences are given too.
 PERCENTS = (50.0, 80.0, 90.0, 95.0, 99.0, 99.9, 99.99)
@@ -139,52 +138,6 @@ def key(percent: float) -> str:
     return f"p{percent:g}_us".replace(".", "")
 
 
-def _add_paired(
-    results: Mapping[str, Replayed], length_s: float
-) -> Iterator[tuple[Blocks, str, dict[str, np.ndarray[Any, Any]]]]:
-    """Add replays of the same reads to blocks, one by one: the blocks, a name, and its reads."""
-    blocks: Blocks | None = None
-    due_us = np.empty(0)
-    for name, result in results.items():
-        reads = reads_of(result)
-        if blocks is None:
-            due_us = reads["due_us"]
-            blocks = Blocks(due_us, length_s * 1e6)
-        elif not np.array_equal(due_us, reads["due_us"]):
-            raise ValueError(f"{result.folder}: not the reads of {next(iter(results))}")
-        blocks.add(name, reads["latency_us"])
-        yield blocks, name, reads
-
-
-def compared(
-    results: Mapping[str, Replayed], length_s: float, pairs: Iterable[tuple[str, str]]
-) -> list[dict[str, Any]]:
-    """Return the reductions of means in replays of one seed, with their intervals."""
-    *_, (blocks, _, _) = _add_paired(results, length_s)
-    drawn = Pooled([blocks])
-    return [{"policy": a, "reference": b, "below": drawn.below(a, b).to_json()} for a, b in pairs]
-
-
-def verdict(difference: Interval) -> str:
-    """Return whether a difference is significant: below, above, or undecided."""
-    return "below" if difference.is_above else "above" if difference.is_below else "undecided"
-
-
-def said(triple: Sequence[float | None] | None) -> str:
-    """A share by which something is below with its interval, and what may be said of it."""
-    if triple is None:
-        return "-"
-    return f"{percent(triple)} ({verdict(Interval.from_json(triple))})"
-
-
-def by_verdict(differences: Iterable[tuple[str, Interval]]) -> str:
-    """List the names of several differences by their verdicts."""
-    said: dict[str, list[str]] = {"below": [], "above": [], "undecided": []}
-    for name, difference in differences:
-        said[verdict(difference)].append(name)
-    return "; ".join(f"{what}: {', '.join(names)}" for what, names in said.items() if names)
-
-
 def number(triple: Sequence[float | None] | None, digits: int = 0, scale: float = 1.0) -> str:
     """A number with its interval as text; a dash where there is none."""
     if triple is None or triple[0] is None:
@@ -193,9 +146,3 @@ def number(triple: Sequence[float | None] | None, digits: int = 0, scale: float 
     if math.isnan(low):
         return f"{value:.{digits}f}"
     return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
-
-
-def percent(triple: Sequence[float | None] | None, digits: int = 0) -> str:
-    """A share with its interval as text."""
-    text = number(triple, digits, 100.0)
-    return text if text == "-" else f"{text} %"

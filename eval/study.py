@@ -28,19 +28,6 @@ A cell returns either reads or numbers:
 - Numbers: a mapping from the names of `measures` to floats. If one run measures several things, the
   cell returns a list of such mappings. Each mapping then also contains the values of further
   factors, such as the drive.
-
-How to migrate an experiment that has `run`, `table`, `reading`, `draw`, `numbers` and `pages`:
-
-1. Turn its loops into `factors`, `policies` and a `cell` function. Keep the steps that fill the
-   cache as they are, so that finished work is found again. Work that several policies need, such as
-   recording and training, goes into `prepare`, which runs before the cells of its place and seed.
-2. Declare the measures. Remove `table`, `draw` and `reading`. Move text of `reading` that explains
-   results, without computed numbers, to `notes`. Set `figure` only if none of :mod:`eval.figures`
-   is suitable. Move the paper's numbers to `paper_values`, which become a column of the table.
-3. Write the tables of the pages as a template in `eval/templates` and name it in `pages`. In the
-   template, the long table is the variable `t`.
-4. Convert the committed results once, from the tables in `eval/results/NAME.json` to
-   `eval/results/NAME.csv`, with a script that is not committed. No number of the pages may change.
 """
 
 from __future__ import annotations
@@ -109,7 +96,11 @@ class Study:
     factors: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     #: Measures one cell: `cell(context, policy=..., seed=..., **factors)`.
     cell: Callable[..., Any] | None = None
+    #: Measures all cells at once, if they cannot be measured one by one.
+    measure_all: Callable[[Context], LongTable] | None = None
     policies: Sequence[str] = ("",)
+    #: The titles of policies in tables, if they are not the names.
+    titles: Mapping[str, str] = field(default_factory=dict)
     #: True if cells return reads. Otherwise they return numbers, which the study caches.
     reads: bool = False
     #: True if the table also has the mean of each block of time, for
@@ -187,6 +178,8 @@ class Study:
         """Run all cells and return their numbers."""
         if self.view_of:
             return context.table_of(self.view_of)
+        if self.measure_all is not None:
+            return self.measure_all(context)
         done = self.run_cells(context)
         return self._pool_reads(done) if self.reads else self._average(done)
 
@@ -341,7 +334,7 @@ class Study:
                 value for name, value in zip(table.factors, place, strict=True) if name in group
             ]
             for policy in table.policies(place):
-                row = [*here, *([policy] if with_policy else [])]
+                row = [*here, *([self.titles.get(policy, policy)] if with_policy else [])]
                 for name, measure in measures.items():
                     row.append(measure.text(table.get(place, policy, name)))
                     if name in papers:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-from eval.experiment import Experiment
 from eval.study import Study
 
 #: In the order in which they run: those that others share work or data with first.
@@ -38,10 +37,10 @@ def source(name: str) -> str:
     return f"eval/experiments/{name}" + ("" if module.is_dir() else ".py")
 
 
-def load(name: str) -> Experiment | Study:
+def load(name: str) -> Study:
     """Import an experiment."""
     if name not in (*NAMES, *ON_REQUEST):
         raise KeyError(name)
     experiment = importlib.import_module(f"eval.experiments.{name}").EXPERIMENT
-    assert isinstance(experiment, Experiment | Study)
+    assert isinstance(experiment, Study)
     return experiment

@@ -11,7 +11,7 @@ from c_library import CLibrary, names
 
 from eval.experiments import ceph
 from eval.experiments.cluster.lab import GUEST
-from eval.experiments.cluster.text import EXTRA, RIVALS, RULES, TOLD
+from eval.experiments.cluster.rules import EXTRA, RIVALS, RULES, TOLD
 from eval.experiments.simulation.cells import RULES as SIMULATED
 
 ROOT = Path(__file__).parents[2]

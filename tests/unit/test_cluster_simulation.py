@@ -11,8 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval.experiments.simulation.cells import CELLS, RULES, SLOW, Cell
-from eval.experiments.simulation.runs import SOURCE, Run, scored, simulated, slow_share
+from eval.experiments.simulation.cells import CELLS, RULES, Cell
+from eval.experiments.simulation.runs import (
+    SOURCE,
+    Run,
+    add_reads,
+    add_slow_drive,
+    simulated,
+)
+from eval.long_table import LongTable
 
 ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "build" / "simulation"
@@ -69,14 +76,15 @@ def test_all_rules_get_the_same_reads_and_answer_each_once(
 
 def test_cell_has_the_statistics_of_its_rules(program: Path, tmp_path: Path) -> None:
     cell = Cell("small", {"burst_us": 2000}, ("primary", "library", "oracle"))
-    found = scored(program, cell, SEEDS, tmp_path)
-    rules = found["rules"]
-    assert set(rules) == set(cell.rules) and found["seeds"] == 2
+    table, place = LongTable(("situation", "clients_of_slow_drive")), ("small", "")
+    add_reads(table, program, cell, SEEDS, tmp_path)
+    assert table.policies() == list(cell.rules)
     # two seeds are too few for an interval
-    assert rules["oracle"]["share_of_gain"] == [1, None, None]
-    assert 0.8 < rules["library"]["below"][0] < 0.85
-    assert 0.9 < rules["library"]["share_of_gain"][0] < 1
-    assert rules["library"]["extra_io_ratio"] <= 0.01 and rules["library"]["asked"] <= 1
+    assert table.interval(place, "oracle", "share_of_oracle").to_json() == [1, None, None]
+    assert 0.8 < table.interval(place, "library", "mean_us", "primary").value < 0.85
+    assert 0.9 < table.value(place, "library", "share_of_oracle") < 1
+    assert table.value(place, "library", "extra_io_ratio") <= 0.01
+    assert table.value(place, "library", "asked") <= 1
     assert not list(tmp_path.iterdir())
 
 
@@ -94,10 +102,11 @@ def test_reads_leave_a_slow_drive_and_return_after_its_recovery(
     program: Path,
 ) -> None:
     for n_clients in (1, 16):
-        runs = [Run("library", seed, {**SLOW, "clients": n_clients}) for seed in SEEDS]
-        found = slow_share(program, runs)
-        assert found["after_100_ms"] < 0.012 and found["first_100_ms"] < 0.04
-        assert found["back_ms"] <= 1000
+        table, place = LongTable(("situation", "clients_of_slow_drive")), ("", str(n_clients))
+        add_slow_drive(table, program, "library", n_clients, SEEDS)
+        assert table.value(place, "library", "after_100_ms") < 0.012
+        assert table.value(place, "library", "first_100_ms") < 0.04
+        assert table.value(place, "library", "back_ms") <= 1000
 
 
 def test_library_without_reports_is_no_slower_than_the_engine(

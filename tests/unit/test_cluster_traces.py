@@ -43,7 +43,8 @@ def test_cell_is_named_by_its_trace_and_identified_by_content(folder: Path) -> N
     one = found["msr-1370"]
     assert one.load == "msr-1370" and one.trace == digest([folder / NAME])[:16]
     # the saved data do not contain its path
-    assert cells.told(one)["trace"] == one.trace and str(folder) not in str(cells.told(one))
+    told = cells.told(found, ["msr-1370"])
+    assert told["msr-1370"]["trace"] == one.trace and str(folder) not in str(told)
     # other loads have no trace, whatever is named
     assert not [name for name in WORKLOADS if CELLS[name].trace]
 
@@ -59,7 +60,7 @@ def test_run_names_unknown_cells_and_missing_traces(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "compiled", lambda _: tmp_path)
-    monkeypatch.setitem(cluster.PARAMETERS, "cells", {"msr-1": {}})
+    monkeypatch.setattr(cluster, "CHOSEN", ("msr-1",))
     context = Context("cluster", Cache(tmp_path / "cache"), 1, True, tmp_path)
     says = f"{VARIABLE}: msr-1: no such cell; known are 20us, .*LINNOS_TRACES=DIR"
     with pytest.raises(StepError, match=says):

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from eval import demo_cluster
 from eval.cache import RESULTS, ROOT
 from eval.experiments.cluster.lab import ROUNDS
-from eval.experiments.cluster.text import RULES
+from eval.experiments.cluster.rules import RULES
 from linnapp.lab.work import StepError
 
 SHOWN: dict[str, Any] = json.loads((RESULTS / "demo-cluster.json").read_text())
@@ -45,9 +45,9 @@ def test_page_shows_the_printed_table() -> None:
 
 
 def test_every_rule_has_a_line_with_its_numbers() -> None:
-    header, *lines = demo_cluster.table(changed(oracle={"mean_us": 7.25, "p99_us": 9.6})).split(
-        "\n"
-    )
+    header, *lines = demo_cluster.rule_table(
+        changed(oracle={"mean_us": 7.25, "p99_us": 9.6})
+    ).split("\n")
     assert header.split("  ")[0] == "rule"
     assert [line.split("  ")[0] for line in lines] == [RULES[rule] for rule in demo_cluster.ORDER]
     assert lines[-1].split() == ["oracle", "7.2", "10", "0.0", "%"]

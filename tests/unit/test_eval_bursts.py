@@ -11,7 +11,12 @@ import pytest
 
 from eval import contenders, decisions
 from eval.cells import Cell, Replay, Replayed
-from eval.experiments.bursts import design, enforced, figure, observed, pooling, text
+from eval.experiments import bursts
+from eval.experiments.bursts import design, enforced, observed, place
+from eval.experiments.bursts.enforced import Enforced
+from eval.experiments.bursts.observed import Observed
+from eval.long_table import LongTable
+from linnapp.stats import Interval
 from linnapp.trace.decisions import FAST, SLOW
 
 HEAD = "# tracer: nop\n#\n# entries-in-buffer/entries-written: {0}/{1}   #P:1\n#\n"
@@ -122,84 +127,94 @@ def test_time_since_the_end_of_a_burst() -> None:
     assert not after[0][0] and after[2][0] == pytest.approx(7)
 
 
-def _observed(reads: int, slow: int, found: int, position: str) -> dict[str, Any]:
-    return {
-        "pattern": "random 10 %", "added_us": 100, "trained_on": "calm recording",
-        "reads": reads, "injected_and_slow": slow, "found": found, "right": reads - slow + found,
-        "false_revokes": 0, "missed": slow - found,
-        "missed_causes": {**dict.fromkeys(observed.CAUSES, 0), "blind": slow - found},
-        "by_position": [{"position": position, "reads": slow, "slow": slow, "found": found}],
+def _observed(workload: str, slow: int, found: int, position: str) -> Observed:
+    numbers = {
+        "reads": 10 * slow, "slow_in_bursts": slow, "found": found,
+        "right": 10 * slow - slow + found, "false_revokes": 0, "missed": slow - found,
+        **dict.fromkeys(observed.CAUSES, 0), "blind": slow - found,
+        "by_position": {position: {"reads": slow, "slow": slow, "found": found}},
         "by_block": {"slow": [slow - found, found] * 5, "found": [0, found] * 5},
     }  # fmt: skip
+    return Observed(workload, "random 10 %", "calm recording", numbers)
 
 
-def test_cells_are_added_up_read_by_read() -> None:
-    rows = [_observed(100, 10, 9, "11-20"), _observed(1000, 90, 1, "2"), _observed(10, 5, 0, "2")]
-    (pooled,) = pooling.pool_observed(rows)
-    assert pooled["recall"] == pytest.approx(10 / 105)
-    value, low, high = pooled["recall_interval"]
-    assert value == pytest.approx(10 / 105)
+WHERE = {"pattern": "random 10 %", "trained_on": "calm recording"}
+
+
+def test_reads_of_all_workloads_are_counted_together() -> None:
+    table = LongTable(bursts.FACTORS)
+    bursts.add_observed(
+        table, [_observed("az-e", 10, 9, "11-20"), _observed("az-c", 95, 1, "2")]
+    )  # fmt: skip
+    recall = table.interval(place(**WHERE), "", "recall")
+    assert recall.value == pytest.approx(10 / 105)
     # With all bursts found in some blocks and none in others, the interval is wide.
-    assert low < 0.05 and high > 0.3
-    assert pooled["missed_causes"]["blind"] == 95
-    assert [at["position"] for at in pooled["by_position"]] == ["2", "11-20"]
-    assert pooled["by_position"][0]["recall"] == pytest.approx(1 / 95)
-    assert pooled["by_position"][0]["false_submit_ratio"] == pytest.approx(94 / 95)
+    assert recall.low < 0.05 and recall.high > 0.3
+    assert table.value(place(**WHERE), "", "blind") == 95
+    assert table.value(place(**WHERE, workload="az-e"), "", "recall") == pytest.approx(0.9)
+    at = place(**WHERE, position="2")
+    assert table.value(at, "", "recall") == pytest.approx(1 / 95)
+    assert table.value(at, "", "false_submits") == pytest.approx(94 / 95)
 
 
-def _enforced(mean_us: float, recovery_us: list[float]) -> dict[str, Any]:
-    return {
-        "slot_ms": 50, "added_us": 1000, "policy": "linnos", "probing": "default",
+def _enforced(workload: str, mean_us: float, recovery_us: list[float], **changes: Any) -> Enforced:
+    numbers = {
         "mean_us": mean_us, "burst_mean_us": mean_us, "calm_us": mean_us,
-        "by_position": [{"position": "1", "excess_us": mean_us}],
+        "excess_us": {"1": mean_us},
         "bursts": len(recovery_us) + 1, "never_trusted": 1, "revoked_after_burst": 3,
-        "probes": 2, "probes_in_burst": 1, "answered_probes": 0, "answered_probes_us": 0.0,
-        "recovery_us": recovery_us,
+        "probes": 2, "answered_probes": 0, "answered_probes_us": 0.0, "recovery_us": recovery_us,
     }  # fmt: skip
+    given = {"slot_ms": 50, "policy": "linnos", "probing": "default", **changes}
+    return Enforced(workload, given["slot_ms"], given["policy"], given["probing"], numbers, REPLAY)
 
 
-def test_latencies_of_cells_are_averaged_and_numbers_added() -> None:
-    (pooled,) = pooling.pool_enforced([_enforced(100, [1, 2, 3]), _enforced(300, [10])])
-    assert pooled["mean_us"] == 200
-    assert pooled["by_position"] == [{"position": "1", "excess_us": 200}]
-    assert (pooled["bursts"], pooled["never_trusted"], pooled["probes"]) == (6, 2, 4)
-    assert pooled["recovery_us"]["p50"] == 2.5
-    assert pooled["probe_mean_us"] is None
+REPLAY = Replayed(Replay(Cell("az-e", "enterprise", 1, 1.0, 1.0), "linnos"), {}, Path())
 
 
-def test_data_become_tables_text_and_a_figure(tmp_path: Path) -> None:
-    where = {"workload": "az-e", "array": "enterprise"}
-    pair = {"policy": "linnos", "reference": "hedge", "below": [0.1, 0.05, 0.2]}
-    patterns = list(design.PATTERNS)
-    data = {
-        "observed": [
-            {**where, **_observed(100, 10, 6, "2"), "pattern": p, "added_us": 1000,
-             "trained_on": kind}
-            for p in patterns
-            for kind in ("calm recording", "calm recording, bursts added")
-        ],
-        "enforced": [
-            {**where, **_enforced(100, [1, 2]), "slot_ms": slot_ms, "policy": policy}
-            for slot_ms in design.SLOT_MS
-            for policy in contenders.INJECTED
-        ],
-        "probing": [
-            {**where, **_enforced(100, [1, 2]), "slot_ms": slot_ms, "probing": setting}
-            for slot_ms in design.SLOT_MS
-            for setting in design.SETTINGS
-        ],
-        "pairs": [
-            {
-                **where, "slot_ms": 50, "added_us": 1000,
-                "compared": [pair] * len(contenders.INJECTED_PAIRS),
-            }
-        ],
-    }  # fmt: skip
-    tables = text.table(data)
-    for table in tables.values():
-        assert table.rows and {len(row) for row in table.rows} == {len(table.header)}
-    compared = next(t for heading, t in tables.items() if heading.startswith("Enforced: mean bel"))
-    assert compared.rows[0][3] == "10.0 [5.0, 20.0] %"
-    assert "recall 60.0 [" in text.reading(data)
-    figure.draw(data, tmp_path / "figure.png")
+@pytest.fixture
+def enforced_table(monkeypatch: pytest.MonkeyPatch) -> LongTable:
+    """The numbers of made-up replays, and the reductions of means."""
+
+    def add_reads(table: LongTable, at: Any, by_seed: Any, **_: Any) -> None:
+        ((_, replays),) = by_seed.items()
+        for policy in replays:
+            table.add(at, policy, "mean_us", 7.0)
+        table.add(at, "linnos", "mean_us", Interval(0.1, 0.05, 0.2), "hedge")
+
+    monkeypatch.setattr(bursts.scores, "add_reads", add_reads)
+    table = LongTable(bursts.FACTORS)
+    same = [
+        _enforced(workload, mean_us, recovery_us, slot_ms=slot_ms, **which)
+        for slot_ms in design.SLOT_MS
+        for which in (
+            *({"policy": policy} for policy in contenders.INJECTED),
+            *({"probing": setting} for setting in design.SETTINGS),
+        )
+        for workload, mean_us, recovery_us in (("az-e", 100, [1, 2, 3]), ("az-c", 300, [10]))
+    ]
+    bursts.add_enforced(table, same)
+    return table
+
+
+def test_latencies_of_workloads_are_averaged_and_counts_added(enforced_table: LongTable) -> None:
+    at = place(burst_ms=50)
+    assert enforced_table.value(at, "linnos", "mean_us") == 200
+    assert enforced_table.value(place(burst_ms=50, position="1"), "hedge", "excess_us") == 200
+    at = place(burst_ms=50, probing="after 10 ms")
+    expected = {"bursts": 6, "never_trusted": 2, "probes": 4, "recovery_p50_us": 2.5}
+    for measure, value in expected.items():
+        assert enforced_table.value(at, "linnos", measure) == value
+    assert enforced_table.get(at, "linnos", "probe_mean_us") is None
+
+
+def test_report_has_all_tables_and_a_figure(enforced_table: LongTable, tmp_path: Path) -> None:
+    results = [
+        _observed("az-e", 10, 6, "2")._replace(pattern=pattern) for pattern in design.PATTERNS
+    ]
+    bursts.add_observed(enforced_table, results)
+    tables = bursts.EXPERIMENT.tables(enforced_table)
+    assert [f"By {', '.join(group)}" in tables for group in bursts.GROUPS] == [True] * 8
+    pairs = tables["Mean read latency of pairs of policies"]
+    assert pairs.rows[0][-2:] == ("10.0 [5.0, 20.0]", "faster")
+    bursts.EXPERIMENT.draw(enforced_table, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The cluster's scores and text, computed from synthetic reads; and the rules of its client."""
+"""The numbers of rules for clusters, computed from synthetic reads; and the lab's scripts."""
 
 from __future__ import annotations
 
 import contextlib
 import subprocess
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,18 +13,18 @@ import pytest
 from eval.cache import Cache
 from eval.cells import ARRAYS, N_DRIVES
 from eval.experiment import Context
+from eval.experiments import ceph
 from eval.experiments.cluster import (
     CELLS,
     EXPERIMENT,
-    N_BLOCKS,
     N_SEEDS,
     UNNAMED,
     VARIABLE,
     cells,
     lab,
-    pages,
-    score,
+    rules,
 )
+from eval.experiments.cluster.cells import N_BLOCKS
 from eval.experiments.cluster.lab import (
     GUEST,
     MEASURED_MS,
@@ -36,15 +34,20 @@ from eval.experiments.cluster.lab import (
     Measured,
     Situation,
 )
-from eval.experiments.cluster.text import RULES, draw, heading, reading, table
+from eval.experiments.cluster.rules import RULES
+from eval.long_table import LongTable
 from linnapp.lab.places import Places
 from linnapp.lab.work import StepError
+from linnapp.stats import Interval
 
 #: Mean latency of each rule in us; other rules are as slow as round robin.
 TAKES = {
     "prediction": 100.0, "pending": 180.0, "oracle": 80.0, "round-robin": 200.0,
     "own-latency": 150.0, "clone": 90.0, "c3": 140.0,
 }  # fmt: skip
+
+
+PLACE = ("20us",)
 
 
 def made_up(seed: int, takes: dict[str, float], n: int = 4000) -> dict[str, Measured]:
@@ -64,64 +67,60 @@ def made_up(seed: int, takes: dict[str, float], n: int = 4000) -> dict[str, Meas
     return found
 
 
-def data_of(takes: dict[str, float]) -> dict[str, Any]:
-    seeds = [made_up(seed, takes) for seed in (1, 2, 3)]
-    return {"cells": [{**cells.told(CELLS["50us"]), **score(seeds)}]}
+def table_of(takes: dict[str, float]) -> LongTable:
+    table = LongTable(("situation",))
+    cells.add_reads(table, "20us", [made_up(seed, takes) for seed in (1, 2, 3)])
+    return table
 
 
-def test_means_shares_and_costs_follow_from_the_reads() -> None:
-    (cell,) = data_of(TAKES)["cells"]
-    rules = cell["rules"]
-    assert cell["seeds"] == 3 and cell["reads"] == 12_000
+def test_numbers_follow_from_the_reads() -> None:
+    table = table_of(TAKES)
     # the latencies of all rules are multiples of the same values
-    assert cell["below"]["prediction"]["own-latency"] == pytest.approx([1 / 3] * 3)
-    assert cell["below"]["pending"]["own-latency"] == pytest.approx([-0.2] * 3)
-    assert rules["prediction"]["share_of_gain"] == pytest.approx([100 / 120] * 3)
-    assert rules["prediction"]["asked"] == 3 and rules["prediction"]["disk_reads"] == [12_000, 0, 0]
-    mean, low, high = rules["own-latency"]["mean_us"]
-    assert low < mean < high and 140 < mean < 160
-
-
-@pytest.mark.parametrize(
-    ("prediction_us", "says"),
-    [(100.0, "worth it"), (145.0, "below, by less"), (160.0, "lost"), (150.0, "undecided")],
-)
-def test_reading_judges_the_gain_of_the_prediction(prediction_us: float, says: str) -> None:
-    data = data_of({**TAKES, "prediction": prediction_us, "library": 112.0})
-    assert f"below it: {says}" in reading(data)
-    # a rule that sends two reads is no alternative to one that sends a single read
-    best = {100.0: "shipped: the prediction"}.get(prediction_us, "C3")
-    assert f"below the best of all without extra reads, {best}." in reading(data)
-    # rules with shipped queues do not count here, because they query the nodes
-    data["cells"][0]["rules"]["pending"]["mean_us"] = [1.0, 1.0, 1.0]
-    assert "the best rule that asks nobody is lowest own last latency, 1" in reading(data)
-
-
-def test_each_rule_has_its_row_and_the_figure_is_drawn(tmp_path: Path) -> None:
-    data = data_of(TAKES)
-    (rows,) = (one.rows for one in table(data).values())
-    assert [row[0] for row in rows] == list(RULES.values())
-    assert all(len(row) == len(next(iter(table(data).values())).header) for row in rows)
-    draw(data, tmp_path / "figure.png")
-    assert (tmp_path / "figure.png").stat().st_size > 1000
+    for rule, reference, lower in (
+        ("prediction", "own-latency", 1 / 3), ("pending", "own-latency", -0.2),
+    ):  # fmt: skip
+        found = table.interval(PLACE, rule, "mean_us", reference)
+        assert found.to_json() == pytest.approx([lower] * 3)
+    gain = table.interval(PLACE, "prediction", "share_of_oracle")
+    assert gain.to_json() == pytest.approx([100 / 120] * 3)
+    expected = {"reads": 12_000, "asked": 3, "node_0": 12_000, "node_1": 0, "strayed": 3}
+    for measure, value in expected.items():
+        assert table.value(PLACE, "prediction", measure) == value
+    mean = table.interval(PLACE, "own-latency", "mean_us")
+    assert mean.low < mean.value < mean.high and 140 < mean.value < 160
 
 
 def test_rules_with_different_reads_are_not_compared() -> None:
     mixed = made_up(1, TAKES)
     mixed["pending"] = made_up(2, TAKES)["pending"]
     with pytest.raises(ValueError, match="not the reads of the others"):
-        score([mixed])
+        cells.add_reads(LongTable(("situation",)), "20us", [mixed])
+
+
+def test_best_rule_and_significant_differences_come_from_the_table() -> None:
+    table = table_of(TAKES)
+    # a rule that sends two reads is no alternative to one that sends a single read
+    assert rules.best(table, PLACE, rules.OTHERS) == "prediction"
+    assert rules.best(table, PLACE, RULES) == "oracle"
+    assert [rules.side(table, PLACE, "prediction", of) for of in ("c3", "clone")] == [1, -1]
+    assert rules.n_below_and_above(table, PLACE, "prediction", ("c3", "clone", "oracle")) == "1; 2"
+    # an end that was rounded to zero has the sign of the number
+    table.add(PLACE, "library", "mean_us", Interval(0.1, 0.0, 0.2), "c3")
+    table.add(PLACE, "library", "mean_us", Interval(0.1, -0.0, 0.2), "clone")
+    assert [rules.side(table, PLACE, "library", of) for of in ("c3", "clone")] == [1, 0]
 
 
 def test_cells_have_distinct_headings_and_are_chosen_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert len({heading(cells.told(cell)) for cell in CELLS.values()}) == len(CELLS)
-    assert heading(cells.told(CELLS["half-lost"])).endswith(", 50 % of questions lost")
+    for of in (CELLS, ceph.CELLS):
+        assert len({rules.heading(cell) for cell in of.values()}) == len(of)
+    assert rules.heading(CELLS["half-lost"]).endswith(", 50 % of questions lost")
+    assert rules.short_heading(ceph.CELLS["stuck"]) == "a server stands still"
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert list(cells.chosen(VARIABLE, CELLS, UNNAMED)) == list(UNNAMED)
+    assert cells.chosen(VARIABLE, UNNAMED) == UNNAMED
     monkeypatch.setenv(VARIABLE, "bi-e,4-clients")
-    assert list(cells.chosen(VARIABLE, CELLS, UNNAMED)) == ["bi-e", "4-clients"]
+    assert cells.chosen(VARIABLE, UNNAMED) == ("bi-e", "4-clients")
     # a workload has the drives of its row
     drives = [CELLS[load].cluster().drives.profile for load in ("az-c", "az-e", "20us")]
     assert drives == [ARRAYS[name] for name in ("consumer", "enterprise", "enterprise")]
@@ -144,28 +143,26 @@ def test_each_cell_is_measured_separately_and_once(
     monkeypatch.setattr("linnapp.lab.guests.on_kernel", lambda *_: contextlib.nullcontext())
     context = Context("cluster", Cache(tmp_path / "cache"), 2, True, tmp_path)
 
-    def read(*names: str) -> list[dict[str, Any]]:
-        return cells.read(
-            context, tmp_path, CELLS, names, tuple(RULES), score, N_SEEDS, VARIABLE
-        )  # fmt: skip
+    def measure(*names: str) -> LongTable:
+        return cells.measure(
+            context, tmp_path, CELLS, names, tuple(RULES), n_seeds=N_SEEDS, variable=VARIABLE
+        )
 
-    found = read("50us", "stuck", "20us")
+    table = measure("50us", "stuck", "20us")
     seeds = list(context.seeds[: N_SEEDS["20us"]])
     assert [(one.one_way_us, one.seed) for one in met] == [
         (50, seeds[0]), (20, seeds[0]), *((20, seed) for seed in seeds)
     ]  # fmt: skip
     # models of one load are used in every configuration with it
     assert [one.seed for one in trained] == seeds
-    assert [one["fails"] for one in found] == ["", "server", ""]
-    assert [one["seeds"] for one in found] == [1, 1, len(seeds)]
-    found = found[:2]
-    first, further = pages.of_gluster({k: asdict(v) for k, v in table({"cells": found}).items()})
-    assert first.header[0] == "bursts, 50 us one way" and len(first.rows) == len(RULES)
-    assert further.header[0] == pages.FURTHER
-    assert [row[0] for row in further.rows] == ["a server stands still"]
-    draw({"cells": 4 * found}, tmp_path / "figure.png")
+    n_reads = [table.value(place, "library", "reads") for place in table.places]
+    assert n_reads == [4000, 4000, 4000 * len(seeds)]
+    EXPERIMENT.draw(table, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+    all_numbers = EXPERIMENT.tables(table)["All numbers"]
+    assert [row[1] for row in all_numbers.rows] == 3 * list(RULES.values())
     with pytest.raises(StepError, match=f"{VARIABLE}: 51us: no such cell; known are 20us, 5us"):
-        read("51us")
+        measure("51us")
 
 
 def test_a_node_fails_for_a_round_of_bursts_after_two() -> None:

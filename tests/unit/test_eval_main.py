@@ -14,8 +14,9 @@ import pytest
 from eval import __main__ as command
 from eval import demo
 from eval.cache import Cache, read_record
-from eval.experiment import Context, Experiment, Table
-from eval.page_tables import Shown
+from eval.experiment import Context
+from eval.long_table import LongTable
+from eval.study import Study
 from linnapp.lab.work import StepError
 
 
@@ -27,26 +28,25 @@ def _arguments(**changes: Any) -> argparse.Namespace:
 
 
 @pytest.fixture
-def counted() -> tuple[Experiment, list[str]]:
+def counted() -> tuple[Study, list[str]]:
     """An experiment that counts its runs and draws nothing."""
     runs: list[str] = []
 
-    def run(context: Context) -> dict[str, Any]:
+    def run(context: Context) -> LongTable:
         context.cache.get("thing", {}, lambda folder: runs.append(context.name))
         runs.append("run")
-        return {"runs": []}
+        table = LongTable(("of",))
+        table.add(("a",), "", "mean_us", len(runs))
+        return table
 
-    def draw(data: dict[str, Any], path: Path) -> None:
+    def draw(table: LongTable, path: Path) -> None:
         path.write_bytes(b"png")
 
-    experiment = Experiment(
-        "cpu", "A test", {}, run, lambda data: {}, lambda data: "In words.", draw
-    )
-    return experiment, runs
+    return Study(name="cpu", title="A test", measure_all=run, figure=draw, notes="In words."), runs
 
 
 def test_finished_experiment_is_not_run_again(
-    counted: tuple[Experiment, list[str]], tmp_path: Path
+    counted: tuple[Study, list[str]], tmp_path: Path
 ) -> None:
     experiment, runs = counted
     command.run(experiment, tmp_path, _arguments())
@@ -55,38 +55,37 @@ def test_finished_experiment_is_not_run_again(
     assert runs == ["cpu", "run"]
     command.run(experiment, tmp_path, _arguments(force=True))
     assert runs == ["cpu", "run", "run"]
-    assert "In words." in (tmp_path / "cpu" / "reading.md").read_text()
+    assert "In words." in (tmp_path / "cpu" / "report.md").read_text()
 
 
 def test_other_seeds_or_input_data_are_run_again(
-    counted: tuple[Experiment, list[str]], tmp_path: Path
+    counted: tuple[Study, list[str]], tmp_path: Path
 ) -> None:
     experiment, runs = counted
-    based = replace(experiment, uses=("fig08",))
-    (tmp_path / "fig08").mkdir()
-    data = tmp_path / "fig08" / "data.json"
-    data.write_text("{}")
-    command.run(based, tmp_path, _arguments())
-    command.run(based, tmp_path, _arguments())
-    assert runs.count("run") == 1
-    data.write_text('{"cells": []}')
-    command.run(based, tmp_path, _arguments())
+    command.run(experiment, tmp_path, _arguments(seeds=2))
+    command.run(experiment, tmp_path, _arguments(seeds=1))
     assert runs.count("run") == 2
-    command.run(based, tmp_path, _arguments(seeds=1))
-    assert runs.count("run") == 3
+    view = replace(experiment, name="fig09", view_of="cpu")
+    command.run(view, tmp_path, _arguments())
+    (seen,) = LongTable.load(tmp_path / "fig09" / "table.csv").items()
+    command.run(experiment, tmp_path, _arguments(seeds=2))
+    command.run(view, tmp_path, _arguments())
+    (now,) = LongTable.load(tmp_path / "fig09" / "table.csv").items()
+    assert now[1].value == seen[1].value + 1
+    command.run(experiment, tmp_path, _arguments(seeds=1))
     record = read_record(tmp_path / "cpu")
     assert record is not None and len(record["seeds"]) == 1
 
 
-def test_data_of_names_the_target_that_makes_missing_data(tmp_path: Path) -> None:
-    context = Context("claims", Cache(tmp_path), 1, True, tmp_path / "claims")
-    with pytest.raises(StepError, match=r"fig08/data.json: not there; `make eval-fig08` makes it"):
-        context.data_of("fig08")
-    assert len(Context("x", Cache(tmp_path), 1, True, tmp_path, n_seeds=2).seeds) == 2
+def test_missing_table_is_reported_with_the_target_that_makes_it(tmp_path: Path) -> None:
+    context = Context("claims", Cache(tmp_path), 1, True, tmp_path / "claims", n_seeds=2)
+    with pytest.raises(StepError, match=r"fig08/table.csv .*`make eval-fig08` makes it"):
+        context.table_of("fig08")
+    assert len(context.seeds) == 2
 
 
 def test_time_includes_the_work_taken_from_the_cache(
-    counted: tuple[Experiment, list[str]], tmp_path: Path
+    counted: tuple[Study, list[str]], tmp_path: Path
 ) -> None:
     experiment, _ = counted
 
@@ -102,58 +101,6 @@ def test_time_includes_the_work_taken_from_the_cache(
     thing.write_text(json.dumps({**json.loads(thing.read_text()), "seconds": 1e6}))
     again = recorded(force=True, jobs=4)
     assert again["alone_seconds"] == 250_000 > again["seconds"]
-
-
-def test_pages_are_written_when_results_are_committed_or_when_asked_for(
-    counted: tuple[Experiment, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written: list[bool] = []
-    results = tmp_path / "results"
-    page = tmp_path / "page.md"
-    page.write_text("| a |\n|---|\n")
-
-    def pages() -> dict[Path, list[Shown]]:
-        written.append((results / "cpu.json").exists())
-        return {page: [Shown(("a",), [(str(len(written)),)])]}
-
-    experiment = replace(counted[0], pages=pages)
-    monkeypatch.setattr(command, "RESULTS", results)
-    command.run(experiment, tmp_path, _arguments())
-    assert written == []
-    command.run(experiment, tmp_path, _arguments(commit=True))
-    assert written == [True] and "| 1 |" in page.read_text()
-    monkeypatch.setattr(command, "load", lambda name: experiment)
-    monkeypatch.setattr("sys.argv", ["eval", "--pages", "cpu"])
-    command.main()
-    assert written == [True, True] and "| 2 |" in page.read_text()
-
-
-def test_commit_keeps_other_cells_with_their_code(
-    counted: tuple[Experiment, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(command, "RESULTS", tmp_path)
-
-    def commit(code: str, *cells: str, figure: bytes) -> dict[str, Any]:
-        (tmp_path / "figure.png").write_bytes(figure)
-        experiment = replace(
-            counted[0],
-            adds=True,
-            table=lambda _: {cell: Table(("of",), ((code,),)) for cell in cells},
-            reading=lambda _: "\n".join(f"{cell}: of {code}." for cell in cells),
-        )
-        parameters = {"cells": {cell: code for cell in cells}}
-        record = {"made_from": {"code": code}, "parameters": parameters}
-        command.commit(experiment, {}, record, tmp_path / "figure.png")
-        return json.loads((tmp_path / "cpu.json").read_text())  # type: ignore[no-any-return]
-
-    assert "codes" not in commit("old", "a", "b", figure=b"both")
-    found = commit("new", "b", "c", figure=b"some")
-    expected = {"a": "old", "b": "new", "c": "new"}
-    assert found["codes"] == found["parameters"]["cells"] == expected
-    assert {cell: of["rows"][0][0] for cell, of in found["tables"].items()} == expected
-    assert found["reading"].splitlines() == ["a: of old.", "b: of new.", "c: of new."]
-    assert (tmp_path / "cpu.png").read_bytes() == b"both"
-    assert commit("newest", "a", figure=b"some")["codes"] == {**expected, "a": "newest"}
 
 
 def test_results_of_development_runs_are_not_committed(

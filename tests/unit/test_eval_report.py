@@ -6,14 +6,14 @@ from __future__ import annotations
 import base64
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from eval import __main__ as main
 from eval import report
-from eval.experiment import Experiment, Table
+from eval.experiment import Table
 from eval.long_table import LongTable
+from eval.study import Study
 from linnapp.lab.work import write_json
 from linnapp.stats import Interval
 
@@ -24,22 +24,24 @@ RECORD = {"seconds": 3.0, "cpu_seconds": 2.0, "alone_seconds": 5.0, "jobs": 2}
 def page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """A page of two experiments; the second has not run."""
 
-    def tables(data: dict[str, Any]) -> dict[str, Table]:
-        rows = tuple((str(i), "<script> **<best>**") for i in range(data["rows"]))
+    def tables(table: LongTable) -> dict[str, Table]:
+        n = int(table.value(("a",), "", "rows"))
+        rows = tuple((str(i), "<script> **<best>**") for i in range(n))
         return {"Few": Table(("a", "b"), rows[:1]), "Many": Table(("a", "b"), rows)}
 
-    def load(name: str) -> Experiment:
-        return Experiment(
-            name, f"{name} & others", {}, lambda context: {}, tables,
-            lambda data: "`linnos` is <fast>.\n\n- one\n- *two*", lambda data, path: None,
-            source="nowhere",
+    def load(name: str) -> Study:
+        return Study(
+            name=name, title=f"{name} & others", more_tables=tables, measures={},
+            notes="`linnos` is <fast>.\n\n- one\n- *two*", source="nowhere",
         )  # fmt: skip
 
     monkeypatch.setattr(report, "NAMES", ("first", "second"))
     monkeypatch.setattr(report, "load", load)
     (tmp_path / "first").mkdir()
     (tmp_path / "first" / "figure.png").write_bytes(b"png")
-    write_json(tmp_path / "first" / "data.json", {"rows": 40})
+    table = LongTable(("of",))
+    table.add(("a",), "", "rows", 40)
+    table.save(tmp_path / "first" / "table.csv")
     write_json(tmp_path / "first" / "record.json", RECORD)
     return report.page(tmp_path)
 
@@ -67,19 +69,14 @@ def test_long_tables_are_folded_and_missing_experiments_are_named(page: str) -> 
 def test_data_of_an_earlier_version_are_reported_without_traceback(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def tables(data: dict[str, Any]) -> dict[str, Table]:
-        return data["what was called otherwise"]  # type: ignore[no-any-return]
-
-    experiment = Experiment(
-        "cpu", "", {}, lambda context: {}, tables, lambda data: "", lambda data, path: None
-    )
     (tmp_path / "figure.png").write_bytes(b"png")
-    write_json(tmp_path / "data.json", {"rows": 40})
+    (tmp_path / "table.csv").write_text("a,b\n")
     write_json(tmp_path / "record.json", {**RECORD, "made_from": {"code": "earlier"}})
-    assert report.run_finished(experiment, tmp_path) is None
+    study = Study(name="cpu", title="")
+    assert report.run_finished(study, tmp_path) is None
     monkeypatch.setattr(report, "code_version", lambda *paths: "earlier")
-    with pytest.raises(KeyError):
-        report.run_finished(experiment, tmp_path)
+    with pytest.raises(ValueError, match="the columns are a, b"):
+        report.run_finished(study, tmp_path)
 
 
 def test_page_of_committed_results_equals_that_of_the_data(
@@ -87,8 +84,9 @@ def test_page_of_committed_results_equals_that_of_the_data(
 ) -> None:
     results = tmp_path / "results"
     monkeypatch.setattr(main, "RESULTS", results)
-    data, record = {"rows": 40}, {**RECORD, "parameters": {}, "made_from": {"code": "this"}}
-    main.commit(report.load("first"), data, record, tmp_path / "first" / "figure.png")
+    record = {**RECORD, "parameters": {}, "made_from": {"code": "this"}}
+    table = LongTable.load(tmp_path / "first" / "table.csv")
+    main.commit(report.load("first"), table, record, tmp_path / "first" / "figure.png")
     assert report.committed_page(results) == page
 
 

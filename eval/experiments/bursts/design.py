@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is injected into what, and how positions within a burst are counted."""
+"""The injected slow I/Os, and the bins of positions within a burst."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 from eval import grid
 from eval.contenders import INJECTED
 
-#: Injection patterns, a tenth of the reads slow in each: name, options of the
-#: replayer, and how many slow reads come in a row (0: by chance).
+#: Injection patterns, in each of which a tenth of the reads is slow: options of the replayer, and
+#: the number of slow reads in a row (0: random).
 PATTERNS = {
     "random 10 %": ("random:ratio=10%", 0),
     "every 10th": ("interval:interval=10", 1),
     "10 in a row": ("continuous:ratio=10%,period_ios=100", 10),
     "100 in a row": ("continuous:ratio=10%,period_ios=1000", 100),
 }
-ADDED_US = (1000,)
-TRAINED_ADDED_US = 1000
+#: The latency that injection adds.
+ADDED_US = 1000
 
+#: The lengths of bursts in time.
 SLOT_MS = (50, 200)
-SLOT_ADDED_US = (1000,)
 
 #: Settings of the kernel's policy: when a drive that is predicted slow is probed; 0 disables a
 #: reason to probe.
@@ -33,10 +33,10 @@ SETTINGS = {
 #: Positions within a burst, first of each bin; the last bin is open.
 BINS = (1, 2, 3, 4, 5, 6, 11, 21, 51, 101, 201)
 
-#: Each with a seed of its own.
+#: Each has a seed of its own.
 WORKLOADS = ("az-e", "az-c")
 
-#: Seconds of the cell's second part, some six thousand reads of a drive.
+#: Replayed seconds: some six thousand reads of a drive.
 REPLAYED_S = {"az-c": 20.0, "az-e": 1.0}
 
 PARAMETERS: dict[str, Any] = {
@@ -45,16 +45,14 @@ PARAMETERS: dict[str, Any] = {
     **grid.PARTS,
     "patterns": PATTERNS,
     "added_us": ADDED_US,
-    "trained_added_us": TRAINED_ADDED_US,
     "slot_ms": SLOT_MS,
-    "slot_added_us": SLOT_ADDED_US,
     "policies": INJECTED,
     "settings": SETTINGS,
 }
 
 
 def bin_name(i: int) -> str:
-    """How a bin of positions is written."""
+    """Return the name of a bin of positions."""
     if i + 1 == len(BINS):
         return f"{BINS[i]}-"
     last = BINS[i + 1] - 1
@@ -62,5 +60,5 @@ def bin_name(i: int) -> str:
 
 
 def only_part(workload: str) -> tuple[str, ...]:
-    """Of the replayer: so much of the second part is enough."""
+    """Return the replayer's options that end a replay after these seconds."""
     return ("--duration", f"{REPLAYED_S[workload]:g}")

@@ -1,29 +1,40 @@
 # SPDX-License-Identifier: MIT
-"""Bursts in time under the policies: what the user sees, and how a drive is trusted again."""
+"""Bursts in time under the policies: what the user sees, and when a drive is trusted again."""
 
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eval import contenders, decisions, grid, scores
-from eval.cells import N_DRIVES, Cell, Replay, Replayed, read_log, replayed
+from eval import contenders, decisions, grid
+from eval.cells import N_DRIVES, Replay, Replayed, read_log, replayed
 from eval.experiment import Context
 from eval.experiments.bursts.design import (
+    ADDED_US,
     BINS,
-    REPLAYED_S,
     SETTINGS,
-    SLOT_ADDED_US,
     SLOT_MS,
-    TRAINED_ADDED_US,
     WORKLOADS,
     bin_name,
     only_part,
 )
 from linnapp.trace.decisions import FAST, PROBE
+
+
+class Enforced(NamedTuple):
+    """A replay of bursts, and its numbers."""
+
+    workload: str
+    slot_ms: int
+    policy: str
+    #: A key of ``SETTINGS``, or "default".
+    probing: str
+    #: The result of :func:`judge_enforced`.
+    numbers: dict[str, Any]
+    result: Replayed
 
 
 def slots(slot_ms: int, added_us: int) -> tuple[str, int]:
@@ -36,87 +47,50 @@ def slots(slot_ms: int, added_us: int) -> tuple[str, int]:
     return inject, every_ms
 
 
-def _write_knobs(setting: str) -> str:
+def _write_settings(setting: str) -> str:
     writes = "".join(
-        f" echo {value} >$drive/linnos/{knob};" for knob, value in SETTINGS[setting].items()
+        f" echo {value} >$drive/linnos/{name};" for name, value in SETTINGS[setting].items()
     )
     return f"for drive in /sys/block/flash*; do{writes} done\n"
 
 
-def enforce(
-    context: Context,
-) -> dict[str, list[dict[str, Any]]]:
-    """Bursts in time under the policies, and LinnOS with other probing."""
-    replays: list[tuple[int, int, str, Replay]] = []
+def enforce(context: Context) -> list[Enforced]:
+    """Replay bursts in time under the policies, and under LinnOS with other probing."""
     cells = grid.seed_a_workload(WORKLOADS, context.seeds)
     grid.prepare(context, cells)
+    replays: list[tuple[int, str, Replay]] = []
     for cell, slot_ms in itertools.product(cells, SLOT_MS):
-        for added_us in SLOT_ADDED_US:
-            inject, _ = slots(slot_ms, added_us)
-            for contender in contenders.named(contenders.INJECTED):
-                traced = contender.kind == contenders.LINNOS
-                replay = grid.replay_of(
-                    context.cache, cell, contender, inject=inject, keep_log=True,
-                    options=only_part(cell.workload),
-                    prepare=decisions.PREPARE if traced else "",
-                    finish=decisions.FINISH if traced else "",
-                )  # fmt: skip
-                replays.append((slot_ms, added_us, "default", replay))
-        inject, _ = slots(slot_ms, TRAINED_ADDED_US)
+        inject = slots(slot_ms, ADDED_US)[0]
+        for contender in contenders.named(contenders.INJECTED):
+            traced = contender.kind == contenders.LINNOS
+            replay = grid.replay_of(
+                context.cache, cell, contender, inject=inject, keep_log=True,
+                options=only_part(cell.workload),
+                prepare=decisions.PREPARE if traced else "",
+                finish=decisions.FINISH if traced else "",
+            )  # fmt: skip
+            replays.append((slot_ms, "default", replay))
         for probing in SETTINGS:
             replay = Replay(
                 cell, "linnos", inject, keep_log=True, finish=decisions.FINISH,
                 options=only_part(cell.workload),
-                prepare=_write_knobs(probing) + decisions.PREPARE,
+                prepare=_write_settings(probing) + decisions.PREPARE,
             )  # fmt: skip
-            replays.append((slot_ms, TRAINED_ADDED_US, probing, replay))
-    done = context.map(lambda r: replayed(context.cache, r[3]), replays, "enforcing")
-    enforced: list[dict[str, Any]] = []
-    probing_rows: list[dict[str, Any]] = []
-    for (slot_ms, added_us, probing, replay), result in zip(replays, done, strict=True):
-        row = {
-            **grid.where(replay.cell),
-            "slot_ms": slot_ms,
-            "added_us": added_us,
-            "policy": replay.policy,
-            "probing": probing,
-            **judge_enforced(result, slot_ms),
-        }
-        (enforced if probing == "default" else probing_rows).append(row)
-    return {
-        "enforced": enforced,
-        "probing": probing_rows,
-        "pairs": _compared(replays, done),
-        "runs": [result.summary for result in done],
-    }
-
-
-def _compared(
-    replays: list[tuple[int, int, str, Replay]], done: list[Replayed]
-) -> list[dict[str, Any]]:
-    """Means below others', for each cell, length of burst and added latency."""
-    groups: dict[tuple[Cell, int, int], dict[str, Replayed]] = {}
-    for (slot_ms, added_us, probing, replay), result in zip(replays, done, strict=True):
-        if probing == "default":
-            # Without caps policies are contenders by their own names.
-            groups.setdefault((replay.cell, slot_ms, added_us), {})[replay.policy] = result
+            replays.append((slot_ms, probing, replay))
+    done = context.map(lambda r: replayed(context.cache, r[2]), replays, "enforcing")
     return [
-        {
-            **grid.where(cell),
-            "slot_ms": slot_ms,
-            "added_us": added_us,
-            "compared": scores.compared(
-                results, REPLAYED_S[cell.workload], contenders.INJECTED_PAIRS
-            ),
-        }
-        for (cell, slot_ms, added_us), results in groups.items()
-    ]
+        Enforced(
+            replay.cell.workload, slot_ms, replay.policy, probing,
+            judge_enforced(result, slot_ms), result,
+        )
+        for (slot_ms, probing, replay), result in zip(replays, done, strict=True)
+    ]  # fmt: skip
 
 
 def burst_of(
     start_us: NDArray[np.float64], drive: NDArray[np.int64], slot_ms: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.float64]]:
-    """Where each moment stands towards its drive's bursts.
+    """Locate each moment relative to the bursts of its drive.
 
     Parameters
     ----------
@@ -143,7 +117,7 @@ def burst_of(
 
 
 def judge_enforced(result: Replayed, slot_ms: int) -> dict[str, Any]:
-    """What the user sees inside bursts, and how the drive is trusted again."""
+    """Compute latencies inside bursts, and when the drive is trusted again."""
     log = read_log(result.log)
     home = log["home"].astype(np.int64)
     in_burst, number, _ = burst_of(log["start_us"], home, slot_ms)
@@ -161,18 +135,12 @@ def judge_enforced(result: Replayed, slot_ms: int) -> dict[str, Any]:
     row: dict[str, Any] = {
         "mean_us": float(log["latency_us"].mean()),
         "calm_us": calm_us,
-        "burst_reads": int(in_burst.sum()),
         "burst_mean_us": float(log["latency_us"][in_burst].mean()),
-        "reads": len(home),
-        "by_position": [
-            {
-                "position": bin_name(i),
-                "reads": int((in_burst & (bins == i)).sum()),
-                "excess_us": float(log["latency_us"][in_burst & (bins == i)].mean() - calm_us),
-            }
+        "excess_us": {
+            bin_name(i): float(log["latency_us"][in_burst & (bins == i)].mean() - calm_us)
             for i in range(len(BINS))
             if np.any(in_burst & (bins == i))
-        ],
+        },
     }
     if (result.folder / "decisions.txt").exists():
         row.update(_trust(result, log, slot_ms))
@@ -180,14 +148,14 @@ def judge_enforced(result: Replayed, slot_ms: int) -> dict[str, Any]:
 
 
 def _trust(result: Replayed, log: dict[str, NDArray[Any]], slot_ms: int) -> dict[str, Any]:
-    """Recovery after bursts, and the probes."""
+    """Compute recovery after bursts, and count the probes."""
     table = decisions.read(result.folder)
-    # Events count from the boot, the log from the run's begin.
+    # Times of events begin with the boot, those of the log with the replay.
     same = (log["offset_bytes"] == table["offset_bytes"][0]) & (log["home"] == table["drive"][0])
     begin_us = float(log["start_us"][same].min() if np.any(same) else log["start_us"].min())
     time_us = table["time_us"] - (table["time_us"][0] - begin_us)
     drive = table["drive"].astype(np.int64)
-    in_burst, number, since_end = burst_of(time_us, drive, slot_ms)
+    _, number, since_end = burst_of(time_us, drive, slot_ms)
     recovery, revoked_after = [], []
     for k in range(N_DRIVES):
         for m in range(int(number[drive == k].max()) + 1):
@@ -215,10 +183,7 @@ def _trust(result: Replayed, log: dict[str, NDArray[Any]], slot_ms: int) -> dict
         "never_trusted": sum(not np.isfinite(r) for r in recovery),
         "recovery_us": finite,
         "revoked_after_burst": int(sum(revoked_after)),
-        "revoked_in_burst_ratio": _ratio(in_burst & table["revoked"], in_burst),
-        "revoked_outside_ratio": _ratio(~in_burst & table["revoked"], ~in_burst),
         "probes": int(probe.sum()),
-        "probes_in_burst": int((probe & in_burst).sum()),
         "answered_probes": len(latencies),
         "answered_probes_us": float(np.sum(latencies)),
     }
@@ -227,14 +192,9 @@ def _trust(result: Replayed, log: dict[str, NDArray[Any]], slot_ms: int) -> dict
 def _latency_of(
     log: dict[str, NDArray[Any]], drive: int, offset_bytes: int, time_us: float
 ) -> float | None:
-    """Latency of the read that a decision was about; None when another drive answered it."""
+    """Return the latency of the read of a decision, or None if another drive answered it."""
     same = np.flatnonzero((log["offset_bytes"] == offset_bytes) & (log["served_by"] == drive))
     if not len(same):
         return None
     nearest = same[np.argmin(np.abs(log["start_us"][same] - time_us))]
     return float(log["latency_us"][nearest])
-
-
-def _ratio(part: NDArray[np.bool_], of: NDArray[np.bool_]) -> float | None:
-    total = int(of.sum())
-    return int(part.sum()) / total if total else None

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Drives in `observe` mode: recall and false submits by position, and what was misjudged."""
+"""Drives in `observe` mode: recall by position within a burst, and causes of misses."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,72 +26,66 @@ from eval.experiments.bursts.design import (
     ADDED_US,
     BINS,
     PATTERNS,
-    TRAINED_ADDED_US,
     WORKLOADS,
     bin_name,
     only_part,
 )
 
-#: Stretches that a drive's reads are cut into.
+#: The number of blocks of a drive's reads, which are resampled.
 BLOCKS = 20
 
 
-def _inject(pattern: str, added_us: int) -> str:
-    return f"{PATTERNS[pattern][0]},op=read,latency_us={added_us}"
+class Observed(NamedTuple):
+    """The numbers of a replay in `observe` mode."""
+
+    workload: str
+    pattern: str
+    trained_on: str
+    #: The result of :func:`judge_observed`.
+    numbers: dict[str, Any]
 
 
 def _models(replay: Replay) -> tuple[Cell, tuple[str, ...]]:
-    """Of which cell a replay's models are, and how they were trained."""
+    """Return the cell and the options with which a replay's models were trained."""
     return replay.models_of or replay.cell, replay.train_options
 
 
-def observe(context: Context) -> list[dict[str, Any]]:
-    """Every pattern and added latency, decided by models trained without and with bursts."""
+def observe(context: Context) -> list[Observed]:
+    """Replay each pattern with decisions of models that were trained without and with bursts."""
     replays = []
     for clean in grid.seed_a_workload(WORKLOADS, context.seeds):
-        for pattern in PATTERNS:
-            for added_us in ADDED_US:
-                inject = _inject(pattern, added_us)
-                kinds = {
-                    "calm recording": (clean, PAPER_TRAINING),
-                    "calm recording, bursts added": (clean, ()),
-                }
-                if added_us == TRAINED_ADDED_US:
-                    injected = replace(clean, train_inject=inject)
-                    kinds["recording with these bursts"] = (injected, PAPER_TRAINING)
-                for kind, (models_of, options) in kinds.items():
-                    replay = Replay(
-                        clean, "linnos", inject, options, models_of, mode="observe",
-                        options=only_part(clean.workload),
-                        prepare=decisions.PREPARE, finish=decisions.FINISH, keep_log=True,
-                    )  # fmt: skip
-                    replays.append((pattern, added_us, kind, replay))
+        for pattern, (options, _) in PATTERNS.items():
+            inject = f"{options},op=read,latency_us={ADDED_US}"
+            trainings = {
+                "calm recording": (clean, PAPER_TRAINING),
+                "calm recording, bursts added": (clean, ()),
+                "recording with these bursts": (
+                    replace(clean, train_inject=inject), PAPER_TRAINING,
+                ),
+            }  # fmt: skip
+            for trained_on, (models_of, train_options) in trainings.items():
+                replay = Replay(
+                    clean, "linnos", inject, train_options, models_of, mode="observe",
+                    options=only_part(clean.workload),
+                    prepare=decisions.PREPARE, finish=decisions.FINISH, keep_log=True,
+                )  # fmt: skip
+                replays.append((pattern, trained_on, replay))
     work = context.work()
-    trainings = {
+    trained_models = {
         models: work.add("training", partial(trained, context.cache, *models))
         for models in dict.fromkeys(_models(replay) for *_, replay in replays)
     }
     steps = [
-        work.add("observing", partial(replayed, context.cache, r), [trainings[_models(r)]])
+        work.add("observing", partial(replayed, context.cache, r), [trained_models[_models(r)]])
         for *_, r in replays
     ]
     work.do()
     results = []
-    for (pattern, added_us, kind, replay), step in zip(replays, steps, strict=True):
-        result = step.result
-        models = trained(context.cache, *_models(replay))
-        records = training_records(models)
+    for (pattern, trained_on, replay), step in zip(replays, steps, strict=True):
+        records = training_records(trained(context.cache, *_models(replay)))
         thresholds = np.array([record["threshold_us"] for record in records], float)
-        results.append(
-            {
-                **grid.where(replay.cell),
-                "pattern": pattern,
-                "added_us": added_us,
-                "trained_on": kind,
-                "threshold_us": thresholds.tolist(),
-                **judge_observed(result, pattern, thresholds),
-            }
-        )
+        numbers = judge_observed(step.result, pattern, thresholds)
+        results.append(Observed(replay.cell.workload, pattern, trained_on, numbers))
     return results
 
 
@@ -151,7 +145,7 @@ def positions(n: NDArray[np.int64], pattern: str) -> NDArray[np.int64]:
 def judge_observed(
     result: Replayed, pattern: str, thresholds: NDArray[np.float64]
 ) -> dict[str, Any]:
-    """Recall and false submits by position, and causes of the misjudgements."""
+    """Count found and missed slow reads by position, and the misses by cause."""
     table, log = match_observed(result)
     drive = table["drive"].astype(int)
     latency_us = log["device_latency_us"].astype(float)
@@ -162,28 +156,23 @@ def judge_observed(
     if PATTERNS[pattern][1]:
         position = positions(n, pattern)
     else:
-        # By chance: the drive's dice are not seen from here, but its result is.
+        # Random: the drive's choice is unknown here, but the latency shows it.
         position = np.where(latency_us >= added_us, 1, 0)
         for i in range(1, len(position)):
             if position[i] and drive[i] == drive[i - 1]:
                 position[i] = position[i - 1] + 1
     in_burst = position > 0
     bins = np.digitize(position, BINS) - 1
-    by_position = []
+    by_position = {}
     for i in range(len(BINS)):
         at = in_burst & (bins == i)
         if np.any(at):
-            hit = at & slow
-            by_position.append(
-                {
-                    "position": bin_name(i),
-                    "reads": int(at.sum()),
-                    "slow": int(hit.sum()),
-                    "found": int((hit & predicted).sum()),
-                    "mean_us": float(latency_us[at].mean()),
-                }
-            )
-    # Neighbours are found or missed together: what can be drawn anew are stretches of reads.
+            by_position[bin_name(i)] = {
+                "reads": int(at.sum()),
+                "slow": int((at & slow).sum()),
+                "found": int((at & slow & predicted).sum()),
+            }
+    # Neighbours are found or missed together, so blocks of reads are resampled.
     block = np.concatenate(
         [k * BLOCKS + np.arange(c) * BLOCKS // c for k, c in enumerate(np.bincount(drive)) if c]
     )
@@ -193,27 +182,23 @@ def judge_observed(
     }
     hist_slow = (table["hist_latency_us"] > thresholds[drive][:, None]).sum(axis=1)
     missed = in_burst & slow & ~predicted
-    alarm = ~slow & predicted
     return {
         "reads": len(table),
-        "injected": int(in_burst.sum()),
-        "injected_and_slow": int((in_burst & slow).sum()),
+        "slow_in_bursts": int((in_burst & slow).sum()),
         "found": int((in_burst & slow & predicted).sum()),
         "right": int((slow == predicted).sum()),
-        "false_revokes": int(alarm.sum()),
+        "false_revokes": int((~slow & predicted).sum()),
         "by_position": by_position,
         "by_block": by_block,
-        # What the network was shown of the reads that it let through wrongly.
         "missed": int(missed.sum()),
-        "missed_causes": _causes(missed, position == 1, _blind(table, log, position), hist_slow),
-        "alarm_by_slow_in_history": [int((alarm & (hist_slow == k)).sum()) for k in range(5)],
+        **_causes(missed, position == 1, _blind(table, log, position), hist_slow),
     }
 
 
 def _blind(
     table: NDArray[Any], log: dict[str, NDArray[Any]], position: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Reads of a burst submitted before its first read had completed: nothing could show it."""
+    """Return which reads were submitted before the first read of their burst had completed."""
     drive = table["drive"].astype(int)
     first = np.maximum.accumulate(np.where(position == 1, np.arange(len(position)), -1))
     known = (position > 0) & (first >= 0)
@@ -222,7 +207,7 @@ def _blind(
     return np.asarray(known & (log["start_us"] < completed_us))
 
 
-#: Why a slow read was let through, each read under the first that holds.
+#: Why a slow read was not refused. Each is counted under the first cause that applies.
 CAUSES = {
     "first": "the first slow read of its burst",
     "blind": "a later one, submitted before the first had come back",

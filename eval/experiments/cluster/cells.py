@@ -1,49 +1,88 @@
 # SPDX-License-Identifier: MIT
-"""Cells of reads from a cluster: which of them are measured, and how."""
+"""Measure situations in which clients read from a cluster under each rule."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from eval import trace_files
+from eval.cells import N_DRIVES
 from eval.experiment import Context
 from eval.experiments.cluster import brought
-from eval.experiments.cluster.lab import Measured, Situation, measured, recorded_and_trained
+from eval.experiments.cluster.lab import (
+    BURST_US,
+    FILE_MB,
+    MEAN_US,
+    MEASURED_MS,
+    RECORDED_MS,
+    ROUNDS,
+    TURN_US,
+    Measured,
+    Situation,
+    measured,
+    recorded_and_trained,
+)
+from eval.experiments.cluster.rules import LIBRARY, SHIPPED
+from eval.intervals import RESAMPLES, Blocks, Pooled
+from eval.long_table import LongTable
 from linnapp.lab import guests
 from linnapp.lab.cluster import CLUSTER_KERNEL
 from linnapp.lab.work import Step, StepError
+from linnapp.stats import LEVEL, Interval
 
-#: What tells cells apart, besides what all have in common.
+#: The fields that differ between situations.
 _TOLD = (
     "load", "one_way_us", "clients", "lost_percent", "fails", "lies", "writes_percent", "nodes",
     "trace", "osd_us",
 )  # fmt: skip
 
+PERCENT = 99.0
 
-def chosen(
-    variable: str, cells: Mapping[str, Situation], unnamed: Iterable[str]
-) -> dict[str, dict[str, Any]]:
-    """What tells the cells apart that an environment variable names; if none, those `unnamed`."""
+#: The blocks that are resampled are whole turns of the burst, whose reads depend on each other.
+N_BLOCKS = ROUNDS * N_DRIVES
+
+#: The settings of every experiment that reads from a cluster in this way.
+SETTINGS: dict[str, Any] = {
+    "file, MB": FILE_MB,
+    "reads for, ms": MEASURED_MS,
+    "mean distance of reads, us": MEAN_US,
+    "recorded to train on, ms": RECORDED_MS,
+    "burst, us": BURST_US,
+    "turn, us": TURN_US,
+    "level": LEVEL,
+    "resamples": RESAMPLES,
+    "blocks": N_BLOCKS,
+}
+
+
+def chosen(variable: str, unnamed: Iterable[str]) -> tuple[str, ...]:
+    """Return the names in an environment variable; if there are none, those in `unnamed`."""
     names = tuple(name for name in os.environ.get(variable, "").split(",") if name)
-    return {name: told(cells[name]) if name in cells else {} for name in names or unnamed}
+    return names or tuple(unnamed)
 
 
-def told(cell: Situation) -> dict[str, Any]:
-    """What tells it from others."""
-    return {key: value for key, value in asdict(cell).items() if key in _TOLD}
+def told(cells: Mapping[str, Situation], names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the fields of the named situations that differ between situations."""
+    return {
+        name: {key: value for key, value in asdict(cells[name]).items() if key in _TOLD}
+        for name in names
+        if name in cells
+    }
 
 
 def of_traces(one_way_us: int) -> dict[str, Situation]:
-    """A cell for each trace that is found, by its name."""
+    """Return a situation for each trace that is found, by its name."""
     try:
         found = brought.files()
     except StepError:
-        # Said when one of them is asked for.
+        # It is reported when one of them is named.
         return {}
     return {
         name: Situation(name, 0, one_way_us, trace=trace_files.digest_of(path))
@@ -51,21 +90,23 @@ def of_traces(one_way_us: int) -> dict[str, Situation]:
     }
 
 
-def read(
+def measure(
     context: Context,
     client: Path,
     cells: Mapping[str, Situation],
     names: Sequence[str],
     rules: Sequence[str],
-    scored: Callable[[list[dict[str, Measured]], int], dict[str, Any]],
+    *,
     n_seeds: Mapping[str, int],
     variable: str,
+    base: str = "round-robin",
+    compared: Sequence[str] = (*SHIPPED, *LIBRARY),
     also: str = "",
-) -> list[dict[str, Any]]:
-    """The named cells under every rule, with one seed unless `n_seeds` says more of a cell.
+) -> LongTable:
+    """Measure the named situations under every rule.
 
-    Each seed of each cell is in the cache once it is done. Where a name is unknown, `also` says how
-    there are more of them.
+    Each has one seed unless `n_seeds` has another number. A finished seed of a situation is in the
+    cache. If a name is unknown, the message ends with `also`.
     """
     for name in names:
         if name not in cells:
@@ -75,10 +116,8 @@ def read(
         for name in names
     }
     work = context.work()
-    # Models are of the drives: those of one load serve every network.
-    drives = {
-        (one.load, one.seed, one.nodes): one for same in met.values() for one in same
-    }  # fmt: skip
+    # Models belong to drives: those of one load serve every network.
+    drives = {(one.load, one.seed, one.nodes): one for same in met.values() for one in same}
     for one in drives.values():
         work.add("training", partial(recorded_and_trained, context.cache, client, one))
     work.do()
@@ -90,10 +129,59 @@ def read(
                 do = partial(measured, context.cache, client, one, rules)
                 steps[name].append(work.add(f"reading, {name}", do))
         work.do()
-    return [
-        {
-            **told(cells[name]),
-            **scored([step.result for step in steps[name]], cells[name].measured_ms),
+    table = LongTable(("situation",))
+    for name in names:
+        add_reads(
+            table, name, [step.result for step in steps[name]], cells[name].measured_ms, base,
+            compared,
+        )  # fmt: skip
+    return table
+
+
+def add_reads(
+    table: LongTable,
+    situation: str,
+    seeds: Sequence[Mapping[str, Measured]],
+    measured_ms: int = MEASURED_MS,
+    base: str = "round-robin",
+    compared: Sequence[str] = (*SHIPPED, *LIBRARY),
+) -> None:
+    """Add the numbers of reads under each rule, seeds pooled.
+
+    The share of the oracle's gain is relative to the rule `base`. The means of the rules in
+    `compared` are compared with those of all others.
+    """
+    blocks = []
+    pooled: dict[str, list[np.ndarray[Any, Any]]] = {}
+    for by_rule in seeds:
+        due_us = next(iter(by_rule.values())).reads["due_ns"] / 1e3
+        one = Blocks(due_us, measured_ms * 1e3, measured_ms * 1000 // TURN_US)
+        for name, done in by_rule.items():
+            if not np.array_equal(done.reads["due_ns"] / 1e3, due_us):
+                raise ValueError(f"{name}: not the reads of the others")
+            latency_us = done.reads["latency_ns"] / 1e3
+            one.add(name, latency_us)
+            pooled.setdefault(name, []).append(latency_us)
+        blocks.append(one)
+    drawn = Pooled(blocks, (PERCENT,))
+    for name, latencies in pooled.items():
+        p99_us = float(np.percentile(np.concatenate(latencies), PERCENT))
+        runs = [by_rule[name] for by_rule in seeds]
+        n = sum(len(run.reads) for run in runs)
+        numbers: dict[str, Interval | float] = {
+            "reads": n,
+            "mean_us": drawn.mean(name),
+            "p99_us": drawn.percentile(name, PERCENT, p99_us),
+            "share_of_oracle": drawn.share(name, "oracle", base),
+            "extra_io_ratio": sum(int(run.reads["attempts"].sum()) for run in runs) / n - 1,
+            "asked": sum(run.counted["asked"] for run in runs) / n,
+            "strayed": sum(run.counted["strayed"] for run in runs),
         }
-        for name in names
-    ]
+        for node, served in enumerate(np.sum([run.disk_reads for run in runs], axis=0)):
+            numbers[f"node_{node}"] = float(served)
+        for measure_name, number in numbers.items():
+            table.add((situation,), name, measure_name, number)
+    for name in compared:
+        for other in drawn.policies if name in drawn.policies else ():
+            if other != name:
+                table.add((situation,), name, "mean_us", drawn.below(name, other), other)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from eval.experiments.cluster.text import RIVALS
+from eval.experiments.cluster.rules import RIVALS
 
 #: Names of the rules in the simulation, and their titles in tables.
 RULES = {
@@ -57,10 +57,10 @@ def _nodes(nodes: int, clients: int, reads_per_s: int, seconds: float) -> Option
     }  # fmt: skip
 
 
-#: Situations that the lab has measured, too, by their headings in its tables.
+#: Situations that the lab has measured, too, by their names there.
 LABS = {
-    "bursts, 20 us one way": Cell("the lab: 1 client, 20 us", {"burst_us": BURST_US}),
-    "bursts, 20 us one way, 9 nodes, 4 clients": Cell(
+    "20us": Cell("the lab: 1 client, 20 us", {"burst_us": BURST_US}),
+    "nine": Cell(
         "the lab: 9 nodes, 4 clients",
         {
             "burst_us": BURST_US, "burst_one_in": 9, "nodes": 9, "clients": 4, "in_sets": 1,

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Runs linnos-simulation, and makes numbers of its reads."""
+"""Run linnos-simulation, and compute the numbers of its reads."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 from eval.cache import ROOT
 from eval.experiments.simulation.cells import SLOW, Cell, Options
 from eval.intervals import Blocks, Pooled
+from eval.long_table import LongTable
 from linnapp.lab.work import StepError
 
 SOURCE = ROOT / "eval" / "simulator"
@@ -45,7 +46,7 @@ class Run:
 
 
 def built(folder: Path) -> Path:
-    """The simulation, built in a folder."""
+    """Build the simulation in a folder."""
     made = subprocess.run(
         ["make", "-s", "-C", SOURCE, f"OUT={folder}"], capture_output=True, text=True, check=False
     )
@@ -64,16 +65,13 @@ def simulated(program: Path, run: Run, log: Path | None = None) -> dict[str, Any
     return counted
 
 
-def scored(program: Path, cell: Cell, seeds: Sequence[int], folder: Path) -> dict[str, Any]:
-    """A cell's numbers over its seeds.
+def add_reads(
+    table: LongTable, program: Path, cell: Cell, seeds: Sequence[int], folder: Path
+) -> None:
+    """Add the numbers of the reads in a situation under its rules, seeds pooled.
 
-    Returns
-    -------
-    dict
-        ``rules``: {name: {``mean_us`` as [value, low, high], ``p99_us``, ``below`` the primary's
-        mean by and ``share_of_gain`` of the oracle's (both with intervals, null where there is no
-        primary or no oracle), ``extra_io_ratio``, ``asked`` a read, ``worst_share`` of the reads
-        that a node had in any second}}.
+    The share of the oracle's gain and the reductions are relative to the primary. `worst_share` is
+    the largest share of the reads that a node had in any second.
     """
     blocks: list[Blocks] = []
     latencies: dict[str, list[Any]] = {rule: [] for rule in cell.rules}
@@ -94,53 +92,47 @@ def scored(program: Path, cell: Cell, seeds: Sequence[int], folder: Path) -> dic
         assert one is not None
         blocks.append(one)
     drawn = Pooled(blocks)
-    rules = {}
+    place = (cell.name, "")
     for rule in cell.rules:
-        pooled = np.concatenate(latencies[rule])
         runs = counted[rule]
-        compared = {
-            "below": drawn.below(rule, "primary").to_json() if "primary" in cell.rules else None,
-            "share_of_gain": drawn.share(rule, "oracle", "primary").to_json()
-            if {"primary", "oracle"} <= set(cell.rules)
-            else None,
-        }
-        rules[rule] = {
-            "mean_us": drawn.mean(rule).to_json(),
-            "p99_us": float(np.percentile(pooled, PERCENT)),
-            **compared,
-            **{
-                name: float(np.average([r[name] for r in runs], weights=[r["reads"] for r in runs]))
-                for name in ("extra_io_ratio", "asked")
-            },
-            "worst_share": max(run["worst_share"] for run in runs),
-        }
-    return {"name": cell.name, "seeds": len(seeds), "reads": len(pooled), "rules": rules}
+        table.add(place, rule, "reads", sum(run["reads"] for run in runs))
+        table.add(place, rule, "mean_us", drawn.mean(rule))
+        p99_us = float(np.percentile(np.concatenate(latencies[rule]), PERCENT))
+        table.add(place, rule, "p99_us", p99_us)
+        if {"primary", "oracle"} <= {*cell.rules} and rule != "primary":
+            table.add(place, rule, "share_of_oracle", drawn.share(rule, "oracle", "primary"))
+        for name in ("extra_io_ratio", "asked"):
+            weights = [run["reads"] for run in runs]
+            table.add(
+                place, rule, name, float(np.average([r[name] for r in runs], weights=weights))
+            )
+        table.add(place, rule, "worst_share", max(run["worst_share"] for run in runs))
+        if "primary" in cell.rules and rule != "primary":
+            table.add(place, rule, "mean_us", drawn.below(rule, "primary"), "primary")
 
 
-def slow_share(program: Path, runs: Sequence[Run]) -> dict[str, Any]:
-    """Users' reads of a drive that turns slow and recovers.
+def add_slow_drive(
+    table: LongTable, program: Path, rule: str, clients: int, seeds: Sequence[int]
+) -> None:
+    """Add the share of the reads that go to a drive that turns slow and recovers.
 
-    Returns
-    -------
-    dict
-        ``share``: its share of the reads, by 100 ms; ``after_100_ms``: while it is slow, but for
-        the first 100 ms; ``back_ms``: how long after its recovery it has half its due again.
+    `share_N` is the share in the N-th 100 ms. The share while the drive is slow is given for the
+    first 100 ms and for the time after these. `back_ms` is the time after its recovery until the
+    drive has half its usual share again; it is left out if it never does.
     """
+    runs = [Run(rule, seed, {**SLOW, "clients": clients}) for seed in seeds]
     counted = [simulated(program, run) for run in runs]
     to_slow = np.sum([run["to_slow"] for run in counted], axis=0)
-    share = to_slow / np.sum([run["in_bin"] for run in counted], axis=0)
+    total = np.sum([run["in_bin"] for run in counted], axis=0)
+    share = to_slow / total
     begin, end = (int(SLOW[name]) // _BIN_MS for name in ("slow_from_ms", "slow_to_ms"))
     usual = float(share[:begin].mean())
-    total = np.sum([run["in_bin"] for run in counted], axis=0)
     back = [k for k in range(end, len(share)) if share[k] >= usual / 2]
-    return {
-        "share": [round(float(value), 5) for value in share],
-        "first_100_ms": float(share[begin]),
-        "after_100_ms": float(to_slow[begin + 1 : end].sum() / total[begin + 1 : end].sum()),
-        "back_ms": (back[0] - end + 1) * _BIN_MS if back else None,
-    }
-
-
-def committed_lab(tables: Mapping[str, Any], heading: str) -> dict[str, float]:
-    """Return the mean latencies in the lab, us, by rule title; from eval/results/cluster.json."""
-    return {row[0]: float(row[1].split()[0]) for row in tables[heading]["rows"]}
+    place = ("", str(clients))
+    for k, value in enumerate(share):
+        table.add(place, rule, f"share_{k}", round(float(value), 5))
+    table.add(place, rule, "first_100_ms", float(share[begin]))
+    after = float(to_slow[begin + 1 : end].sum() / total[begin + 1 : end].sum())
+    table.add(place, rule, "after_100_ms", after)
+    if back:
+        table.add(place, rule, "back_ms", (back[0] - end + 1) * _BIN_MS)
