@@ -132,10 +132,6 @@ const struct option_row option_rows[] = {
 	WHOLE("home-margin", "P", home_margin, 0, 100, 25, "home_margin",
 	      "fastest: a read leaves its home drive for a prediction more than P percent lower "
 	      "(25)"),
-	WHOLE("home-unasked", "N", home_unasked, 0, 1000000, 0, "home_unasked",
-	      "fastest: at most N reads in a row stay at an idle home without the other drives "
-	      "being "
-	      "asked (0; liblinnos: 32)"),
 	FLAG("unguarded", unguarded, "unguarded",
 	     "fastest: follow predictions whatever comes of it; otherwise of the reads that would "
 	     "leave home some stay, by lot, and more of them the less those gain that leave"),
@@ -145,8 +141,6 @@ const struct option_row option_rows[] = {
 	NUMBER("explore-ms", "X", explore_ms, 0, 1e9, 20, "explore_ms",
 	       "fastest: a drive unheard of for X ms gets a read, of at most 1 in 100 (20; 0: "
 	       "never)"),
-	WHOLE("clone-copies", "N", clone_copies, 2, MAX_DRIVES, 2, "clone_copies",
-	      "reads sent by clone (2)"),
 
 	HEADING("Slow bursts"),
 	LIST_AS(OPTION_REPEATED, "inject", "PATTERN:key=value,...", injects, n_injects, "inject",
@@ -156,8 +150,6 @@ const struct option_row option_rows[] = {
 	TEXT("json", "OUT", json_path, NULL, "one object, the fields of a run in summary.json"),
 	TEXT("log", "OUT", log_path, NULL,
 	     "binary per-I/O log (replayer(1)); `linnapp inspect` reads it"),
-	NUMBER("interval", "S", interval_s, 1e-3, 1e6, 1, "interval_s",
-	       "of the latency time series in the JSON (1)"),
 	TEXT("scenario", "NAME", scenario, NULL, "copied into the results"),
 	FLAG("quiet", quiet, NULL, "no progress on stderr"),
 	{.name = "version", .kind = OPTION_VERSION, .help = "print the version"},
@@ -548,9 +540,6 @@ static void require_agreement(struct options *o)
 	if (o->n_tags == 1)
 		for (unsigned int i = 1; i < o->n_traces; i++)
 			o->tags[i] = o->tags[0];
-	if (is_given(o, offsetof(struct options, clone_copies)) && o->clone_copies > o->n_devices)
-		die("--clone-copies %u: there are only %u drives to read from", o->clone_copies,
-		    o->n_devices);
 	if (isfinite(o->max_duplicates) && !o->duplicates)
 		die("--max-duplicates limits the reads that --duplicates sends twice; give both");
 	if (o->duration_s && o->warmup_s >= o->duration_s)

@@ -40,7 +40,6 @@ struct options {
 	unsigned int n_heimdall_networks;
 	double explore_ms;    /* 0 to disable */
 	uint32_t home_margin; /* percent */
-	uint32_t home_unasked;
 	bool unguarded, guarded;
 	bool duplicates;
 	double max_duplicates;	   /* percent of the reads; infinite for no limit */
@@ -57,13 +56,11 @@ struct options {
 	uint32_t heuristic_queue_pages; /* 0 to use the profile */
 	uint32_t threshold_us;		/* 0 to use the drives' own */
 	double heuristic_busy_us;	/* negative to use the threshold of hedge-ip */
-	unsigned int clone_copies;
-	double timeout_s;			     /* for an I/O at a drive; 0 for none */
+	double timeout_s;		/* for an I/O at a drive; 0 for none */
 	double duration_s, warmup_s, skip_s, rerate; /* duration_s is 0 for the whole trace */
 	bool replicate_writes, spread, fit, saturate, quiet;
 	bool readonly;
 	uint32_t loops;
-	double interval_s;		 /* interval of the time series */
 	unsigned int prefill, unwritten; /* values of PREFILL_ and UNWRITTEN_ */
 	unsigned int settle_ms;
 	unsigned int depth, threads;

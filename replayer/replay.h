@@ -16,13 +16,13 @@
  *   engine/    ring                                    pass it to the kernel and back
  *              attempts                                find the attempt; is it complete?
  *              users                                   check it; send another attempt or answer
- *   results/   latency, series, io_log                 record it
+ *   results/   latency, io_log                         record it
  *              report                                  write the results
  *
  * slow/ slows drives down meanwhile.
  *
  * With --threads each thread has its own struct replay, ring and share of the I/Os. The drives,
- * their contents, the series and the log are shared. engine starts the threads, and each runs loop.
+ * their contents and the log are shared. engine starts the threads, and each runs loop.
  *
  * Calls go from loop to sources to trace, and from loop to users to policies to attempts to ring.
  * The only call in the opposite direction is an I/O's done(), called by attempts.
@@ -50,7 +50,6 @@ struct buffer_pool;
 struct inject;
 struct io;
 struct log_file;
-struct series;
 struct storms;
 
 /* Timers and batches delay I/Os by less than this. An I/O with a longer delay had to wait. */
@@ -126,8 +125,7 @@ struct replay {
 	struct latency latency[N_LATENCIES];
 	/* Latencies of all reads that the drive completed, including orphaned ones. */
 	struct latency drive_latency[MAX_DRIVES];
-	pthread_mutex_t *results_lock; /* for series and log; NULL with one thread */
-	struct series *series;
+	pthread_mutex_t *results_lock; /* for the log; NULL with one thread */
 	struct log_file *log;
 	const char *log_error; /* the reason why there is no log at the end */
 	struct inject *inject;

@@ -7,7 +7,6 @@
 #include "error.h"
 #include "loop.h"
 #include "results/progress.h"
-#include "results/series.h"
 #include "slow/inject.h"
 #include "slow/storm.h"
 #include "thread.h"
@@ -67,7 +66,6 @@ void engine_setup(struct replay *r)
 		content_init(&r->contents[k], r->o.seed, r->o.replicate_writes ? 0 : k,
 			     r->devices[k].size_bytes / BLOCK_BYTES,
 			     r->o.unwritten == UNWRITTEN_ZERO);
-	r->series = series_new(r->o.interval_s);
 }
 
 struct scan {
@@ -212,5 +210,4 @@ void engine_close(struct replay *r)
 		content_free(&r->contents[k]);
 		device_close(&r->devices[k]);
 	}
-	series_free(r->series);
 }

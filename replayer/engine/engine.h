@@ -5,7 +5,7 @@
  * With N threads, thread k takes the I/Os k, k + N, ... of each trace. It has its own rings,
  * buffers, timers and counters, and a share of --depth, --losers and --hedge-burst, so that all
  * hedges together do not exceed the budget. The threads share the drives and their contents, the
- * time series and the log. Their results are added up when all have ended.
+ * the log. Their results are added up when all have ended.
  */
 #ifndef REPLAYER_ENGINE_H
 #define REPLAYER_ENGINE_H

@@ -4,7 +4,6 @@
 #include "attempts.h"
 #include "buffers.h"
 #include "results/progress.h"
-#include "results/series.h"
 #include "slow/storm.h"
 #include "users.h"
 

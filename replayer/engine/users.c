@@ -4,7 +4,6 @@
 #include "error.h"
 #include "policies/policy.h"
 #include "results/io_log.h"
-#include "results/series.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -12,7 +11,7 @@
 
 #define REPORTED_ERRORS 5 /* limit for wrong data; further errors are only counted */
 
-/* Record an I/O in the series and the log, one thread at a time. */
+/* Record an I/O in the log, one thread at a time. */
 static void keep(struct replay *r, const struct io *io, const struct attempt *by, uint32_t extra)
 {
 	struct log_record record = {
@@ -32,9 +31,6 @@ static void keep(struct replay *r, const struct io *io, const struct attempt *by
 
 	if (r->results_lock)
 		pthread_mutex_lock(r->results_lock);
-	if (by && !io->is_write)
-		series_add(r->series, r->done_ns - r->start_ns, record.latency_ns,
-			   record.lag_ns + record.latency_ns);
 	if (r->log)
 		log_append(r->log, &record);
 	if (r->results_lock)

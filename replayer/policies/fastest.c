@@ -65,7 +65,6 @@ static void fastest_setup(struct replay *r)
 		f->models[k] = model_read(r->o.latency_models[k]);
 	chooser_init(&f->chooser, &f->common, r->n_drives, r->observers, f->models,
 		     r->o.explore_ms * 1e6, r->o.home_margin, !r->o.unguarded);
-	f->chooser.max_unpredicted_reads = r->o.home_unasked;
 	r->guard = r->o.unguarded ? NULL : &f->common.guard;
 	r->policy_state = f;
 	if (r->o.duplicates)

@@ -27,12 +27,12 @@ const struct policy policy_random = {
 };
 
 /*
- * The tail latency is reduced at the cost of twice the read load (--clone-copies 2) or more. A
- * drive with the maximum number of orphaned reads (--losers) is left out.
+ * The tail latency is reduced at the cost of twice the read load. A drive with the maximum number
+ * of orphaned reads (--losers) is left out.
  */
 static void clone_read(struct replay *r, struct io *io)
 {
-	unsigned int copies = r->o.clone_copies < r->n_drives ? r->o.clone_copies : r->n_drives;
+	unsigned int copies = r->n_drives < 2 ? 1 : 2;
 
 	for (unsigned int i = 0; i < copies; i++) {
 		unsigned int drive = (io->home + i) % r->n_drives;
@@ -47,6 +47,6 @@ static void clone_read(struct replay *r, struct io *io)
 
 const struct policy policy_clone = {
 	.name = "clone",
-	.help = "the home drive and the next replica at once, first answer wins (--clone-copies)",
+	.help = "the home drive and the next replica at once, first answer wins",
 	.read = clone_read,
 };

@@ -4,7 +4,6 @@
 #include "error.h"
 #include "policies/policy.h"
 #include "replay.h"
-#include "series.h"
 #include "slow/inject.h"
 #include "slow/storm.h"
 
@@ -241,46 +240,6 @@ static json_t *served_by(struct replay *r, unsigned int drive)
 	return count(r->c.served_by[drive]);
 }
 
-/* Columns, as needed for plots: one value per interval in which a read was answered. */
-static json_t *series(struct replay *r)
-{
-	static const struct {
-		const char *name;
-		size_t at;
-	} columns[] = {
-		{"mean_us", offsetof(struct series_row, service.mean_us)},
-		{"p50_us", offsetof(struct series_row, service.p50_us)},
-		{"p99_us", offsetof(struct series_row, service.p99_us)},
-		{"max_us", offsetof(struct series_row, service.max_us)},
-		{"response_mean_us", offsetof(struct series_row, response.mean_us)},
-		{"response_p50_us", offsetof(struct series_row, response.p50_us)},
-		{"response_p99_us", offsetof(struct series_row, response.p99_us)},
-		{"response_max_us", offsetof(struct series_row, response.max_us)},
-	};
-	json_t *o = json_object(), *at = json_array(), *reads = json_array();
-	const struct series_row *rows;
-	uint64_t n = series_rows(r->series, &rows);
-
-	set(o, "interval_s", number(r->o.interval_s));
-	for (uint64_t i = 0; i < n; i++) {
-		json_array_append_new(at, json_real((double)rows[i].interval * r->o.interval_s));
-		json_array_append_new(reads, count(rows[i].reads));
-	}
-	set(o, "at_s", at);
-	set(o, "reads", reads);
-	for (unsigned int c = 0; c < sizeof(columns) / sizeof(*columns); c++) {
-		json_t *a = json_array();
-
-		for (uint64_t i = 0; i < n; i++) {
-			double v = *(const double *)((const char *)&rows[i] + columns[c].at);
-
-			json_array_append_new(a, number(v));
-		}
-		set(o, columns[c].name, a);
-	}
-	return o;
-}
-
 static json_t *storms(struct replay *r)
 {
 	json_t *a = json_array();
@@ -447,7 +406,6 @@ static void set_run(json_t *o, struct replay *r)
 	set(o, "log_error", text(r->log_error));
 	set(o, "direct_io", json_boolean(all_direct(r)));
 	set(o, "drives", by_drive(r, drive));
-	set(o, "series", series(r));
 	set(o, "version", text(REPLAYER_VERSION));
 	set(o, "kernel", text(kernel));
 	set(o, "host", text(u.nodename));

@@ -27,8 +27,6 @@ from replaying import (
 from linnapp import __version__
 from linnapp.trace import replay_log
 
-HEADER = "fio version 3 iolog\n"
-
 
 @pytest.mark.parametrize(
     ("option", "value"),
@@ -46,10 +44,7 @@ HEADER = "fio version 3 iolog\n"
         ("--duration", " 1"),
         ("--duration", "inf"),
         ("--warmup", "nan"),
-        ("--clone-copies", "16"),
-        ("--clone-copies", "4"),
         ("--loops", "0"),
-        ("--interval", "0"),
         ("--inject", "storm:size_mb=1,drive=0.9"),
         ("--inject", "storm:size_mb=1,drive=3"),
         ("--inject", "storm:size_mb=1,every_ms=1e15"),
@@ -91,7 +86,6 @@ def test_implausible_option_values_are_refused(
         ("--hedge-budget", "1"),
         ("--hedge-budget", "100%"),
         ("--hedge-budget", "0.5%"),
-        ("--clone-copies", "3"),
         ("--depth", "10"),
         ("--duration", "1e3"),
         ("--inject", "storm:size_mb=1,every_ms=12.5,drive=2"),
@@ -225,81 +219,6 @@ def test_out_of_order_line_keeps_its_own_time(tmp_path: Path, drives: list[Path]
     assert due_us(tmp_path / "o.log") == dict(enumerate(at))
 
 
-@pytest.mark.parametrize("future", [10**9, 9 * 10**15, 2**64 // 1000 - 1])
-def test_a_time_stamp_far_in_the_future_is_refused(
-    tmp_path: Path, drives: list[Path], future: int
-) -> None:
-    ios = [(i * 100, "read", i * BLOCK, BLOCK) for i in range(20)]
-    ios[7] = (future, *ios[7][1:])
-    ran = replay(drives, [write_trace(tmp_path / "t", ios)], "baseline", status=1)
-    assert f"{tmp_path}/t line" in ran.stderr
-    assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
-    ios[7], ios[19] = (700, *ios[7][1:]), (future, *ios[19][1:])
-    if future > 10**9:
-        ran = replay(drives, [write_trace(tmp_path / "t", ios)], "baseline", status=1)
-        assert "days after line 22; one of the two" in ran.stderr or "a century" in ran.stderr
-
-
-def test_lines_far_out_of_order_are_refused(tmp_path: Path, drives: list[Path]) -> None:
-    ios = [(40_000 - i, "read", 0, BLOCK) for i in range(40_000)]
-    ran = replay(drives, [write_trace(tmp_path / "t", ios)], "baseline", status=1)
-    assert "more than 16384 lines behind one that is" in ran.stderr
-
-
-FIVE_COLUMNS = """\
-100.000 0 200704 4096 1
-100.250 0 4096 512 1
-100.500 1 409600 8192 0
-102.123456 0 12288 0 1
-103.0 0 1000 4096 0
-"""
-
-
-def test_five_columns_are_replayed_as_their_conversion_is(
-    tmp_path: Path, drives: list[Path]
-) -> None:
-    trace, iolog = tmp_path / "t.trace", tmp_path / "t.iolog"
-    trace.write_text(FIVE_COLUMNS)
-    subprocess.run(
-        [sys.executable, "-m", "linnapp", "convert", trace, iolog], check=True, capture_output=True
-    )
-    logs = []
-    for path in (trace, iolog):
-        replay(drives, [path], "baseline", "--log", str(tmp_path / "o.log"),
-               "--json", str(tmp_path / "o.json"))  # fmt: skip
-        log = replay_log.read(tmp_path / "o.log")
-        columns = ("due_ns", "op", "offset_bytes", "size_bytes")
-        logs.append(sorted(zip(*(log[c].tolist() for c in columns), strict=True)))
-    assert logs[0] == logs[1]
-    assert [due for due, *_ in logs[0]] == [0, 250_000, 500_000, 3_000_000]
-    replay(drives, [trace], "baseline", "--json", str(tmp_path / "o.json"))
-    assert summary(tmp_path / "o.json")["skipped_trace_lines"] == 1
-
-
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ("1.0 0 0 4096 2", "the type is '2'; it must be one of these: 1 0"),
-        ("1.0 0 0 4096 1 7", "more than 5 columns"),
-        ("1.0 0 x 4096 1", "the offset is not a number"),
-        ("1.0 0 0 4096", "4 columns"),
-        ("x 0 0 4096 1", "the time is not a number"),
-        ("1.0 0 0 99999999488 1", "a read of 99999999488 bytes"),
-    ],
-)
-def test_a_bad_line_of_five_columns_is_named(
-    tmp_path: Path, drives: list[Path], line: str, problem: str
-) -> None:
-    trace = tmp_path / "t.trace"
-    trace.write_text(f"0.0 0 0 4096 1\n{line}\n")
-    ran = replay(drives, [trace], "baseline", status=1)
-    assert f"{trace} line 2: " in ran.stderr and problem in ran.stderr
-    # The first line also determines the format; that must not hide the reason.
-    trace.write_text(f"{line}\n" + "0.0 0 0 4096 1\n" * 30)
-    ran = replay(drives, [trace], "baseline", status=1)
-    assert "line 1: " in ran.stderr and problem in ran.stderr
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -398,32 +317,6 @@ def test_losers_of_races_count_for_their_drive(tmp_path: Path, drives: list[Path
     run = summary(tmp_path / "o.json")
     answered = 2 * 300 - run["cancelled"]
     assert sum(drive["reads"] for drive in run["drives"]) == answered
-
-
-def test_the_time_series_is_the_log_by_intervals(tmp_path: Path, drives: list[Path]) -> None:
-    ios = [(i * 100, "read", i % 500 * BLOCK, BLOCK) for i in range(2500)]
-    # No I/O is due for three intervals; intervals without I/O are absent.
-    ios += [(at + 550_000, *rest) for at, *rest in ios]
-    trace = write_trace(tmp_path / "t", ios)
-    replay(drives, [trace], "baseline", "--interval", "0.1", "--warmup", "0.05",
-           "--json", str(tmp_path / "o.json"), "--log", str(tmp_path / "o.log"))  # fmt: skip
-    series, log = summary(tmp_path / "o.json")["series"], replay_log.read(tmp_path / "o.log")
-    response_us = (log["lag_ns"] + log["latency_ns"]) / 1000
-    interval = ((log["due_ns"] / 1000 + response_us) // 100_000).astype(int)
-    assert series["interval_s"] == 0.1
-    assert series["at_s"] == pytest.approx([0.1 * i for i in np.unique(interval)])
-    for row, i in enumerate(np.unique(interval)):
-        of = interval == i
-        service_us = log["latency_ns"][of] / 1000
-        assert series["reads"][row] == of.sum()
-        assert series["mean_us"][row] == pytest.approx(service_us.mean())
-        assert series["max_us"][row] == service_us.max()
-        assert series["response_mean_us"][row] == pytest.approx(response_us[of].mean())
-        for name, fraction in (("p50_us", 0.5), ("p99_us", 0.99)):
-            if of.sum() < 100:
-                continue
-            exact = np.quantile(service_us, fraction, method="inverted_cdf")
-            assert series[name][row] == pytest.approx(exact, rel=1 / 64)
 
 
 def test_the_record_says_what_ran_where_and_how(tmp_path: Path, drives: list[Path]) -> None:
@@ -565,9 +458,9 @@ def test_the_config_of_the_results_has_every_setting(tmp_path: Path, drives: lis
         "unwritten": "zero", "start_every_s": 0.1, "tags": [0], "seed": 1, "failover_us": 15,
         "profile": None, "hedge_us": [77, 77, 77], "hedge_percentile": None, "hedge_budget": None,
         "hedge_burst": None, "false_submit_ratio": None, "heuristic_queue_pages": None,
-        "heuristic_busy_us": None, "threshold_us": [None] * 3, "clone_copies": 2, "inject": [],
-        "interval_s": 1, "latency_model": [], "duplicates": False, "max_duplicates": None,
+        "heuristic_busy_us": None, "threshold_us": [None] * 3, "inject": [],
+        "latency_model": [], "duplicates": False, "max_duplicates": None,
         "heimdall_network": [],
         "explore_ms": 20,
-        "home_margin": 25, "home_unasked": 0, "unguarded": False, "guarded": False,
+        "home_margin": 25, "unguarded": False, "guarded": False,
     }  # fmt: skip

@@ -37,11 +37,10 @@ def test_threads_do_the_work_of_one(tmp_path: Path, drives: list[Path]) -> None:
     for threads in (1, 2, 5):
         out = tmp_path / f"{threads}"
         replay(drives, [trace], "clone", "--spread", "--threads", str(threads), "--loops", "2",
-               "--json", f"{out}.json", "--log", f"{out}.log", "--interval", "0.1")  # fmt: skip
+               "--json", f"{out}.json", "--log", f"{out}.log")  # fmt: skip
         run, log = summary(Path(f"{out}.json")), replay_log.read(Path(f"{out}.log"))
         columns = ("due_ns", "op", "offset_bytes", "size_bytes", "home")
         done.append(sorted(zip(*(log[c].tolist() for c in columns), strict=True)))
-        assert sum(run["series"]["reads"]) == run["reads"]
         assert sum(run["reads_served_by"]) == run["reads"]
         assert (run["data_errors"], run["io_errors"], run["unanswered"]) == (0, 0, 0)
         assert run["blocks_checked"] + run["unverified_blocks"] > run["reads"]
