@@ -133,5 +133,6 @@ bool kernel_predict(const struct replica_set *set, uint64_t offset_bytes, size_t
 		if (drive->flags & BLK_EXPECT_PROBE)
 			external->probe |= 1u << k;
 	}
-	return external->known;
+	/* A drive that is gone or needs a probe matters even if no model predicts a latency. */
+	return external->known | external->last | external->probe;
 }

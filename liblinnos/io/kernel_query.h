@@ -8,7 +8,8 @@
 /* Return true if the kernel can be queried for these replicas: they are block devices, and the
  * kernel has LinnOS. The query announces no read. */
 bool kernel_can_predict(const struct replica_set *set);
-/* Query the kernel for a read that will be sent. Return false if it returns no prediction. */
+/* Query the kernel for a read that will be sent. Return false if the answer says nothing about
+ * any replica: no latency, none that is gone, and none to probe. */
 bool kernel_predict(const struct replica_set *set, uint64_t offset_bytes, size_t bytes,
 		    struct external_predictions *external);
 

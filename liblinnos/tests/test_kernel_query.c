@@ -13,6 +13,8 @@ enum { DRIVE = 1000, MODULE };
 
 static bool has_module;
 static int drives_error;
+/* What the drives answer if drives_error is 0. */
+static struct blk_expect_drive answers[2];
 
 int __wrap_open(const char *path, int flags, ...);
 int __wrap_ioctl(int fd, unsigned long command, ...);
@@ -38,6 +40,14 @@ int __wrap_ioctl(int fd, unsigned long command, ...)
 	assert(command == BLKEXPECT);
 	if (fd == MODULE) {
 		ask->best = 1;
+		return 0;
+	}
+	if (!drives_error) {
+		for (unsigned int k = 0; k < ask->n_drives; k++) {
+			ask->drives[k].known = answers[k].known;
+			ask->drives[k].flags = answers[k].flags;
+			ask->drives[k].latency_us = answers[k].latency_us;
+		}
 		return 0;
 	}
 	errno = drives_error;
@@ -75,4 +85,29 @@ TEST(kernel_query_falls_back_to_the_module)
 	assert(linnos_kernel_best_drives(1, fds, 4096, NULL) == 1);
 	drives_error = EINVAL;
 	assert(linnos_kernel_best_drives(1, fds, 4096, NULL) == 1);
+}
+
+TEST(prediction_reports_gone_drives_and_probes_when_no_drive_has_a_latency)
+{
+	static struct replica_set set = {.n = 2};
+	struct external_predictions external;
+
+	drives_error = 0;
+	answers[0].known = BLK_EXPECT_GONE;
+	answers[1].known = BLK_EXPECT_FAST_OR_SLOW;
+	assert(kernel_predict(&set, 0, 4096, &external));
+	assert(external.last == 1 && !external.known && !external.probe);
+
+	answers[0].known = BLK_EXPECT_FAST_OR_SLOW;
+	answers[1].flags = BLK_EXPECT_PROBE;
+	assert(kernel_predict(&set, 0, 4096, &external));
+	assert(external.probe == 2 && !external.known && !external.last);
+
+	answers[1].flags = 0;
+	assert(!kernel_predict(&set, 0, 4096, &external));
+
+	answers[1].known = BLK_EXPECT_LATENCY;
+	answers[1].latency_us = 70;
+	assert(kernel_predict(&set, 0, 4096, &external));
+	assert(external.known == 2 && external.us[1] == 70);
 }
