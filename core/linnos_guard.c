@@ -49,27 +49,27 @@
 #include "linnos_guard.h"
 
 /* Decay over about 2,000 reads. Values below 2^10, less than one read, do not decay. */
-#define FORGET_SHIFT 11
+#define DECAY_SHIFT 11
 #define MEAN_SHIFT LINNOS_GUARD_MEAN_SHIFT
 #define TAIL 20
 #define PRIOR 4
 /* Minimum number of samples in each group. */
-#define ENOUGH (3 * LINNOS_GUARD_ONE)
+#define SAMPLES_MIN (3 * LINNOS_GUARD_ONE)
 
 /* 2 s. Keeps the sums of squares below 2^64. */
 #define LATENCY_MAX_US 0x1fffffU
 
 /*
- * Z-scores, in eighths of a standard error. BEFORE is assumed while there are too few control
+ * Z-scores, in eighths of a standard error. ASSUMED is assumed while there are too few control
  * samples and, during the first BEGINNING reads of a class, while there are too few redirected
- * samples. A cautious caller uses BEFORE_CAUTIOUS instead. BAD_AFTER is added to the measured
- * z-score of the class over three times the p90, and USUAL_AFTER to that of all other classes.
+ * samples. A cautious caller uses ASSUMED_CAUTIOUS instead. OVER_3X_P90_BIAS is added to the
+ * measured z-score of the class over three times the p90, OTHER_BIAS to that of all others.
  */
 #define BEGINNING 1024
-#define BEFORE 14
-#define BEFORE_CAUTIOUS (-8)
-#define BAD_AFTER 8
-#define USUAL_AFTER (-8)
+#define ASSUMED 14
+#define ASSUMED_CAUTIOUS (-8)
+#define OVER_3X_P90_BIAS 8
+#define OTHER_BIAS (-8)
 
 /* Shares are in 1/ALL. */
 #define ALL 1024
@@ -94,51 +94,55 @@ static const u16 linnos_normal_cdf[EIGHTHS] = {
  * If the z-score, in eighths, is at least this, the control group is limited by its cost. With
  * only three control samples, the z-score is rarely higher than this.
  */
-#define KNOWN 12
+#define SIGNIFICANT 12
 
 /*
- * Classify a prediction. @home_us: predicted latency at the default replica. @usual_us: the 90th
+ * Classify a prediction. @default_us: predicted latency at the default replica. @p90_us: the 90th
  * percentile of its latencies in the training data.
  */
-enum linnos_slowness linnos_classify_slowness(u32 home_us, u32 usual_us)
+enum linnos_slowness linnos_classify_slowness(u32 default_us, u32 p90_us)
 {
-	if (home_us <= usual_us)
+	if (default_us <= p90_us)
 		return LINNOS_SLOWNESS_NORMAL;
-	if (home_us / 2 <= usual_us)
+	if (default_us / 2 <= p90_us)
 		return LINNOS_SLOWNESS_OVER_P90;
-	if (home_us / 3 <= usual_us)
+	if (default_us / 3 <= p90_us)
 		return LINNOS_SLOWNESS_OVER_2X_P90;
 	return LINNOS_SLOWNESS_OVER_3X_P90;
 }
 
-/* Return the square of the standard error of the mean, in us^2. @took has a sample. */
-u64 linnos_moments_mean_variance(const struct linnos_moments *took)
+/* Return the square of the standard error of the mean, in us^2. @moments has a sample. */
+u64 linnos_moments_mean_variance(const struct linnos_moments *moments)
 {
-	u64 mean_us = linnos_moments_mean_us(took);
+	u64 mean_us = linnos_moments_mean_us(moments);
 	u64 square = mean_us * mean_us;
-	u64 n = took->n + PRIOR * LINNOS_GUARD_ONE;
-	u64 spread = took->square - min_t(u64, took->square, took->n * square);
+	u64 n = moments->n + PRIOR * LINNOS_GUARD_ONE;
+	u64 spread = moments->square -
+		     min_t(u64, moments->square, moments->n * square);
 
 	spread = div64_u64(spread + PRIOR * LINNOS_GUARD_ONE * square, n);
-	return div64_u64(spread * LINNOS_GUARD_ONE, took->n);
+	return div64_u64(spread * LINNOS_GUARD_ONE, moments->n);
 }
 
 /* Return the z-score in eighths; positive if the redirected group is faster. */
-static int linnos_redirect_z_score(const struct linnos_moments took[2])
+static int
+linnos_redirect_z_score(const struct linnos_moments samples[LINNOS_N_GROUPS])
 {
-	u64 stayed_us = linnos_moments_mean_us(&took[0]);
-	u64 left_us = linnos_moments_mean_us(&took[1]);
-	u64 error = linnos_moments_mean_variance(&took[0]) +
-		    linnos_moments_mean_variance(&took[1]);
-	u64 by_us = stayed_us > left_us ? stayed_us - left_us :
-					  left_us - stayed_us;
+	u64 control_us = linnos_moments_mean_us(&samples[LINNOS_CONTROL]);
+	u64 redirected_us = linnos_moments_mean_us(&samples[LINNOS_REDIRECTED]);
+	u64 error = linnos_moments_mean_variance(&samples[LINNOS_CONTROL]) +
+		    linnos_moments_mean_variance(&samples[LINNOS_REDIRECTED]);
+	u64 difference_us = control_us > redirected_us ?
+				    control_us - redirected_us :
+				    redirected_us - control_us;
 	u64 eighths = 0;
 
-	/* 8 * by_us / sqrt(error) without a square root; larger values make no difference */
-	while (eighths < EIGHTHS + BAD_AFTER &&
-	       error * (eighths + 1) * (eighths + 1) < 64 * by_us * by_us)
+	/* 8 * difference_us / sqrt(error) without a square root; larger values make no difference */
+	while (eighths < EIGHTHS + OVER_3X_P90_BIAS &&
+	       error * (eighths + 1) * (eighths + 1) <
+		       64 * difference_us * difference_us)
 		eighths++;
-	return stayed_us > left_us ? (int)eighths : -(int)eighths;
+	return control_us > redirected_us ? (int)eighths : -(int)eighths;
 }
 
 /*
@@ -146,60 +150,66 @@ static int linnos_redirect_z_score(const struct linnos_moments took[2])
  * replica.
  */
 static bool linnos_redirect_underdelivers(const struct linnos_guard *guard,
-					  enum linnos_slowness wish)
+					  enum linnos_slowness slowness)
 {
-	const struct linnos_moments *left = &guard->took[wish][1];
+	const struct linnos_moments *redirected =
+		&guard->samples[slowness][LINNOS_REDIRECTED];
 
-	return left->n >= ENOUGH && left->sum_us > guard->claimed_us[wish];
+	return redirected->n >= SAMPLES_MIN &&
+	       redirected->sum_us > guard->predicted_default_us[slowness];
 }
 
 /*
  * Return the largest share of control reads whose cost is acceptable, assuming that all reads
- * belong to this class. The control group, took[0], must be slower than the redirected group,
- * took[1].
+ * belong to this class. The control group must be slower than the redirected group.
  */
-static u32 linnos_max_control_share(const struct linnos_guard *guard,
-				    const struct linnos_moments took[2])
+static u32
+linnos_max_control_share(const struct linnos_guard *guard,
+			 const struct linnos_moments samples[LINNOS_N_GROUPS])
 {
-	u64 cost_us = linnos_moments_mean_us(&took[0]) -
-		      linnos_moments_mean_us(&took[1]);
+	u64 cost_us = linnos_moments_mean_us(&samples[LINNOS_CONTROL]) -
+		      linnos_moments_mean_us(&samples[LINNOS_REDIRECTED]);
 	u64 mean_us = linnos_guard_mean_us(guard);
-	u64 stay = div64_u64(mean_us * ALL * COST_PERCENT, 100 * (cost_us + 1));
+	u64 share =
+		div64_u64(mean_us * ALL * COST_PERCENT, 100 * (cost_us + 1));
 
-	return clamp_t(u64, stay, CONTROL_MIN_COSTLY, ALL);
+	return clamp_t(u64, share, CONTROL_MIN_COSTLY, ALL);
 }
 
 /* Return the share of the reads of this class to redirect, in 1/ALL. */
 static u32 linnos_redirect_share(const struct linnos_guard *guard,
-				 enum linnos_slowness wish)
+				 enum linnos_slowness slowness)
 {
-	const struct linnos_moments *took = guard->took[wish];
-	int eighths = wish == LINNOS_SLOWNESS_OVER_3X_P90 ? BAD_AFTER :
-							    USUAL_AFTER;
-	u32 share, stay_most = ALL - CONTROL_MIN, stay_least = CONTROL_MIN;
+	const struct linnos_moments *samples = guard->samples[slowness];
+	int eighths = slowness == LINNOS_SLOWNESS_OVER_3X_P90 ?
+			      OVER_3X_P90_BIAS :
+			      OTHER_BIAS;
+	u32 share, control_max = ALL - CONTROL_MIN, control_min = CONTROL_MIN;
 
-	if (took[0].n >= ENOUGH && took[1].n >= ENOUGH) {
-		int better_by = linnos_redirect_z_score(took);
+	if (samples[LINNOS_CONTROL].n >= SAMPLES_MIN &&
+	    samples[LINNOS_REDIRECTED].n >= SAMPLES_MIN) {
+		int z_score = linnos_redirect_z_score(samples);
 
-		eighths += better_by;
-		if (better_by >= KNOWN) {
-			stay_most = linnos_max_control_share(guard, took);
-			stay_least = min_t(u32, stay_least, stay_most);
+		eighths += z_score;
+		if (z_score >= SIGNIFICANT) {
+			control_max = linnos_max_control_share(guard, samples);
+			control_min = min_t(u32, control_min, control_max);
 		}
-	} else if (linnos_redirect_underdelivers(guard, wish)) {
-		eighths = -BEFORE;
+	} else if (linnos_redirect_underdelivers(guard, slowness)) {
+		eighths = -ASSUMED;
 	} else if (guard->cautious) {
-		eighths = BEFORE_CAUTIOUS;
-	} else if (took[0].n < ENOUGH || guard->wished[wish] < BEGINNING) {
-		eighths = BEFORE;
+		eighths = ASSUMED_CAUTIOUS;
+	} else if (samples[LINNOS_CONTROL].n < SAMPLES_MIN ||
+		   guard->eligible[slowness] < BEGINNING) {
+		eighths = ASSUMED;
 	}
 	if (eighths >= 0)
 		share = linnos_normal_cdf[min_t(int, eighths, EIGHTHS - 1)];
 	else
 		share = ALL -
 			linnos_normal_cdf[min_t(int, -eighths, EIGHTHS - 1)];
-	share = clamp_t(u32, share, REDIRECT_MIN, ALL - stay_least);
-	return max_t(u32, share, ALL - stay_most);
+	share = clamp_t(u32, share, REDIRECT_MIN, ALL - control_min);
+	return max_t(u32, share, ALL - control_max);
 }
 
 u32 linnos_random(u64 *state)
@@ -213,20 +223,21 @@ u32 linnos_random(u64 *state)
 	return x >> 32;
 }
 
-/* Assign a read to a group at random. @home_us: predicted latency at the default replica. */
+/* Assign a read to a group at random. @default_us: predicted latency at the default replica. */
 struct linnos_assignment linnos_guard_assign(struct linnos_guard *guard,
-					     enum linnos_slowness wish,
-					     u32 home_us)
+					     enum linnos_slowness slowness,
+					     u32 default_us)
 {
-	struct linnos_assignment lot = { .home_us = home_us, .wish = wish };
+	struct linnos_assignment assignment = { .default_us = default_us,
+						.slowness = slowness };
 
-	if (wish == LINNOS_SLOWNESS_NONE)
-		return lot;
-	lot.left = linnos_random(&guard->random) % ALL <
-		   linnos_redirect_share(guard, wish);
-	guard->wished[wish]++;
-	guard->left[wish] += lot.left;
-	return lot;
+	if (slowness == LINNOS_SLOWNESS_NONE)
+		return assignment;
+	assignment.redirected = linnos_random(&guard->random) % ALL <
+				linnos_redirect_share(guard, slowness);
+	guard->eligible[slowness]++;
+	guard->redirected[slowness] += assignment.redirected;
+	return assignment;
 }
 
 static u64 linnos_decayed(u64 value, u32 shift)
@@ -235,25 +246,26 @@ static u64 linnos_decayed(u64 value, u32 shift)
 }
 
 /* Decay by a factor of 1 - 1/2^@shift. */
-void linnos_moments_decay(struct linnos_moments *took, u32 shift)
+void linnos_moments_decay(struct linnos_moments *moments, u32 shift)
 {
-	took->n = linnos_decayed(took->n, shift);
-	took->sum_us = linnos_decayed(took->sum_us, shift);
-	took->square = linnos_decayed(took->square, shift);
+	moments->n = linnos_decayed(moments->n, shift);
+	moments->sum_us = linnos_decayed(moments->sum_us, shift);
+	moments->square = linnos_decayed(moments->square, shift);
 }
 
-void linnos_moments_add(struct linnos_moments *took, u64 us)
+void linnos_moments_add(struct linnos_moments *moments, u64 us)
 {
-	took->n += LINNOS_GUARD_ONE;
-	took->sum_us += us * LINNOS_GUARD_ONE;
-	took->square += us * us * LINNOS_GUARD_ONE;
+	moments->n += LINNOS_GUARD_ONE;
+	moments->sum_us += us * LINNOS_GUARD_ONE;
+	moments->square += us * us * LINNOS_GUARD_ONE;
 }
 
-/* Add the latency of a completed read. @lot: its group, from linnos_guard_assign(). */
+/* Add the latency of a completed read. @assignment: its group, from linnos_guard_assign(). */
 void linnos_guard_record_latency(struct linnos_guard *guard,
-				 struct linnos_assignment lot, u64 latency_us)
+				 struct linnos_assignment assignment,
+				 u64 latency_us)
 {
-	struct linnos_moments *took = guard->took[lot.wish];
+	struct linnos_moments *samples = guard->samples[assignment.slowness];
 
 	latency_us = min_t(u64, latency_us, LATENCY_MAX_US);
 	if (guard->mean_us)
@@ -262,18 +274,19 @@ void linnos_guard_record_latency(struct linnos_guard *guard,
 	else
 		guard->mean_us = latency_us << MEAN_SHIFT;
 	guard->mean_us += latency_us - (guard->mean_us >> MEAN_SHIFT);
-	if (lot.wish == LINNOS_SLOWNESS_NONE)
+	if (assignment.slowness == LINNOS_SLOWNESS_NONE)
 		return;
-	if (linnos_decayed(took[0].n, FORGET_SHIFT) >= ENOUGH)
-		linnos_moments_decay(&took[0], FORGET_SHIFT);
-	linnos_moments_decay(&took[1], FORGET_SHIFT);
-	guard->claimed_us[lot.wish] =
-		linnos_decayed(guard->claimed_us[lot.wish], FORGET_SHIFT);
-	if (lot.left)
-		guard->claimed_us[lot.wish] +=
-			(u64)min_t(u32, lot.home_us, LATENCY_MAX_US) *
+	if (linnos_decayed(samples[LINNOS_CONTROL].n, DECAY_SHIFT) >=
+	    SAMPLES_MIN)
+		linnos_moments_decay(&samples[LINNOS_CONTROL], DECAY_SHIFT);
+	linnos_moments_decay(&samples[LINNOS_REDIRECTED], DECAY_SHIFT);
+	guard->predicted_default_us[assignment.slowness] = linnos_decayed(
+		guard->predicted_default_us[assignment.slowness], DECAY_SHIFT);
+	if (assignment.redirected)
+		guard->predicted_default_us[assignment.slowness] +=
+			(u64)min_t(u32, assignment.default_us, LATENCY_MAX_US) *
 			LINNOS_GUARD_ONE;
-	linnos_moments_add(took + lot.left, latency_us);
+	linnos_moments_add(samples + assignment.redirected, latency_us);
 }
 
 /*
@@ -281,23 +294,25 @@ void linnos_guard_record_latency(struct linnos_guard *guard,
  * samples, return true unless the first results contradict the model.
  */
 bool linnos_guard_mostly_redirects(const struct linnos_guard *guard,
-				   enum linnos_slowness wish)
+				   enum linnos_slowness slowness)
 {
-	const struct linnos_moments *took = guard->took[wish];
+	const struct linnos_moments *samples = guard->samples[slowness];
 
-	if (guard->cautious && (took[0].n < ENOUGH || took[1].n < ENOUGH))
-		return !linnos_redirect_underdelivers(guard, wish);
-	return linnos_redirect_share(guard, wish) > ALL / 2;
+	if (guard->cautious && (samples[LINNOS_CONTROL].n < SAMPLES_MIN ||
+				samples[LINNOS_REDIRECTED].n < SAMPLES_MIN))
+		return !linnos_redirect_underdelivers(guard, slowness);
+	return linnos_redirect_share(guard, slowness) > ALL / 2;
 }
 
-/* Fill @worth with the mean latencies of both groups and the share that is redirected. */
+/* Fill @benefit with the mean latencies of both groups and the share that is redirected. */
 void linnos_guard_get_benefit(const struct linnos_guard *guard,
-			      enum linnos_slowness wish,
-			      struct linnos_redirect_benefit *worth)
+			      enum linnos_slowness slowness,
+			      struct linnos_redirect_benefit *benefit)
 {
-	const struct linnos_moments *took = guard->took[wish];
+	const struct linnos_moments *samples = guard->samples[slowness];
 
-	worth->stayed_us = linnos_moments_mean_us(&took[0]);
-	worth->left_us = linnos_moments_mean_us(&took[1]);
-	worth->share = linnos_redirect_share(guard, wish);
+	benefit->control_us = linnos_moments_mean_us(&samples[LINNOS_CONTROL]);
+	benefit->redirected_us =
+		linnos_moments_mean_us(&samples[LINNOS_REDIRECTED]);
+	benefit->share = linnos_redirect_share(guard, slowness);
 }

@@ -2,12 +2,12 @@
 /*
  * LinnOS guard: an online A/B test of redirecting reads. See linnos_guard.c.
  *
- * Every read has a default replica, which the names below call its home. A model may predict
- * that another replica is faster, and may be wrong. The guard classifies such reads by how
- * slow the default replica is predicted to be. Within each class, it assigns each read at
- * random either to the redirected group ("left"), which goes to the other replica, or to the
- * control group ("stayed"), which goes to the default replica. It compares the latencies of
- * both groups, and redirects few reads of the classes that gain nothing.
+ * Every read has a default replica. A model may predict that another replica is faster, and
+ * may be wrong. The guard classifies such reads by how slow the default replica is predicted
+ * to be. Within each class, it assigns each read at random either to the redirected group,
+ * which goes to the other replica, or to the control group, which goes to the default
+ * replica. It compares the latencies of both groups, and redirects few reads of the classes
+ * that gain nothing.
  *
  * Locking: the caller serializes all calls for one guard.
  */
@@ -29,6 +29,13 @@ enum linnos_slowness {
 	LINNOS_N_SLOWNESS,
 };
 
+/* The groups of the test; indices of &linnos_guard.samples. */
+enum linnos_group {
+	LINNOS_CONTROL,
+	LINNOS_REDIRECTED,
+	LINNOS_N_GROUPS,
+};
+
 /* Weight of one sample. */
 #define LINNOS_GUARD_ONE 1024
 
@@ -40,15 +47,16 @@ struct linnos_moments {
 };
 
 struct linnos_guard {
-	/* latencies by slowness class; [0]: control group, [1]: redirected group */
-	struct linnos_moments took[LINNOS_N_SLOWNESS][2];
+	/* latencies by slowness class and group */
+	struct linnos_moments samples[LINNOS_N_SLOWNESS][LINNOS_N_GROUPS];
 	/*
 	 * sum of the latencies that were predicted for redirected reads at their default replica,
 	 * with the weights of linnos_moments.sum_us
 	 */
-	u64 claimed_us[LINNOS_N_SLOWNESS];
-	u64 wished[LINNOS_N_SLOWNESS]; /* number of reads of each class */
-	u64 left[LINNOS_N_SLOWNESS]; /* number of redirected reads of each class */
+	u64 predicted_default_us[LINNOS_N_SLOWNESS];
+	u64 eligible[LINNOS_N_SLOWNESS]; /* number of reads of each class */
+	u64 redirected
+		[LINNOS_N_SLOWNESS]; /* number of redirected reads of each class */
 	u64 mean_us; /* recent mean of all reads, times 2^LINNOS_GUARD_MEAN_SHIFT */
 	u64 random; /* state of linnos_random() */
 	/* set by the caller: redirect few reads until both groups have enough samples */
@@ -71,36 +79,37 @@ u32 linnos_random(u64 *state);
 
 /* The group of a read. The caller keeps it until the read completes. */
 struct linnos_assignment {
-	u32 home_us; /* predicted latency at the default replica */
-	u8 wish; /* slowness class, an enum linnos_slowness */
-	bool left; /* true: redirected group; false: control group */
+	u32 default_us; /* predicted latency at the default replica */
+	u8 slowness; /* slowness class, an enum linnos_slowness */
+	bool redirected; /* true: redirected group; false: control group */
 };
 
 /* Measured benefit of redirecting the reads of one slowness class. */
 struct linnos_redirect_benefit {
-	u32 stayed_us; /* mean of the control group; 0 if it has no samples */
-	u32 left_us; /* mean of the redirected group; 0 if it has no samples */
+	u32 control_us; /* mean of the control group; 0 if it has no samples */
+	u32 redirected_us; /* mean of the redirected group; 0 if it has no samples */
 	u32 share; /* share of the reads that is redirected, in 1/1024 */
 };
 
-static inline u64 linnos_moments_mean_us(const struct linnos_moments *took)
+static inline u64 linnos_moments_mean_us(const struct linnos_moments *moments)
 {
-	return took->n ? div_u64(took->sum_us, took->n) : 0;
+	return moments->n ? div_u64(moments->sum_us, moments->n) : 0;
 }
 
-void linnos_moments_decay(struct linnos_moments *took, u32 shift);
-void linnos_moments_add(struct linnos_moments *took, u64 us);
-u64 linnos_moments_mean_variance(const struct linnos_moments *took);
-enum linnos_slowness linnos_classify_slowness(u32 home_us, u32 usual_us);
+void linnos_moments_decay(struct linnos_moments *moments, u32 shift);
+void linnos_moments_add(struct linnos_moments *moments, u64 us);
+u64 linnos_moments_mean_variance(const struct linnos_moments *moments);
+enum linnos_slowness linnos_classify_slowness(u32 default_us, u32 p90_us);
 struct linnos_assignment linnos_guard_assign(struct linnos_guard *guard,
-					     enum linnos_slowness wish,
-					     u32 home_us);
+					     enum linnos_slowness slowness,
+					     u32 default_us);
 void linnos_guard_record_latency(struct linnos_guard *guard,
-				 struct linnos_assignment lot, u64 latency_us);
+				 struct linnos_assignment assignment,
+				 u64 latency_us);
 bool linnos_guard_mostly_redirects(const struct linnos_guard *guard,
-				   enum linnos_slowness wish);
+				   enum linnos_slowness slowness);
 void linnos_guard_get_benefit(const struct linnos_guard *guard,
-			      enum linnos_slowness wish,
-			      struct linnos_redirect_benefit *worth);
+			      enum linnos_slowness slowness,
+			      struct linnos_redirect_benefit *benefit);
 
 #endif /* _LINNOS_GUARD_H */

@@ -133,11 +133,13 @@ const struct option_row option_rows[] = {
 	      "fastest: a read leaves its home drive for a prediction more than P percent lower "
 	      "(25)"),
 	FLAG("unguarded", unguarded, "unguarded",
-	     "fastest: follow predictions whatever comes of it; otherwise of the reads that would "
-	     "leave home some stay, by lot, and more of them the less those gain that leave"),
+	     "fastest: always follow the predictions; otherwise a random part of the reads that "
+	     "would "
+	     "be redirected stays at the default replica, a larger part the less they gain"),
 	FLAG("guarded", guarded, "guarded",
-	     "linnos: reads carry the hint as far as it gains to be revoked; otherwise all do, "
-	     "whatever comes of it"),
+	     "linnos: reads carry the hint only as far as they gain from being revoked; otherwise "
+	     "all "
+	     "do"),
 	NUMBER("explore-ms", "X", explore_ms, 0, 1e9, 20, "explore_ms",
 	       "fastest: a drive unheard of for X ms gets a read, of at most 1 in 100 (20; 0: "
 	       "never)"),

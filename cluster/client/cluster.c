@@ -267,8 +267,8 @@ static bool is_redirected(struct linnos_cluster *c, struct linnos_choice *choice
 				    ratio < SLOW && !own->is_healthy ? LINNOS_SLOWNESS_OVER_P90
 								     : LINNOS_SLOWNESS_OVER_3X_P90,
 				    own->home_us);
-	c->stats.stayed += !own->assignment.left;
-	return own->assignment.left;
+	c->stats.stayed += !own->assignment.redirected;
+	return own->assignment.redirected;
 }
 
 static void plan_hedge(struct linnos_cluster *c, struct linnos_choice *choice,
@@ -431,10 +431,10 @@ void linnos_cluster_on_submit(struct linnos_cluster *c, struct linnos_attempt *s
 	 * A copy at the default node of a redirected read measures the latency that the read would
 	 * have had there.
 	 */
-	s->assignment.left = false;
+	s->assignment.redirected = false;
 	if (kind != LINNOS_PROBE_COPY || replica != (unsigned int)choice->home ||
-	    !own->assignment.left)
-		s->assignment.wish = LINNOS_SLOWNESS_NONE;
+	    !own->assignment.redirected)
+		s->assignment.slowness = LINNOS_SLOWNESS_NONE;
 	node_sent(n, s);
 	c->stats.sent++;
 	pthread_mutex_unlock(&c->lock);
@@ -447,7 +447,7 @@ static void answered(struct linnos_cluster *c, const struct sending *s, double u
 
 	node_learn(&c->estimator, &c->nodes[s->node], s, ratio, now_ns);
 	/* Only slow default nodes get probe copies. */
-	if (s->assignment.wish != LINNOS_SLOWNESS_NONE)
+	if (s->assignment.slowness != LINNOS_SLOWNESS_NONE)
 		linnos_guard_record_latency(&c->guard[false], s->assignment, us);
 	/* Probe copies and hedges are not representative of other reads. */
 	if (s->kind != LINNOS_PRIMARY_ATTEMPT)
@@ -495,7 +495,8 @@ void linnos_cluster_on_answer(struct linnos_cluster *c, const struct linnos_choi
 	linnos_guard_record_latency(&c->guard[own->is_healthy], own->assignment, us);
 	/* Both guards need the mean of all reads. */
 	linnos_guard_record_latency(&c->guard[!own->is_healthy],
-				    (struct linnos_assignment){.wish = LINNOS_SLOWNESS_NONE}, us);
+				    (struct linnos_assignment){.slowness = LINNOS_SLOWNESS_NONE},
+				    us);
 	if (own->is_unknown && !own->moved)
 		report_unknown_read_cost(c, us - median_us(&c->estimator.medians, own->size_class));
 	if (own->moved)

@@ -176,8 +176,8 @@ static bool linnos_should_suspend(const struct blk_linnos_guard *g, int pays)
 	if (pays)
 		return pays < 0;
 	for (i = LINNOS_SLOWNESS_NONE + 1; i < LINNOS_N_SLOWNESS; i++) {
-		wished |= g->core.wished[i];
-		leaves |= g->core.wished[i] &&
+		wished |= g->core.eligible[i];
+		leaves |= g->core.eligible[i] &&
 			  linnos_guard_mostly_redirects(&g->core, i);
 	}
 	return wished && !leaves;
@@ -186,13 +186,13 @@ static bool linnos_should_suspend(const struct blk_linnos_guard *g, int pays)
 /* Return a bitmap of the slowness classes for which other disks should be queried. */
 static u8 linnos_redirect_classes(const struct blk_linnos_guard *g)
 {
-	struct linnos_redirect_benefit worth;
+	struct linnos_redirect_benefit benefit;
 	u8 which = 0;
 	int i;
 
 	for (i = LINNOS_SLOWNESS_NONE + 1; i < LINNOS_N_SLOWNESS; i++) {
-		linnos_guard_get_benefit(&g->core, i, &worth);
-		if (worth.share >= FEW)
+		linnos_guard_get_benefit(&g->core, i, &benefit);
+		if (benefit.share >= FEW)
 			which |= BIT(i);
 	}
 	if (g->asked >= ASKED_ENOUGH && g->better * SELDOM < g->asked)
@@ -372,7 +372,7 @@ unsigned long blk_linnos_redirect(struct blk_linnos_array *array,
 			       answers[home] & BLK_LINNOS_US_MASK :
 			       U32_MAX;
 	raw_spin_lock_irqsave(&g->lock, flags);
-	lot->left = linnos_guard_assign(&g->core, wish, lot->home_us).left;
+	lot->left = linnos_guard_assign(&g->core, wish, lot->home_us).redirected;
 	raw_spin_unlock_irqrestore(&g->lock, flags);
 	lot->start_ns = lot->start_ns ?: ktime_get_ns();
 	return lot->left ? best : 0;
@@ -407,9 +407,9 @@ void __blk_linnos_record_latency(struct blk_linnos_array *array,
 	u64 us = div_u64(ktime_get_ns() - lot->start_ns, NSEC_PER_USEC);
 	u64 slice = lot->start_ns >> SLICE_SHIFT;
 	struct linnos_assignment drawn = {
-		.home_us = lot->home_us,
-		.wish = lot->wish,
-		.left = lot->left,
+		.default_us = lot->home_us,
+		.slowness = lot->wish,
+		.redirected = lot->left,
 	};
 	unsigned long flags;
 
@@ -496,7 +496,7 @@ ssize_t blk_linnos_array_show_guard(struct blk_linnos_array *array, char *page)
 {
 	u8 mode = READ_ONCE(array->mode);
 	const char *state = linnos_array_modes[mode];
-	struct linnos_redirect_benefit worth;
+	struct linnos_redirect_benefit benefit;
 	struct blk_linnos_guard g;
 	unsigned long flags;
 	u64 redirected = 0;
@@ -506,20 +506,20 @@ ssize_t blk_linnos_array_show_guard(struct blk_linnos_array *array, char *page)
 	g = *array->guard;
 	raw_spin_unlock_irqrestore(&array->guard->lock, flags);
 	for (i = LINNOS_SLOWNESS_NONE + 1; i < LINNOS_N_SLOWNESS; i++)
-		redirected += g.core.left[i];
+		redirected += g.core.redirected[i];
 	if (mode == BLK_LINNOS_ARRAY_ON)
 		state = g.stays ? "suspended" : "redirecting";
 	at = sysfs_emit(page, "state %s\nredirected %llu\n", state, redirected);
 	at += linnos_emit_gain(&g, page, at);
 	for (i = LINNOS_SLOWNESS_NONE + 1; i < LINNOS_N_SLOWNESS; i++) {
-		linnos_guard_get_benefit(&g.core, i, &worth);
+		linnos_guard_get_benefit(&g.core, i, &benefit);
 		at += sysfs_emit_at(page, at, "%s reads %llu redirected %llu ",
-				    linnos_slowness_names[i], g.core.wished[i],
-				    g.core.left[i]);
+				    linnos_slowness_names[i], g.core.eligible[i],
+				    g.core.redirected[i]);
 		at += sysfs_emit_at(page, at,
 				    "control_us %u redirected_us %u share %u\n",
-				    worth.stayed_us, worth.left_us,
-				    worth.share);
+				    benefit.control_us, benefit.redirected_us,
+				    benefit.share);
 	}
 	return at;
 }

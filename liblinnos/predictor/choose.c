@@ -212,7 +212,7 @@ void linnos_choose(struct linnos_chooser *ch, struct linnos_choice *c, uint64_t 
 		count(&ch->counts.asked, 1);
 	if (own->redirected)
 		count(&ch->counts.moved, 1);
-	if (own->assignment.wish != LINNOS_SLOWNESS_NONE && !own->assignment.left)
+	if (own->assignment.slowness != LINNOS_SLOWNESS_NONE && !own->assignment.redirected)
 		count(&ch->counts.stayed, 1);
 	budget_earn(&ch->hedges);
 	c->hedge_at_ns = UINT64_MAX;

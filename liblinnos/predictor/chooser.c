@@ -338,7 +338,7 @@ struct choice chooser_read(struct chooser *c, unsigned int default_drive, uint64
 		choice.assignment = linnos_guard_assign(
 			&c->common->guard, slowness_of(c, default_drive), c->us[default_drive]);
 		spin_leave(&c->common->guard_lock);
-		if (!choice.assignment.left)
+		if (!choice.assignment.redirected)
 			choice.drive = default_drive;
 	}
 	choice.copy = copy_to(c, choice.drive, now_ns);
@@ -355,7 +355,7 @@ void chooser_answered(struct chooser *c, struct linnos_assignment assignment, ui
 void chooser_answered_sampled(struct chooser *c, struct linnos_assignment assignment,
 			      uint64_t latency_ns)
 {
-	if (assignment.wish == LINNOS_SLOWNESS_NONE && c->n_unassigned++ % STAYED_SAMPLE_EVERY)
+	if (assignment.slowness == LINNOS_SLOWNESS_NONE && c->n_unassigned++ % STAYED_SAMPLE_EVERY)
 		return;
 	chooser_answered(c, assignment, latency_ns);
 }

@@ -331,8 +331,8 @@ TEST(large_reads_have_a_longer_limit)
 }
 
 /* The latencies of the default drive and of the other one are also their predictions. */
-static unsigned int leaves(struct array *a, unsigned int n, uint64_t home_us, uint64_t other_us,
-			   uint64_t left_us)
+static unsigned int leaves(struct array *a, unsigned int n, uint64_t default_us, uint64_t other_us,
+			   uint64_t redirected_us)
 {
 	unsigned int n_left = 0;
 	uint64_t now_ns = 10 * MS;
@@ -340,11 +340,11 @@ static unsigned int leaves(struct array *a, unsigned int n, uint64_t home_us, ui
 	for (unsigned int i = 0; i < n; i++, now_ns += 10 * MS) {
 		struct choice choice;
 
-		heard_all(a, now_ns, home_us, other_us, 2 * home_us);
+		heard_all(a, now_ns, default_us, other_us, 2 * default_us);
 		choice = chooser_read(&a->chooser, 0, 0, 1, now_ns);
 		assert(choice.drive < 2);
 		chooser_answered(&a->chooser, choice.assignment,
-				 (choice.drive ? left_us : home_us) * US);
+				 (choice.drive ? redirected_us : default_us) * US);
 		n_left += choice.drive;
 	}
 	return n_left;
@@ -398,7 +398,7 @@ TEST(unhealthy_default_drive_needs_no_control_group)
 	for (unsigned int i = 0; i < 1000; i++) {
 		struct choice choice = chooser_read(&a.chooser, 0, 0, 1, 3 * MS);
 
-		assert(choice.drive != 0 && choice.assignment.wish == LINNOS_SLOWNESS_NONE);
+		assert(choice.drive != 0 && choice.assignment.slowness == LINNOS_SLOWNESS_NONE);
 	}
 }
 
@@ -618,6 +618,7 @@ TEST(guard_gets_a_sample_of_unassigned_latencies)
 	assert(a.common.guard.mean_us >> 10 == 1);
 	chooser_answered_sampled(
 		&a.chooser,
-		(struct linnos_assignment){.wish = LINNOS_SLOWNESS_NORMAL, .left = true}, 1000);
-	assert(a.common.guard.took[LINNOS_SLOWNESS_NORMAL][1].n);
+		(struct linnos_assignment){.slowness = LINNOS_SLOWNESS_NORMAL, .redirected = true},
+		1000);
+	assert(a.common.guard.samples[LINNOS_SLOWNESS_NORMAL][LINNOS_REDIRECTED].n);
 }

@@ -27,19 +27,20 @@ static double heavy(double mean_us)
 /* Return how many of n reads of this slowness are redirected, with these mean latencies of both
  * groups. */
 static unsigned int redirect(struct linnos_guard *g, enum linnos_slowness slowness, unsigned int n,
-			     double stayed_us, double left_us, double (*draw)(double mean_us))
+			     double control_us, double redirected_us,
+			     double (*draw)(double mean_us))
 {
 	unsigned int n_redirected = 0;
 
 	for (unsigned int i = 0; i < n; i++) {
 		struct linnos_assignment assignment = linnos_guard_assign(g, slowness, UINT32_MAX);
 
-		linnos_guard_record_latency(g, assignment,
-					    draw(assignment.left ? left_us : stayed_us));
-		n_redirected += assignment.left;
+		linnos_guard_record_latency(
+			g, assignment, draw(assignment.redirected ? redirected_us : control_us));
+		n_redirected += assignment.redirected;
 		/* Other reads stay at their default replica because it is not slow. */
 		linnos_guard_record_latency(g, linnos_guard_assign(g, LINNOS_SLOWNESS_NONE, 0),
-					    draw(stayed_us));
+					    draw(control_us));
 	}
 	return n_redirected;
 }
@@ -61,8 +62,8 @@ TEST(guard_never_redirects_reads_without_slowness)
 	struct linnos_guard g = {0};
 
 	for (unsigned int i = 0; i < 1000; i++)
-		assert(!linnos_guard_assign(&g, LINNOS_SLOWNESS_NONE, 0).left);
-	assert(!g.random && !g.wished[LINNOS_SLOWNESS_NONE]);
+		assert(!linnos_guard_assign(&g, LINNOS_SLOWNESS_NONE, 0).redirected);
+	assert(!g.random && !g.eligible[LINNOS_SLOWNESS_NONE]);
 }
 
 TEST(guard_redirects_most_reads_without_data)
@@ -76,7 +77,7 @@ TEST(guard_redirects_most_reads_without_data)
 		for (unsigned int k = 0; k < 20; k++)
 			linnos_guard_assign(&g, LINNOS_SLOWNESS_OVER_2X_P90, 0);
 		for (enum linnos_slowness w = LINNOS_SLOWNESS_NORMAL; w < LINNOS_N_SLOWNESS; w++)
-			n_redirected[w] += linnos_guard_assign(&g, w, 0).left;
+			n_redirected[w] += linnos_guard_assign(&g, w, 0).redirected;
 	}
 	for (enum linnos_slowness w = LINNOS_SLOWNESS_NORMAL; w < LINNOS_N_SLOWNESS; w++)
 		assert(n_redirected[w] > 930 && n_redirected[w] < 985);
@@ -154,13 +155,13 @@ static unsigned int stay_while_hanging(struct linnos_guard *g, enum linnos_slown
 	for (unsigned int i = 0; i < n; i++) {
 		struct linnos_assignment *slot = &stayed[i % LATER], assignment;
 
-		if (slot->wish)
+		if (slot->slowness)
 			linnos_guard_record_latency(g, *slot, 40000);
 		assignment = linnos_guard_assign(g, slowness, UINT32_MAX);
-		*slot = assignment.left ? (struct linnos_assignment){0} : assignment;
-		if (assignment.left)
+		*slot = assignment.redirected ? (struct linnos_assignment){0} : assignment;
+		if (assignment.redirected)
 			linnos_guard_record_latency(g, assignment, 300);
-		n_stayed += !assignment.left;
+		n_stayed += !assignment.redirected;
 	}
 	return n_stayed;
 }
@@ -195,9 +196,9 @@ TEST(guard_redirects_most_reads_until_the_default_replica_answers)
 			struct linnos_assignment assignment =
 				linnos_guard_assign(&g, slowness, UINT32_MAX);
 
-			if (assignment.left)
+			if (assignment.redirected)
 				linnos_guard_record_latency(&g, assignment, 300);
-			n_redirected += assignment.left;
+			n_redirected += assignment.redirected;
 		}
 		assert(n_redirected > 4000 * 0.93);
 	}
@@ -230,8 +231,9 @@ TEST(guard_stops_when_redirected_reads_exceed_the_default_prediction)
 			struct linnos_assignment assignment =
 				linnos_guard_assign(&g, slowness, 150);
 
-			linnos_guard_record_latency(&g, assignment, assignment.left ? 151 : 100);
-			n_redirected += assignment.left;
+			linnos_guard_record_latency(&g, assignment,
+						    assignment.redirected ? 151 : 100);
+			n_redirected += assignment.redirected;
 		}
 		assert(n_redirected < 20);
 		g = (struct linnos_guard){.random = slowness};
@@ -240,8 +242,9 @@ TEST(guard_stops_when_redirected_reads_exceed_the_default_prediction)
 			struct linnos_assignment assignment =
 				linnos_guard_assign(&g, slowness, 150);
 
-			linnos_guard_record_latency(&g, assignment, assignment.left ? 149 : 150);
-			n_redirected += assignment.left;
+			linnos_guard_record_latency(&g, assignment,
+						    assignment.redirected ? 149 : 150);
+			n_redirected += assignment.redirected;
 		}
 		assert(n_redirected > 15);
 	}
@@ -253,15 +256,15 @@ TEST(variance_of_the_mean_covers_the_true_mean)
 	unsigned int within = 0;
 
 	for (unsigned int seed = 0; seed < 200; seed++) {
-		struct linnos_moments took = {0};
+		struct linnos_moments moments = {0};
 
 		srand(seed);
 		for (unsigned int i = 0; i < 400; i++)
-			linnos_moments_add(&took, exponential(200));
-		within += fabs((double)took.sum_us / took.n - 200) <=
-			  2 * sqrt(linnos_moments_mean_variance(&took));
-		linnos_moments_decay(&took, 1);
-		assert(took.n == 200 * LINNOS_GUARD_ONE);
+			linnos_moments_add(&moments, exponential(200));
+		within += fabs((double)moments.sum_us / moments.n - 200) <=
+			  2 * sqrt(linnos_moments_mean_variance(&moments));
+		linnos_moments_decay(&moments, 1);
+		assert(moments.n == 200 * LINNOS_GUARD_ONE);
 	}
 	assert(within >= 180);
 }
@@ -269,14 +272,15 @@ TEST(variance_of_the_mean_covers_the_true_mean)
 TEST(guard_does_not_overflow_with_latencies_of_a_year)
 {
 	struct linnos_guard g = {0};
-	struct linnos_redirect_benefit worth;
+	struct linnos_redirect_benefit benefit;
 
 	for (unsigned int i = 0; i < 20000; i++)
 		linnos_guard_record_latency(
 			&g, linnos_guard_assign(&g, LINNOS_SLOWNESS_OVER_3X_P90, UINT32_MAX),
 			31536000000000);
-	linnos_guard_get_benefit(&g, LINNOS_SLOWNESS_OVER_3X_P90, &worth);
-	assert(worth.left_us > 0.995 * 0x1fffff && worth.left_us < 1.005 * 0x1fffff);
-	assert(worth.stayed_us > 0.995 * 0x1fffff && worth.stayed_us < 1.005 * 0x1fffff);
-	assert(worth.share > 700 && worth.share < 900);
+	linnos_guard_get_benefit(&g, LINNOS_SLOWNESS_OVER_3X_P90, &benefit);
+	assert(benefit.redirected_us > 0.995 * 0x1fffff &&
+	       benefit.redirected_us < 1.005 * 0x1fffff);
+	assert(benefit.control_us > 0.995 * 0x1fffff && benefit.control_us < 1.005 * 0x1fffff);
+	assert(benefit.share > 700 && benefit.share < 900);
 }

@@ -37,7 +37,7 @@ struct read {
 	unsigned int reader;
 	uint64_t sent_us, end_us;
 	struct linnos_io io;
-	struct linnos_assignment lot;
+	struct linnos_assignment assignment;
 };
 
 /* Reads in service, and those that wait, starting with the next one. */
@@ -97,7 +97,7 @@ static void send_read(enum how how, unsigned int n_readers, unsigned int home, u
 		struct choice choice = chooser_read(&r->chooser, home, 0, 1, now_us * US);
 
 		to = &drives[choice.drive];
-		read.lot = choice.assignment;
+		read.assignment = choice.assignment;
 		observer_sent(&r->drives[choice.drive], &read.io, now_us * US, 0, 1, true);
 	}
 	assert(to->n_waiting < WAITING_MAX);
@@ -116,7 +116,8 @@ static void serve(enum how how, unsigned int d, uint64_t now_us, struct taken *t
 			continue;
 		if (how != AT_HOME) {
 			observer_ended(&r->drives[d], &read->io, now_us * US, OBSERVED_ANSWERED);
-			chooser_answered(&r->chooser, read->lot, (now_us - read->sent_us) * US);
+			chooser_answered(&r->chooser, read->assignment,
+					 (now_us - read->sent_us) * US);
 		}
 		taken->us += now_us - read->sent_us;
 		taken->n++;
@@ -182,12 +183,12 @@ TEST(readers_with_equal_predictions_spread_over_drives)
 	static const double loads[] = {0.7, 0.9};
 
 	for (unsigned int k = 0; k < 2; k++) {
-		double home_us = whole_us(AT_HOME, 1, loads[k], false);
+		double default_us = whole_us(AT_HOME, 1, loads[k], false);
 
 		fprintf(stderr,
 			"load %.1f, calm: %.0f us at home; the first half second, and then; "
 			"readers: unguarded; guarded\n",
-			loads[k], home_us);
+			loads[k], default_us);
 		for (unsigned int n = 1; n <= READERS_MAX; n *= n > 1 ? 10 : 3) {
 			double us[2][2];
 
@@ -200,24 +201,24 @@ TEST(readers_with_equal_predictions_spread_over_drives)
 			}
 			fprintf(stderr, "%4u: %.0f, %.0f; %.0f, %.0f us\n", n, us[0][0], us[0][1],
 				us[1][0], us[1][1]);
-			assert(us[1][0] < (n < READERS_MAX ? 1.4 : 4) * home_us);
-			assert(us[1][1] < 1.02 * home_us);
+			assert(us[1][0] < (n < READERS_MAX ? 1.4 : 4) * default_us);
+			assert(us[1][1] < 1.02 * default_us);
 		}
 	}
 }
 
 TEST(many_readers_gain_as_much_in_bursts_as_one)
 {
-	double home_us = whole_us(AT_HOME, 1, 0.7, true);
+	double default_us = whole_us(AT_HOME, 1, 0.7, true);
 	double one_us = whole_us(GUARDED, 1, 0.7, true);
 
 	fprintf(stderr, "load 0.7, bursts: %.0f us at home; guarded, one reader: %.0f us\n",
-		home_us, one_us);
+		default_us, one_us);
 	for (unsigned int n = 3; n <= READERS_MAX; n *= 10) {
 		double many_us = whole_us(GUARDED, n, 0.7, true);
 
 		fprintf(stderr, "%4u: %.0f us\n", n, many_us);
-		assert(home_us - many_us > 0.9 * (home_us - one_us));
+		assert(default_us - many_us > 0.9 * (default_us - one_us));
 	}
 }
 
@@ -225,10 +226,10 @@ TEST(many_readers_gain_as_much_in_bursts_as_one)
  * saturated. */
 TEST(readers_return_within_a_second_when_redirection_stops_helping)
 {
-	double home_us = whole_us(AT_HOME, 1, 0.9, false);
+	double default_us = whole_us(AT_HOME, 1, 0.9, false);
 
 	fprintf(stderr, "load 0.9 after bursts: %.0f us at home; readers: by half seconds\n",
-		home_us);
+		default_us);
 	bursts_until_us = CHANGE_US;
 	for (unsigned int n = 1; n <= READERS_MAX; n *= n > 1 ? 10 : 3) {
 		double lately_us;
@@ -242,7 +243,7 @@ TEST(readers_return_within_a_second_when_redirection_stops_helping)
 			fprintf(stderr, " %.0f", lately_us);
 			/* Each of 300 readers has to find out with its own reads. */
 			learns = n == READERS_MAX && from_us < CHANGE_US + 2 * BEGINNING_US;
-			assert(lately_us < (learns ? 5 : 1.02) * home_us);
+			assert(lately_us < (learns ? 5 : 1.02) * default_us);
 		}
 		fprintf(stderr, " us\n");
 	}

@@ -47,9 +47,9 @@ struct io {
 	uint32_t tried, failed; /* bitmaps of drives that received an attempt; that failed one */
 	uint16_t revocations, sent;
 	uint16_t tag; /* 0 if there is none */
-	struct linnos_assignment lot;
+	struct linnos_assignment assignment;
 	struct hint hint;     /* used with --guarded */
-	double claimed_us;    /* expected gain of the hedge, 0 if there is none */
+	double hedge_gain_us; /* expected gain of the hedge, 0 if there is none */
 	uint64_t answered_ns; /* absolute time */
 	uint8_t home, served_by, flags;
 	bool is_write, answered, warmup;

@@ -116,7 +116,7 @@ static void send_duplicate(struct replay *r, struct io *io)
 	if (!(io->flags & IO_HEDGED))
 		return;
 	record_prediction(io, read.second_us, &load);
-	io->claimed_us = plan.gain_us;
+	io->hedge_gain_us = plan.gain_us;
 }
 
 static void fastest_read(struct replay *r, struct io *io)
@@ -126,7 +126,7 @@ static void fastest_read(struct replay *r, struct io *io)
 		chooser_read(&f->chooser, io->home, io->offset_bytes, io_pages(io), r->ring.now_ns);
 	struct linnos_load load;
 
-	io->lot = choice.assignment;
+	io->assignment = choice.assignment;
 	if (f->duplicates) {
 		linnos_load_snapshot(&r->observers[choice.drive].drive, &load);
 		hedge_gain_begin(f->duplicates, load.reads);
@@ -147,12 +147,12 @@ static void learn_from_attempt(struct replay *r, struct io *io, const struct att
 
 	hedge_gain_record_attempt(f->duplicates, a->predicted_us, a->met_pages,
 				  (r->done_ns - a->submit_ns) / 1000.0);
-	if (!io->claimed_us)
+	if (!io->hedge_gain_us)
 		return;
 	if (!io->answered)
 		io->answered_ns = r->done_ns;
 	else
-		hedge_gain_record_hedge(f->duplicates, io->claimed_us,
+		hedge_gain_record_hedge(f->duplicates, io->hedge_gain_us,
 					a->hedge ? 0 : (r->done_ns - io->answered_ns) / 1000.0);
 }
 
@@ -163,7 +163,7 @@ static void fastest_answered(struct replay *r, struct io *io, struct attempt *a)
 	if (f->duplicates)
 		learn_from_attempt(r, io, a);
 	if (!io->answered)
-		chooser_answered(&f->chooser, io->lot, r->done_ns - io->submit_ns);
+		chooser_answered(&f->chooser, io->assignment, r->done_ns - io->submit_ns);
 }
 
 const struct policy policy_fastest = {

@@ -27,24 +27,24 @@ static uint32_t draw(struct hints *h)
 }
 
 /* Return how many of 1024 refused reads should be redirected. */
-static uint32_t share_of(const struct hints *h, enum linnos_slowness wish)
+static uint32_t share_of(const struct hints *h, enum linnos_slowness slowness)
 {
-	struct linnos_redirect_benefit worth;
+	struct linnos_redirect_benefit benefit;
 
-	linnos_guard_get_benefit(&h->guard, wish, &worth);
-	return worth.share;
+	linnos_guard_get_benefit(&h->guard, slowness, &benefit);
+	return benefit.share;
 }
 
 struct hint hints_begin(struct hints *h, unsigned int home, uint64_t now_ns)
 {
 	/* There is no prediction of the latency at the default drive. */
-	struct hint hint = {.since_ns = now_ns, .lot.home_us = UINT32_MAX};
+	struct hint hint = {.since_ns = now_ns, .assignment.default_us = UINT32_MAX};
 	uint32_t last_us = READ_ONCE(h->last_us[home]);
 
 	spin_take(&h->lock);
-	hint.lot.wish =
+	hint.assignment.slowness =
 		linnos_classify_slowness(last_us, SLOW_MEANS * linnos_guard_mean_us(&h->guard));
-	hint.is_carried = draw(h) < 2 * share_of(h, hint.lot.wish);
+	hint.is_carried = draw(h) < 2 * share_of(h, hint.assignment.slowness);
 	spin_leave(&h->lock);
 	return hint;
 }
@@ -54,13 +54,13 @@ bool hints_refused(struct hints *h, struct hint *hint)
 	uint32_t share;
 
 	spin_take(&h->lock);
-	share = share_of(h, hint->lot.wish);
+	share = share_of(h, hint->assignment.slowness);
 	hint->is_refused = true;
-	hint->lot.left = draw(h) < (share > ALL / 2 ? share : ALL / 2);
-	h->guard.wished[hint->lot.wish]++;
-	h->guard.left[hint->lot.wish] += hint->lot.left;
+	hint->assignment.redirected = draw(h) < (share > ALL / 2 ? share : ALL / 2);
+	h->guard.eligible[hint->assignment.slowness]++;
+	h->guard.redirected[hint->assignment.slowness] += hint->assignment.redirected;
 	spin_leave(&h->lock);
-	return hint->lot.left;
+	return hint->assignment.redirected;
 }
 
 void hints_heard(struct hints *h, unsigned int drive, uint64_t took_ns)
@@ -70,11 +70,11 @@ void hints_heard(struct hints *h, unsigned int drive, uint64_t took_ns)
 
 void hints_answered(struct hints *h, const struct hint *hint, uint64_t now_ns)
 {
-	struct linnos_assignment lot = {.wish = LINNOS_SLOWNESS_NONE};
+	struct linnos_assignment assignment = {.slowness = LINNOS_SLOWNESS_NONE};
 
 	if (hint->is_refused)
-		lot = hint->lot;
+		assignment = hint->assignment;
 	spin_take(&h->lock);
-	linnos_guard_record_latency(&h->guard, lot, (now_ns - hint->since_ns) / 1000);
+	linnos_guard_record_latency(&h->guard, assignment, (now_ns - hint->since_ns) / 1000);
 	spin_leave(&h->lock);
 }

@@ -42,7 +42,7 @@ struct hints {
 struct hint {
 	uint64_t since_ns; /* start time, or the time of the second submission to the drive that
 			      refused it */
-	struct linnos_assignment lot;
+	struct linnos_assignment assignment;
 	bool is_carried, is_refused;
 };
 

@@ -273,11 +273,12 @@ static const char *data_check(const struct replay *r)
 	       "whatever its replicas hold";
 }
 
-static const char *const wish_names[LINNOS_N_SLOWNESS] = {
-	[LINNOS_SLOWNESS_NORMAL] = "usual",
-	[LINNOS_SLOWNESS_OVER_P90] = "slow",
-	[LINNOS_SLOWNESS_OVER_2X_P90] = "slower",
-	[LINNOS_SLOWNESS_OVER_3X_P90] = "bad",
+/* The names are those of md/linnos_guard. */
+static const char *const slowness_names[LINNOS_N_SLOWNESS] = {
+	[LINNOS_SLOWNESS_NORMAL] = "normal",
+	[LINNOS_SLOWNESS_OVER_P90] = "over_p90",
+	[LINNOS_SLOWNESS_OVER_2X_P90] = "over_2x_p90",
+	[LINNOS_SLOWNESS_OVER_3X_P90] = "over_3x_p90",
 };
 
 /*
@@ -286,22 +287,23 @@ static const char *const wish_names[LINNOS_N_SLOWNESS] = {
  */
 static json_t *guard(struct replay *r)
 {
-	json_t *wishes;
+	json_t *classes;
 
 	if (!r->guard)
 		return json_null();
-	wishes = json_object();
+	classes = json_object();
 	for (unsigned int i = LINNOS_SLOWNESS_NONE + 1; i < LINNOS_N_SLOWNESS; i++) {
-		struct linnos_redirect_benefit worth;
+		struct linnos_redirect_benefit benefit;
 
-		linnos_guard_get_benefit(r->guard, i, &worth);
-		set(wishes, wish_names[i],
-		    json_pack("{s:o, s:o, s:o, s:o, s:o}", "wished", count(r->guard->wished[i]),
-			      "left", count(r->guard->left[i]), "stayed_us", count(worth.stayed_us),
-			      "left_us", count(worth.left_us), "share_leaving",
-			      number(worth.share / 1024.0)));
+		linnos_guard_get_benefit(r->guard, i, &benefit);
+		set(classes, slowness_names[i],
+		    json_pack("{s:o, s:o, s:o, s:o, s:o}", "reads", count(r->guard->eligible[i]),
+			      "redirected", count(r->guard->redirected[i]), "control_us",
+			      count(benefit.control_us), "redirected_us",
+			      count(benefit.redirected_us), "share",
+			      number(benefit.share / 1024.0)));
 	}
-	return wishes;
+	return classes;
 }
 
 /* ---- the JSON, in the order of its fields ---- */
@@ -472,15 +474,16 @@ static void print_latencies(const char *what, struct latency *l)
 static void print_guard(const struct linnos_guard *g)
 {
 	for (unsigned int i = LINNOS_SLOWNESS_NONE + 1; i < LINNOS_N_SLOWNESS; i++) {
-		struct linnos_redirect_benefit worth;
+		struct linnos_redirect_benefit benefit;
 
-		if (!g->wished[i])
+		if (!g->eligible[i])
 			continue;
-		linnos_guard_get_benefit(g, i, &worth);
-		printf("home predicted %-6s  %llu reads would leave, %llu left; lately %u us of "
-		       "those that stayed, %u us of those that left; now %.0f %% leave\n",
-		       wish_names[i], ULL(g->wished[i]), ULL(g->left[i]), worth.stayed_us,
-		       worth.left_us, 100 * worth.share / 1024.0);
+		linnos_guard_get_benefit(g, i, &benefit);
+		printf("default drive %-11s  %llu reads, %llu redirected; recent mean latency "
+		       "%u us in the control group, %u us if redirected; now %.0f %% are "
+		       "redirected\n",
+		       slowness_names[i], ULL(g->eligible[i]), ULL(g->redirected[i]),
+		       benefit.control_us, benefit.redirected_us, 100 * benefit.share / 1024.0);
 	}
 }
 
