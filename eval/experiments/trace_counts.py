@@ -269,7 +269,7 @@ def best_rule(run: Run) -> str:
 
 
 def front_page(runs: list[Run]) -> list[Run]:
-    """Return the public traces' runs at the demo's rate that have bursts, or have none.
+    """Return one run of each public trace at the demo's rate: with bursts if it is long enough.
 
     A replay that is shorter than the time from one burst to the next would meet one all the time,
     or none.
@@ -280,8 +280,8 @@ def front_page(runs: list[Run]) -> list[Run]:
             continue
         rates = {r.of("baseline", "iops") for r in runs if r.trace == run.trace}
         at_demos = min(rate for rate in rates if rate >= demo.TARGET_IOPS)
-        long_enough = run.of("baseline", "elapsed_s") > BURSTS_EVERY_S
-        if run.of("baseline", "iops") == at_demos and (run.slowness == CALM or long_enough):
+        slowness = BURSTS if run.of("baseline", "elapsed_s") > BURSTS_EVERY_S else CALM
+        if run.of("baseline", "iops") == at_demos and run.slowness == slowness:
             shown.append(run)
     if not shown:
         raise StepError(
@@ -291,13 +291,21 @@ def front_page(runs: list[Run]) -> list[Run]:
     return shown
 
 
+def change(run: Run, policy: str, reference: str = "baseline", among: Iterable[str] = ()) -> str:
+    """Write by how much a policy changes the mean; bold if it is the lowest `among` policies."""
+    share = run.above(policy, reference)
+    if share is None:
+        return "-"
+    direction = "higher" if share > 0 else "lower"
+    text = "no change" if abs(share) < LEVEL else f"{abs(100 * share):.0f} % {direction}"
+    return f"**{text}**" if share < -LEVEL and run.best(among) == policy else text
+
+
 def page_data(table: LongTable) -> dict[str, Any]:
     """Return the values and functions of the templates."""
     runs = runs_of(table)
-    front = front_page(runs)
-    by_gain = sorted(front, key=lambda run: run.above(TWO, run.rival) or 0)
     return {
-        "runs": runs, "front": front, "extremes": {"gain": by_gain[0], "loss": by_gain[-1]},
+        "runs": runs, "front": front_page(runs), "change": change,
         "count": lambda pair, measure=MEAN: count(runs, pair[0], pair[1], measure),
         "us": us, "title": title, "best_rule": best_rule, "percent": percent,
         "shares": lambda policy: [of for run in runs if (of := run.share(policy)) is not None],

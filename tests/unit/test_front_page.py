@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The README shows the committed results, and its one-liners print the output shown."""
+"""The one-liners of the README print the output that it shows."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import subprocess
@@ -14,34 +13,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-TABLES = (ROOT / "eval" / "results" / "tables.md").read_text()
-
-
-def cells(row: str) -> list[str]:
-    return [cell.strip() for cell in row.strip("|").split("|")]
-
-
-def table(text: str, begins: str) -> list[list[str]]:
-    """Return the table whose first row begins like this, without the line below it."""
-    rows = itertools.dropwhile(lambda row: not row.startswith(f"| {begins} |"), text.splitlines())
-    found = [cells(row) for row in itertools.takewhile(lambda row: row.startswith("|"), rows)]
-    return [found[0], *found[2:]]
-
-
-def demos_rows() -> dict[str, dict[str, str]]:
-    """Return each policy's row of the demo's table, by column."""
-    header, *found = table(TABLES, "policy")
-    return {row[0]: dict(zip(header, row, strict=True)) for row in found}
-
-
-def test_readme_rows_equal_the_table_of_the_demo() -> None:
-    """eval/results/tables.md contains the whole table."""
-    rows = demos_rows()
-    shown = re.findall(r"^\| [^|]*\(`([^`]+)`\) \|(.*)\|$", README, re.M)
-    assert len(shown) == 7
-    for policy, numbers in shown:
-        row = rows[policy]
-        assert cells(numbers) == [row["mean"], row["p99"], row["extra I/O"]], policy
 
 
 def one_liners() -> list[tuple[str, str]]:
