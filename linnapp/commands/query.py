@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp query``: query, compare or send recorded calls and I/Os."""
+"""``linnapp query``: query, compare, draw or send recorded calls and I/Os."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from linnapp.commands._elasticsearch import (
     prepared_server,
     print_outcome,
 )
-from linnapp.option_types import PATH
+from linnapp.option_types import FILE, PATH, FiniteRange
 from linnapp.terminal import printable
 
 _MAX_ROWS = 10_000
@@ -35,10 +36,22 @@ _MAX_ROWS = 10_000
 @click.option(
     "--by-path", is_flag=True, help="With --compare: compare the calls on each path separately."
 )
+@click.option(
+    "--timeline",
+    type=FILE,
+    help="Instead of SQL: draw a session as a self-contained HTML file.",
+)
 @elasticsearch_option(
     "Instead of SQL: send the recordings, as `linnapp watch --elasticsearch` does."
 )
-@click.option("--session", metavar="NAME", help="Session for --elasticsearch.")
+@click.option("--session", metavar="NAME", help="Session for --timeline and --elasticsearch.")
+@click.option(
+    "--window",
+    nargs=2,
+    type=FiniteRange(0, 1e9),
+    metavar="FROM TO",
+    help="With --timeline: period in seconds since the session's start.",
+)
 @click.option(
     "--json",
     "as_json",
@@ -53,8 +66,10 @@ def query(
     sql: str | None,
     compare: tuple[str, str] | None,
     by_path: bool,
+    timeline: Path | None,
     url: str | None,
     session: str | None,
+    window: tuple[float, float] | None,
     as_json: bool,
 ) -> None:
     """Query the recordings of `linnapp watch -o FOLDER` in DuckDB's SQL.
@@ -66,6 +81,7 @@ def query(
                         on ios.tid = calls.tid and ios.call_time_ns = calls.time_ns
                         group by calls.path"
     linnapp query seen --compare before after
+    linnapp query seen --session after --timeline after.html --window 1.5 1.8
     linnapp query seen --elasticsearch http://127.0.0.1:9200
 
     \b
@@ -87,14 +103,20 @@ def query(
     """
     from linnapp.insight.query import query as query_
 
-    if sum(each is not None for each in (sql, compare, url)) != 1:
+    if sum(each is not None for each in (sql, compare, timeline, url)) != 1:
         raise click.UsageError(
-            "give a query in SQL, or --compare BEFORE AFTER, or --elasticsearch URL"
+            "give a query in SQL, or --compare BEFORE AFTER, or --timeline FILE, or "
+            "--elasticsearch URL"
         )
     if by_path and compare is None:
         raise click.UsageError("--by-path needs --compare")
-    if session is not None and url is None:
-        raise click.UsageError("--session needs --elasticsearch")
+    if timeline is None and not (window is None and (session is None or url is not None)):
+        raise click.UsageError("--session and --window need --timeline")
+    if timeline is not None:
+        if as_json:
+            raise click.UsageError("--json cannot be combined with --timeline")
+        _draw(folder, timeline, session, window)
+        return
     if compare is not None:
         _compare(folder, compare, by_path, as_json)
         return
@@ -122,6 +144,24 @@ def query(
             "--json prints all, `limit` selects fewer",
             err=True,
         )
+
+
+def _draw(
+    folder: Path, output: Path, session: str | None, window: tuple[float, float] | None
+) -> None:
+    from linnapp.files import replaced_file
+    from linnapp.insight.query import recording, session_folder
+    from linnapp.insight.timeline import check_can_draw, page, timeline
+
+    check_can_draw()
+    shown = timeline(folder, session, window)
+    properties = recording(
+        folder if shown.session is None else session_folder(folder, shown.session)
+    )
+    with replaced_file(output) as stream:
+        # The page contains file names that other users may not list.
+        os.fchmod(stream.fileno(), 0o600)
+        stream.write(page(shown, properties).encode())
 
 
 def _send(folder: Path, url: str, session: str | None, as_json: bool) -> int:

@@ -551,6 +551,8 @@ def test_queries_are_answered_as_text_and_as_json(tmp_path: Path) -> None:
     assert json.loads(run("query", folder, twice, "--json").output, parse_constant=pytest.fail) == [
         {"a": 1, "a_2": 2, "a_1": 3, "b": None, "c": [None, 1.0]}
     ]
+    drawn = run("query", folder, "--timeline", tmp_path / "x.html", "--json")
+    assert drawn.exit_code == 2 and "combined with --timeline" in drawn.output
     many = run("query", folder, "select range from range(20000)")
     assert len(many.stdout.splitlines()) == 10_001 and "the first 10000 rows" in many.stderr
 
