@@ -11,7 +11,7 @@ import click
 
 from linnapp.commands._options import reader_options
 from linnapp.errors import as_options
-from linnapp.option_types import TRACE_IN, FiniteRange
+from linnapp.option_types import TRACE_IN
 
 if TYPE_CHECKING:
     from linnapp.trace.inspection import Inspection, LatencyHistogram
@@ -34,13 +34,6 @@ if TYPE_CHECKING:
     default=32,
     help="I/Os a drive takes at once, for burstiness: 32 is SATA's, NVMe drives take more.",
 )
-@click.option(
-    "--service",
-    type=(FiniteRange(0, 1e9), FiniteRange(0, 1e9, min_open=True)),
-    metavar="US MB_S",
-    help="For workloads without latencies: assume a drive that takes US for an I/O and moves "
-    "MB_S, one I/O after another.",
-)
 @reader_options
 def inspect(
     traces: tuple[Path, ...],
@@ -48,7 +41,6 @@ def inspect(
     volume: str | None,
     as_json: bool,
     queue_depth: int,
-    service: tuple[float, float] | None,
     **reader: Any,
 ) -> None:
     """Show counts, mix, rates, sizes, queueing and latency percentiles of traces.
@@ -64,7 +56,6 @@ def inspect(
             trace,
             source_format,
             queue_depth=queue_depth,
-            service=service,
             volume=volume,
             **reader,
         )
@@ -111,15 +102,9 @@ def _show(inspection: Inspection) -> None:
     )
     queue = inspection.queue
     if queue.slack is not None and queue.burstiness is not None:
-        assumed = inspection.service
         click.echo(
             f"  slack {queue.slack:.1%}, burstiness {queue.burstiness:.1%} at queue depth "
             f"{queue.queue_depth}"
-            + (
-                f", assuming {assumed.io_us:g} us an I/O and {assumed.mb_s:g} MB/s"
-                if assumed
-                else ""
-            )
         )
     for name, latency in inspection.latencies.items():
         figures = latency.to_json().items()

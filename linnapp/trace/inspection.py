@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Load of a drive, real or assumed, as seen by arriving I/Os, from arrivals and completions.
-
-Summarise a trace: counts, mix, rates, sizes (the columns of the paper's Table 1), latencies.
+"""Summarise a trace: counts, mix, rates, sizes (the columns of the paper's Table 1), latencies.
 
 Everything is accumulated chunk by chunk, so memory use does not depend on the length of the trace.
 Latencies are counted in a histogram with 64 bins per power of two, which limits the error of a
@@ -75,39 +73,6 @@ class QueueSummary:
     def burstiness(self) -> float | None:
         """Share of I/Os that wait for `queue_depth` others in flight, or None without I/Os."""
         return self._waiting / self.ios if self.ios else None
-
-
-class AssumedService:
-    """Completions of a workload on an assumed drive, which serves one I/O after another.
-
-    Each I/O takes `io_us`, plus the time for its bytes at `mb_s` (10^6 bytes per second).
-    """
-
-    def __init__(self, io_us: float, mb_s: float) -> None:
-        self.io_us = io_us
-        self.mb_s = mb_s
-        self._last_ns = 0
-        self._free_ns = 0.0
-
-    def serve(
-        self, time_us: npt.NDArray[np.int64], size_bytes: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return sorted arrivals and completions in ns. Calls must be in order of time."""
-        # I/Os that are due at the same time are served smallest first, whatever the order of the
-        # lines.
-        order = np.lexsort((size_bytes, time_us))
-        # A log in order of completion may go back slightly from chunk to chunk.
-        arrival = np.maximum(time_us[order] * 1000, self._last_ns)
-        busy = np.cumsum(self.io_us * 1e3 + size_bytes[order] * (1e3 / self.mb_s))
-        before = np.append(0.0, busy[:-1])
-        # Lindley's recursion, end = max(arrival, previous end) + service, solved for all I/Os at
-        # once.
-        start = np.maximum(np.maximum.accumulate(arrival - before), self._free_ns)
-        # Limits the times of a drive that falls behind without bound.
-        end = np.minimum(start + busy, 2.0**62).astype(np.int64)
-        end = np.maximum(end, arrival + 1)
-        self._last_ns, self._free_ns = int(arrival[-1]), float(start[-1] + busy[-1])
-        return arrival, end
 
 
 PERCENTILES = (50, 80, 90, 95, 99, 99.9, 99.99)
@@ -301,10 +266,8 @@ class Inspection:
     latencies: dict[str, LatencyHistogram]
     #: For formats with latencies: counts of events and of problems.
     events: dict[str, int]
-    #: Contains no I/O if there are neither latencies nor an assumed service time.
+    #: Contains no I/O if there are no latencies.
     queue: QueueSummary
-    #: The assumed service time, which replaces latencies.
-    service: AssumedService | None
     #: Description of the units that were assumed.
     units: str
     #: Notes on unexpected properties: several volumes, times out of order.
@@ -316,8 +279,6 @@ class Inspection:
         out |= {"units": self.units, "notes": self.notes, **self.summary}
         out["slack"], out["burstiness"] = self.queue.slack, self.queue.burstiness
         out["queue_depth"] = self.queue.queue_depth
-        if self.service is not None:
-            out["assumed_service"] = {"io_us": self.service.io_us, "mb_s": self.service.mb_s}
         out |= {name: latency.to_json() for name, latency in self.latencies.items()}
         if self.events:
             out["events"] = self.events
@@ -329,7 +290,6 @@ def inspect(
     source_format: str | None = None,
     *,
     queue_depth: int = QUEUE_DEPTH,
-    service: tuple[float, float] | None = None,
     volume: str | None = None,
     **reader_options: Any,
 ) -> Inspection:
@@ -342,9 +302,6 @@ def inspect(
         By default the format is detected.
     queue_depth : int
         Number of I/Os in flight at which the next I/O has to wait for the drive's queue.
-    service : (float, float), optional
-        For a workload without latencies: us per I/O, and MB/s, of the assumed drive. It is not used
-        for other traces.
     volume : str, optional
         The volume to inspect, in a text trace with several volumes.
     **reader_options
@@ -364,7 +321,6 @@ def inspect(
     latencies = {name: LatencyHistogram() for name in _LATENCIES}
     events: dict[str, int] = {}
     queue = QueueSummary(queue_depth)
-    assumed = None
     units, notes = "times in ns, sectors of 512 bytes", list[str]()
     replayed = source_format is None and trace.is_file() and replay_log.is_replay_log(trace)
     text_format = None if replayed else conversion.format_of(trace, source_format)
@@ -405,7 +361,6 @@ def inspect(
             queue.add(arrival_ns, arrival_ns + io.latency_ns[rows].astype(np.int64))
         events = reader.stats.counts
     else:
-        assumed = None if service is None else AssumedService(*service)
         for columns in read_columns(
             trace, text_format, on_counts=lambda counts: notes.extend(counts.notes(volume)),
             volume=volume,
@@ -415,8 +370,6 @@ def inspect(
             if text_format.has_latency:
                 for kind, rows in (("read", ~chunk.is_write), ("write", chunk.is_write)):
                     latencies[f"{kind}_latency"].add(columns.latency_ns[rows].astype(np.uint64))
-            if assumed is not None and len(chunk):
-                queue.add(*assumed.serve(chunk.time_us, chunk.size_bytes))
     if not summary.reads + summary.writes:
         raise TraceError(f"{trace}: holds no read or write")
     return Inspection(
@@ -426,7 +379,6 @@ def inspect(
         {name: latencies[name] for name in _LATENCIES if latencies[name].n},
         events,
         queue,
-        assumed,
         units,
         notes,
     )

@@ -432,7 +432,7 @@ def man_page_options() -> set[str]:
 def test_every_option_is_in_help_and_man_page() -> None:
     """The help is made from the table that parses the command line."""
     source = (REPLAYER.parents[2] / "replayer/options.c").read_text()
-    name = r'^\t(?:\{\.name = |[A-Z]+\(|[A-Z]+_AS\(\w+, )"([a-z-]+)",'
+    name = r'^\t(?:\{\.name = |[A-Z]+\(|[A-Z]+_AS\(\s*\w+, )"([a-z-]+)",'
     options = set(re.findall(name, source, re.MULTILINE))
     shown = subprocess.run([REPLAYER, "--help"], capture_output=True, text=True, check=True).stdout
     rows = re.findall(r"^  (--[a-z-]+(?: \S+)?)(?:  .*)?$", shown, re.MULTILINE)

@@ -18,10 +18,8 @@ from eval import tuning
 from eval.heimdall import reads_of
 from eval.learnt import DriveLog, observed
 from linnapp.learn.examples import add_bursts
-from linnapp.trace import convert as iolog
 from linnapp.trace import replay_log
 from linnapp.trace.blktrace import COLUMNS, IoChunk
-from linnapp.trace.inspection import inspect
 from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.reads import load, open_recording
 
@@ -184,17 +182,3 @@ def test_the_replayers_queue_limit_is_the_same_in_any_order(
         found.add(summary(tmp_path / "run.json")["config"]["heuristic_queue_pages"])
     (pages,) = found
     assert pages == pytest.approx(tuning.queue_pages(records, [95])[0], rel=0.01)
-
-
-def test_inspect_of_a_workload_in_any_order_says_the_same(
-    tmp_path: Path, ios: dict[str, NDArray[np.int64]], orders: dict[str, Order]
-) -> None:
-    said = []
-    for order in orders.values():
-        workload = iolog.Workload(
-            *(ios[name][order] for name in ("submit_us", "offset", "size")), ios["read"][order] == 0
-        )
-        iolog.write_iolog(tmp_path / "a.iolog", [workload], "drive")
-        said.append(inspect(tmp_path / "a.iolog", queue_depth=2, service=(20, 20_000)).to_json())
-    assert all(each == said[0] for each in said)
-    assert 0.05 < said[0]["burstiness"] < 0.95
