@@ -23,7 +23,6 @@ from eval.bench import (
     module_cost,
     off_cost,
     replayer,
-    top,
     training,
     ublk_cost,
     watching,
@@ -69,7 +68,6 @@ BENCHMARKS = {
     "library": Benchmark(library.library, "eval/bench/library.c"),
     "replayer": Benchmark(replayer.compare, needs="fio, and root for a loop device"),
     "train": Benchmark(training.train),
-    "top": Benchmark(top.top),
     "watch-rate": Benchmark(watching.rate, needs="root, and a kernel with BTF"),
     "watch-redis": Benchmark(
         watching.redis,

@@ -7,12 +7,11 @@ import dataclasses
 import json
 import os
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from linnapp.option_types import FILE, FiniteRange
+from linnapp.option_types import FiniteRange
 from linnapp.terminal import StatusLine
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ _ENDED = {
     help="Seconds of each block with linnos off or on.",
 )
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of the order of off and on.")
-@click.option("--figure", type=FILE, help="File for a figure, with the suffix .png or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def trial(
@@ -54,14 +52,13 @@ def trial(
     hours: float,
     block_s: float,
     seed: int | None,
-    figure: Path | None,
     as_json: bool,
 ) -> None:
     """Measure the benefit of reading from the mirror that is predicted to answer first.
 
     \b
     linnapp enable /dev/md0
-    linnapp trial /dev/md0 --hours 24 --figure trial.png
+    linnapp trial /dev/md0 --hours 24
 
     The command switches md's linnos off and on in blocks of a minute, in random order, and measures
     the array's reads under its usual load, without the first two seconds of each block. It prints
@@ -76,18 +73,10 @@ def trial(
 
     plan = Plan(hours, block_s, int.from_bytes(os.urandom(4)) if seed is None else seed)
     plan.check()
-    if figure is not None:
-        from linnapp.figures import check_can_draw
-
-        check_can_draw(figure)
     display = StatusLine()
     found = run_trial(device, plan, display)
     display.show("")
     click.echo(json.dumps(to_json(found), indent=1) if as_json else to_text(found))
-    if figure is not None and found.pairs:
-        from linnapp.drive.trial_figure import draw
-
-        draw(found, figure)
     if found.ended == "interrupted":
         ctx.exit(128 + signal.SIGINT)
     if found.ended == "failed":

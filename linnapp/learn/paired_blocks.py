@@ -70,11 +70,6 @@ def bins_of(latency_us: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return np.bincount(np.minimum(bins.astype(np.int64), N_BINS - 1), minlength=N_BINS)
 
 
-def bin_edges_us() -> Floats:
-    """Return the lower edges of the bins, and the upper edge of the last one, in us."""
-    return np.asarray(2.0 ** (np.arange(N_BINS + 1) / STEPS_PER_OCTAVE))
-
-
 def looks(n_pairs: int) -> list[int]:
     """Return the numbers of pairs after which a trial is analysed, including the final analysis."""
     found, at = [], float(_FIRST_LOOK)

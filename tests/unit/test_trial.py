@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,10 @@ from blktrace_builder import C, Q, TraceBuilder
 from fake_sysfs import FakeSysfs
 
 from linnapp.commands.trial import in_words, to_json, to_text
-from linnapp.drive import trial, trial_figure
-from linnapp.drive.trial import Block, Plan, TrialOutcome, read_latencies_us, run_trial
+from linnapp.drive import trial
+from linnapp.drive.trial import Plan, TrialOutcome, read_latencies_us, run_trial
 from linnapp.errors import DeviceError, LinnappError
-from linnapp.learn.paired_blocks import Effect, bins_of
+from linnapp.learn.paired_blocks import Effect
 from linnapp.trace.recording import Recording
 
 PLAN = Plan(hours=0.01, block_s=1.0, seed=1)
@@ -207,18 +206,6 @@ def test_trial_takes_redirected_share_and_prediction_cost_from_the_kernel(
     reads(lambda _: np.full(300, 100.0))
     found = run_trial("md0", PLAN, Said())
     assert found.redirected is None and "redirected" not in to_text(found)
-
-
-def test_a_picture_has_pairs_and_latencies_in_plain_numbers(tmp_path: Path) -> None:
-    sides = [
-        Block(bins_of(np.array([100.0] * 99 + slow_us)), 1000.0, 0, None, 0.0)
-        for slow_us in ([2500.0] * 20, [150.0])
-    ]
-    found = TrialOutcome("md0", False, PLAN, "time", [(sides[0], sides[1])] * 3, 0, {})
-    trial_figure.draw(found, tmp_path / "trial.svg")
-    words = re.findall(r"<!-- (.*?) -->", (tmp_path / "trial.svg").read_text())
-    assert {"1", "2", "3", "200", "500", "1,000", "10 %"} <= set(words)
-    assert not any(re.search(r"times|\^|\.\d", word) for word in words)
 
 
 def test_trial_warning_names_the_command_that_stops_it() -> None:
