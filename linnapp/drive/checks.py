@@ -130,10 +130,10 @@ def check(target: Target, conf: DrivesConf) -> None:
 
 def check_replicas(target: Target) -> None:
     """Raise an error if the target's reads cannot be recorded, or there is no choice of drives."""
-    for name in target.drives:
-        _check_disk(name)
     if target.array is not None:
         _check_mirrors(MdArray(target.array))
+    for name in target.drives:
+        _check_disk(name)
     if len(target.drives) < 2:
         raise DeviceError(
             f"{target.title}: a single drive to read from; at least two drives with the same data "
@@ -182,8 +182,8 @@ def _check_mirrors(array: MdArray) -> None:
     metadata, level, name = array.metadata, array.level, array.name
     if metadata.startswith("external"):
         raise DeviceError(
-            f"{name} has external metadata ({metadata}), of the controller's firmware; only arrays "
-            "with md's own metadata have been tested"
+            f"{name} has external metadata ({metadata}), of the controller's firmware, with which "
+            "LinnOS has not been tested; create the array with md's own (mdadm --metadata=1.2)"
         )
     if not level:
         raise DeviceError(
@@ -195,7 +195,10 @@ def _check_mirrors(array: MdArray) -> None:
             f"{name} is {level}: only {' and '.join(_MIRRORED)} have another copy to read from"
         )
     if array.n_mirrors < 2:
-        raise DeviceError(f"{name} has one mirror, so there is no other to read from")
+        raise DeviceError(
+            f"{name} has one mirror, so there is no other to read from; add one: mdadm --grow "
+            f"/dev/{name} --raid-devices=2 --add DEVICE"
+        )
     if array.n_missing:
         raise DeviceError(
             f"{name} is degraded, {array.n_missing} of {array.n_mirrors} mirrors are missing, so "
@@ -209,7 +212,16 @@ def _check_mirrors(array: MdArray) -> None:
     disks = [mirror.disk for mirror in array.mirrors if not mirror.states & {"faulty", "spare"}]
     for disk in disks:
         if disks.count(disk) > 1:
-            raise DeviceError(f"{name}: two of its mirrors are on the same drive, {disk}")
+            raise DeviceError(
+                f"{name}: two of its mirrors are on the same drive, {disk}; move one to another "
+                "drive (mdadm --replace)"
+            )
+        if (sysfs_root() / "block" / disk / "dm").is_dir():
+            raise DeviceError(
+                f"{name}: its mirror {disk} is a device-mapper volume (dm-crypt, LVM), and only "
+                "mirrors on drives can be recorded and observed; create the array on the drives, "
+                "and put the volume, such as encryption, on the array"
+            )
 
 
 def check_space() -> None:

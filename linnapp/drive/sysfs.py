@@ -420,6 +420,11 @@ def has_no_queue(name: str) -> str | None:
             f"{', '.join(paths)} serves its reads ({has}) but has no node in /dev; boot with "
             "nvme_core.multipath=N, and there is one disk, with both (docs/real-machine.md)"
         )
+    if _NVME_HEAD.fullmatch(name) and disk.is_dir():
+        return (
+            f"{name} is the head of an NVMe multipath drive to which no path leads: no controller "
+            "reaches it; `nvme list-subsys` shows the controllers and their states"
+        )
     below = sorted(_disk_of(member) for member in (disk / "slaves").glob("*"))
     name_below = f"name the disks below it: {', '.join(below)}" if below else "name the disks below"
     if (disk / "md").is_dir():

@@ -102,15 +102,19 @@ def check_can_trace(devices: Sequence[AnyPath]) -> None:
         raise DeviceError("blktrace is not installed; on Debian: apt-get install blktrace")
     if os.geteuid() != 0:
         raise DeviceError("tracing needs root; run this command with sudo")
-    if lockdown() == "confidentiality":
+    # Secure Boot enables "integrity", which already denies access to the files that blktrace maps.
+    if (state := lockdown()) != "none":
         raise DeviceError(
-            "the kernel is locked down (confidentiality), which denies tracing; boot without "
-            "lockdown, or trace in the lab: linnapp lab run -- linnapp trace ..."
+            f"the kernel is locked down ({state}), which denies blktrace; boot without lockdown "
+            "(Secure Boot enables it), or trace in the lab: linnapp lab run -- linnapp trace ..."
         )
     if not (_DEBUGFS / "block").is_dir():
         with contextlib.suppress(OSError):
             if not any(_DEBUGFS.iterdir()):
-                raise DeviceError(f"debugfs is not mounted; run: mount -t debugfs none {_DEBUGFS}")
+                raise DeviceError(
+                    f"debugfs is not mounted; run: mount -t debugfs none {_DEBUGFS} (on the host "
+                    "if this is a container)"
+                )
         raise DeviceError(
             f"{_DEBUGFS}/block is missing: this kernel lacks CONFIG_BLK_DEV_IO_TRACE or denies "
             "it; trace in the lab: linnapp lab run -- linnapp trace ..."
@@ -428,16 +432,7 @@ def _progress(devices: Sequence[Path], scratch: Path, seconds: float) -> Recordi
 def _failure(output: str, status: int | None) -> str:
     words = " ".join(output.split()) or f"exit status {status}"
     if "Permission denied" in words or "Operation not permitted" in words:
-        state = lockdown()
-        if state != "none":
-            # Even "integrity", which Secure Boot enables, denies access to the files that blktrace
-            # reads.
-            words += (
-                f" (the kernel is locked down: {state}; switch Secure Boot off, or trace in the "
-                "lab: linnapp lab run -- linnapp trace ...)"
-            )
-        else:
-            words += " (this kernel denies tracing to this user; run as root on the machine itself)"
+        words += " (this kernel denies tracing to this user; run as root on the machine itself)"
     elif "Device or resource busy" in words or "File exists" in words:
         words += " (the drive is being traced already; end the other blktrace first)"
     return words

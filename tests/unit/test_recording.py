@@ -123,7 +123,6 @@ def test_a_recording_is_never_written_over(machine: Path, monkeypatch: pytest.Mo
     ("lockdown", "words", "remedy"),
     [
         ("[none] integrity", "BLKTRACESETUP: Operation not permitted", "run as root"),
-        ("none [integrity]", "trace0: Operation not permitted", "Secure Boot"),
         ("[none]", "BLKTRACESETUP: Device or resource busy", "end the other blktrace"),
         ("[none]", "", "exit status 7"),
     ],
