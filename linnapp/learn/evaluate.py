@@ -292,8 +292,10 @@ WITHIN_US = 200
 #: replica, as with `replayer --home-margin`.
 HOME_MARGIN = 0.25
 
-#: Number of pairs whose sums are stored together.
+#: Maximum number of pairs whose sums are stored together. Few pairs are stored one by one, so that
+#: each is in the right block of time.
 _PAIRS_A_SUM = 32
+_SUMS_A_PART = 1024
 
 Floats = npt.NDArray[np.float64]
 
@@ -371,7 +373,7 @@ def _nearest_to(
     return np.where(times - others[before] <= others[after] - times, before, after)
 
 
-def judge(drives: Sequence[Iterable[DriveReads]]) -> PairsJudged:
+def judge(drives: Sequence[Iterable[DriveReads]], within_us: float = WITHIN_US) -> PairsJudged:
     """Evaluate predictions for several drives, whose reads are given in parts, in order of time.
 
     Memory use is two parts of each drive and 2 bytes per pair.
@@ -380,7 +382,7 @@ def judge(drives: Sequence[Iterable[DriveReads]]) -> PairsJudged:
     for parts in _together(drives):
         found = []
         for first, second in itertools.combinations(parts, 2):
-            rows = nearest(first, second)
+            rows = nearest(first, second, within_us)
             pairs = [reads.take(row) for reads, row in zip((first, second), rows, strict=True)]
             found.append((pairs[0].arrival_ns, _columns(*pairs)))
         if not found:
@@ -388,7 +390,8 @@ def judge(drives: Sequence[Iterable[DriveReads]]) -> PairsJudged:
         times, columns = (np.concatenate(part) for part in zip(*found, strict=True))
         if len(times):
             order = np.argsort(times, kind="stable")
-            firsts = np.arange(0, len(times), _PAIRS_A_SUM)
+            step = min(_PAIRS_A_SUM, 1 + len(times) // _SUMS_A_PART)
+            firsts = np.arange(0, len(times), step)
             sums.append(np.add.reduceat(columns[order], firsts))
             starts_ns.append(times[order[firsts]])
     return _judged(np.concatenate(sums), np.concatenate(starts_ns))
