@@ -151,8 +151,8 @@ def _describe(found: Benefit, target: str) -> str:
             f"{replica.p99_us:>9.1f}{replica.slow_share:>8.1%}{auc:>13}"
         )
     lines.append(
-        f"slow: more than {SLOW_FACTOR} times the replica's median; predictable: area under the "
-        "ROC curve, 0.5 is chance"
+        f"slow: more than {SLOW_FACTOR} times the lowest median; predictable: area under the ROC "
+        "curve, 0.5 is chance"
     )
     if found.gains_us:
         lines += [

@@ -2,8 +2,8 @@
 """Estimate from recordings what an array would gain by choosing a replica for each read.
 
 Each recording is divided in the middle. A latency model is trained on the first half. In the second
-half, reads of the same size class that began on two replicas within 200 us form a pair: one read
-that either replica could have served. The policies are compared on these pairs.
+half, two reads of the same size class that began at the same moment on two replicas form a pair:
+one read that either replica could have served. The policies are compared on these pairs.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from textwrap import wrap
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from linnapp.errors import LinnappError, NoGainError, TraceError
 from linnapp.files import AnyPath
-from linnapp.learn.evaluate import DriveReads, Estimate, judge, nearest
+from linnapp.learn.evaluate import WITHIN_US, DriveReads, Estimate, judge, nearest
 from linnapp.learn.fit import FittedLatency, fit_latency
 from linnapp.learn.judge import area_under_roc
 from linnapp.learn.labels import size_classes
@@ -27,14 +28,18 @@ from linnapp.model.file import CAP
 from linnapp.trace.logged_drive import PAGE_BYTES
 from linnapp.trace.reads import IoTable, Recorded, load
 
-#: A read is called slow if its latency is more than this many times the replica's median.
+#: A read is called slow if its latency is more than this many times the lowest median of the
+#: replicas. A replica that md reads only while another is slow may be slow itself most of the time.
 SLOW_FACTOR = 3
 
 #: Gains that are a smaller share of the mean latency do not justify an installation.
 WORTHWHILE_SHARE = 0.02
 
+#: A gain that may be a larger share of the mean latency is not denied.
+UNCERTAIN_SHARE = 0.1
+
 #: Fewer pairs do not decide anything.
-MIN_PAIRS = 200
+MIN_PAIRS = 50
 
 #: The policies that choosing by predictions has to improve on, and their names in sentences.
 RIVALS = {
@@ -53,7 +58,8 @@ class Replica:
     median_us, p99_us : float
         NaN without reads.
     slow_share : float
-        Share of the reads that took more than `SLOW_FACTOR` times the median.
+        Share of the reads that took more than `SLOW_FACTOR` times the lowest median of the
+        replicas.
     auc : float or None
         Probability that the model predicts a higher latency for a slow read of the second half than
         for another one; None without a model or without slow reads.
@@ -69,7 +75,7 @@ class Replica:
 
 @dataclasses.dataclass(frozen=True)
 class Benefit:
-    """Result of :func:`estimate_benefit`. Times are means over all pairs, in us.
+    """Result of :func:`estimate_benefit`. Latencies are in us.
 
     Attributes
     ----------
@@ -135,7 +141,10 @@ def estimate_benefit(recordings: Sequence[Recorded], names: Sequence[str]) -> Be
         If a recording cannot be read.
     """
     tables = [_load(recording) for recording in recordings]
-    replicas = [_describe(name, table) for name, table in zip(names, tables, strict=True)]
+    latencies_us = [table.latency_ns[table.is_served_read] / 1000 for table in tables]
+    medians_us = [float(np.median(of)) for of in latencies_us if len(of)]
+    slow_us = SLOW_FACTOR * min(medians_us, default=math.nan)
+    replicas = [_describe(*of, slow_us) for of in zip(names, latencies_us, strict=True)]
     few = [replica for replica in replicas if not replica.reads]
     if few:
         return Benefit(
@@ -160,10 +169,9 @@ def estimate_benefit(recordings: Sequence[Recorded], names: Sequence[str]) -> Be
             tuple(replicas), reason="a replica served no reads in the second half; record longer"
         )
     for number, (replica, part) in enumerate(zip(replicas, reads, strict=True)):
-        slow = part.latency_us > SLOW_FACTOR * replica.median_us
-        auc = area_under_roc(part.predicted, slow)
+        auc = area_under_roc(part.predicted, part.latency_us > slow_us)
         replicas[number] = dataclasses.replace(replica, auc=auc)
-    found = _compare(tuple(replicas), reads, trained_mean_us)
+    found = _compare(tuple(replicas), reads, trained_mean_us, slow_us)
     if found.verdict == "no" and not any(models) and len(_missed(found)) > 1:
         reason = "no replica's latencies can be predicted from its earlier I/Os"
         return dataclasses.replace(found, reason=reason)
@@ -183,13 +191,12 @@ def _load(recording: Recorded) -> IoTable:
         raise
 
 
-def _describe(name: str, table: IoTable) -> Replica:
-    latency_us = table.latency_ns[table.is_served_read] / 1000
+def _describe(name: str, latency_us: npt.NDArray[np.float64], slow_us: float) -> Replica:
     if not len(latency_us):
         return Replica(name, 0, math.nan, math.nan, math.nan, None)
     median, p99 = np.percentile(latency_us, (50, 99))
-    slow = float(np.mean(latency_us > SLOW_FACTOR * median))
-    return Replica(name, len(latency_us), float(median), float(p99), slow, None)
+    slow_share = float(np.mean(latency_us > slow_us))
+    return Replica(name, len(latency_us), float(median), float(p99), slow_share, None)
 
 
 def _middle_ns(tables: Sequence[IoTable]) -> int:
@@ -226,13 +233,20 @@ def _predict(model: FittedLatency | None, table: IoTable, mean_us: float) -> Dri
 
 
 def _compare(
-    replicas: tuple[Replica, ...], reads: Sequence[DriveReads], trained_mean_us: Sequence[float]
+    replicas: tuple[Replica, ...],
+    reads: Sequence[DriveReads],
+    trained_mean_us: Sequence[float],
+    slow_us: float,
 ) -> Benefit:
-    pairs = judge([[part] for part in reads])
-    fixed = judge([
-        [dataclasses.replace(part, rival=np.full(len(part), mean))]
-        for part, mean in zip(reads, trained_mean_us, strict=True)
-    ])  # fmt: skip
+    within_us = _moment_us(reads)
+    pairs = judge([[part] for part in reads], within_us)
+    fixed = judge(
+        [
+            [dataclasses.replace(part, rival=np.full(len(part), mean))]
+            for part, mean in zip(reads, trained_mean_us, strict=True)
+        ],
+        within_us,
+    )
     if pairs.pairs < MIN_PAIRS:
         return Benefit(
             replicas,
@@ -240,7 +254,7 @@ def _compare(
             reason=f"only {pairs.pairs} reads began at the same moment on two replicas, and "
             f"{MIN_PAIRS} are needed; record longer, or while the array is busier",
         )
-    both, independent, mean_us = _coincidence(replicas, reads)
+    both, independent, mean_us = _coincidence(reads, within_us, slow_us)
     gains = {
         "round_robin": pairs.over_turns_us,
         "fewest_pending": pairs.over_rival_us,
@@ -253,18 +267,25 @@ def _compare(
     return dataclasses.replace(found, verdict=verdict, reason=reason)
 
 
+def _moment_us(reads: Sequence[DriveReads]) -> float:
+    """Return how far apart the two reads of a pair can begin.
+
+    This is less than almost every read takes. md reads from a second replica only if the first one
+    is busy, so in a longer time there would be more pairs if the first read is slow than if it is
+    fast, and the second replica would seem to be the faster one.
+    """
+    return min(WITHIN_US, *(float(np.percentile(part.latency_us, 10)) for part in reads))
+
+
 def _coincidence(
-    replicas: Sequence[Replica], reads: Sequence[DriveReads]
+    reads: Sequence[DriveReads], within_us: float, slow_us: float
 ) -> tuple[float, float, float]:
     """Return how often both reads of a pair are slow, by independence, and the mean latency."""
     both, independent, latency, n = 0.0, 0.0, 0.0, 0
-    for (first, a), (second, b) in itertools.combinations(zip(replicas, reads, strict=True), 2):
-        rows = nearest(a, b)
+    for a, b in itertools.combinations(reads, 2):
+        rows = nearest(a, b, within_us)
         times = [part.latency_us[row] for part, row in zip((a, b), rows, strict=True)]
-        slow = [
-            time > SLOW_FACTOR * replica.median_us
-            for time, replica in zip(times, (first, second), strict=True)
-        ]
+        slow = [time > slow_us for time in times]
         n += len(rows[0])
         both += float(np.count_nonzero(slow[0] & slow[1]))
         independent += len(rows[0]) * float(slow[0].mean() * slow[1].mean()) if len(rows[0]) else 0
@@ -293,6 +314,13 @@ def _decide(found: Benefit) -> tuple[str, str]:
             f"choosing the replica by prediction gains {share:.0f} % of the mean latency, compared "
             "with the best simple rule"
         )
+    name, gain = min(missed.items(), key=lambda item: item[1].high or 0.0)
+    if (gain.high or 0.0) > UNCERTAIN_SHARE * found.mean_us:
+        low, high = (100 * (end or 0.0) / found.mean_us for end in (gain.low, gain.high))
+        return "unknown", (
+            f"the gain compared with {RIVALS[name]} is uncertain, {low:.0f} to {high:.0f} % of the "
+            "mean latency; record longer"
+        )
     if found.best_us < WORTHWHILE_SHARE * found.mean_us:
         return "no", (
             "even a perfect choice would gain less than "
@@ -305,7 +333,6 @@ def _decide(found: Benefit) -> tuple[str, str]:
             f"{slowest.name} is slower than the others all the time; no prediction is needed to "
             "avoid it (mdadm: write-mostly)"
         )
-    name = min(missed, key=lambda rival: missed[rival].value)
     return "no", f"the predictions gain too little compared with {RIVALS[name]}"
 
 
