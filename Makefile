@@ -252,7 +252,7 @@ fuzz-agent: $(BUILD)/.deps $(BUILD)/.deps-fuzz ## the agent alone, its code and 
 bench: build ## speed of our own code compared with a reference (python -m eval.bench --list)
 	$(PYTHON) -m eval.bench
 
-eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, eval-guarded, eval-apps, eval-filesystems, eval-functions, eval-stock, eval-cluster, eval-ceph, eval-simulation and eval-validate; eval-NAME: one of them; SEEDS=1: only so many seeds
+eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, eval-guarded, eval-apps, eval-filesystems, eval-functions, eval-stock, eval-cluster, eval-ceph, eval-simulation, eval-validate and eval-real; eval-NAME: one of them; SEEDS=1: only so many seeds
 	$(PYTHON) -m eval $(EVAL_OPTIONS)
 
 eval-functions: kernel-debian
@@ -264,6 +264,10 @@ eval-apps: kernel-um-module
 eval-cluster: kernel-cluster $(BUILD)/.deps-gluster
 
 eval-ceph: kernel-cluster ceph deps-ceph
+
+# Logs are read, and no kernel runs.
+eval-real: venv native
+	$(PYTHON) -m eval $(EVAL_OPTIONS) real
 
 eval-%: build
 	$(PYTHON) -m eval $(EVAL_OPTIONS) $*

@@ -28,6 +28,7 @@ ON_REQUEST = (
     "ceph",
     "simulation",
     "validate",
+    "real",
 )
 
 
