@@ -64,7 +64,7 @@ class Choosing(TypedDict, total=False):
     explore_ms: int
     hedge_percent: int
     probe_percent: float
-    extra_io_percent: float
+    max_duplicates: float
     query_percent: float
     seed: int
     key: bytes
@@ -156,7 +156,7 @@ class Nodes(Closable):
         Initial wait before a node that was slow is probed again.
     hedge_percent : int
         A read is hedged when it has taken this percentage of the usual latency.
-    probe_percent, extra_io_percent, query_percent : float
+    probe_percent, max_duplicates, query_percent : float
         Upper limits in percent of the reads: for copies that probe a slow node; for hedges and
         copies together; for queries to an agent.
     seed : int

@@ -100,14 +100,15 @@ class Replicas(Closable):
         Minimum margin by which the prediction of another replica must be lower for a redirect.
     explore_ms : int
         Time after which a replica without reads is probed; 0 for never.
-    hedge_us, hedge_percentile, hedge_tables, hedge_by_gain
+    hedge_us, hedge_percentile, hedge_tables, duplicates
         When a second replica is read as well: after a time in us, after a percentile of the
         observed latencies in percent (95, not 0.95), after a time from the tables that `linnapp
         train --kind latency` writes next to the models, or according to the expected gain. Without
         them, never.
-    extra_io_percent : float
-        Maximum number of hedges in percent of the reads: 5, not 0.05.
-    extra_io_burst : int
+    max_duplicates : float, optional
+        Maximum number of hedges and probe copies in percent of the reads: 5, not 0.05. By default
+        there is no limit with `duplicates`, and 5 for hedges after a fixed time.
+    duplicates_burst : int
         Maximum number of hedges that can be saved up in times with few hedges.
     buffered : bool
         Read through the page cache instead of with O_DIRECT.
@@ -141,9 +142,9 @@ class Replicas(Closable):
         hedge_us: int = 0,
         hedge_percentile: float = 0,
         hedge_tables: Sequence[AnyPath] | None = None,
-        hedge_by_gain: bool = False,
-        extra_io_percent: float = 5,
-        extra_io_burst: int = 100,
+        duplicates: bool = False,
+        max_duplicates: float | None = None,
+        duplicates_burst: int = 100,
         buffered: bool = False,
         ask: bool = False,
         ask_all: bool = False,
@@ -163,7 +164,7 @@ class Replicas(Closable):
             lib.LINNOS_BUFFERED: buffered,
             lib.LINNOS_QUERY_KERNEL: ask,
             lib.LINNOS_UNGUARDED: unguarded,
-            lib.LINNOS_HEDGE_BY_GAIN: hedge_by_gain,
+            lib.LINNOS_DUPLICATES: duplicates,
             lib.LINNOS_PREDICT_ALL: ask_all,
         }
         options = library.new(
@@ -173,9 +174,9 @@ class Replicas(Closable):
             home_margin_percent=home_margin_percent,
             explore_ms=explore_ms,
             hedge_us=hedge_us,
-            extra_io_burst=extra_io_burst,
+            duplicates_burst=duplicates_burst,
             hedge_percentile=hedge_percentile,
-            extra_io_percent=extra_io_percent,
+            max_duplicates=-1 if max_duplicates is None else max_duplicates,
             hedge_tables=tables,
         )
         array = ffi.new("struct linnos_array **")

@@ -82,7 +82,7 @@ static int check(const struct linnos_cluster_options *o, uint32_t n_nodes)
 		{"home_margin_percent", o->home_margin_percent, 0, 100},
 		{"explore_ms", o->explore_ms, 1, EXPLORE_MS_MAX},
 		{"probe_percent", o->probe_percent, 0, 100},
-		{"extra_io_percent", o->extra_io_percent, 0, 100},
+		{"max_duplicates", o->max_duplicates, 0, 100},
 		{"query_percent", o->query_percent, 0, 100},
 		{"hedge_percent", o->hedge_percent, 100, UINT32_MAX},
 		{"key_bytes", o->key_bytes, 0, o->key ? KEY_BYTES_MAX : 0},
@@ -144,7 +144,7 @@ int linnos_cluster_create(struct linnos_cluster **cluster, uint32_t n_nodes,
 	c->useful_answer_share = 1;
 	c->estimator.report_max_uses = o.report_max_uses;
 	c->estimator.probe_wait_ns = o.explore_ms * NS_PER_MS;
-	c->extra = (struct budget){.share = o.extra_io_percent / 100, .burst = EXTRA_BURST};
+	c->extra = (struct budget){.share = o.max_duplicates / 100, .burst = EXTRA_BURST};
 	c->copies = (struct budget){.share = o.probe_percent / 100, .burst = COPIES_BURST};
 	c->queries = (struct budget){.share = o.query_percent / 100, .burst = QUERIES_BURST};
 	for (uint32_t k = 0; k < n_nodes; k++)

@@ -83,7 +83,7 @@ enum linnos_cluster_mode {
  * @probe_percent: the maximum percentage of reads that are accompanied by a probe copy, a duplicate
  *	read of a slow node that no caller waits for. If no copy is allowed, a user's read probes
  *	the node some time later
- * @extra_io_percent: the maximum number of hedges and probe copies together, at any moment, in
+ * @max_duplicates: the maximum number of hedges and probe copies together, at any moment, in
  *	percent of the reads so far
  * @query_percent: the maximum number of queries to agents, in percent of the reads so far
  * @seed: seed of the random choices, for reproducible simulations: equal seeds and calls give equal
@@ -102,7 +102,7 @@ struct linnos_cluster_options {
 	uint32_t explore_ms;
 	uint32_t hedge_percent;
 	double probe_percent;
-	double extra_io_percent;
+	double max_duplicates;
 	double query_percent;
 	uint64_t seed;
 	const void *key;
@@ -182,7 +182,7 @@ int linnos_cluster_choose_next(struct linnos_cluster *cluster, struct linnos_cho
  * @choice: the choice from linnos_cluster_choose() whose @hedge_at_ns has passed
  * @now_ns: the current time
  *
- * Return: the candidate to send the hedge to, which then counts against @extra_io_percent; -1 if no
+ * Return: the candidate to send the hedge to, which then counts against @max_duplicates; -1 if no
  * hedge should be sent.
  */
 int linnos_cluster_choose_hedge(struct linnos_cluster *cluster, struct linnos_choice *choice,
@@ -300,7 +300,7 @@ int linnos_cluster_receive_report(struct linnos_cluster *cluster, uint32_t node,
  * @copies: probe copies requested
  * @hedges: hedges requested
  * @hedges_won: hedges that were the first to answer
- * @hedges_denied: hedges not sent because of @extra_io_percent
+ * @hedges_denied: hedges not sent because of @max_duplicates
  * @failovers: reads that linnos_cluster_choose_next() found another node for
  * @sent: attempts sent, including hedges and probe copies
  * @ended: attempts completed

@@ -35,13 +35,14 @@
 	"  --ask-kernel          send each read where linnos_kernel_best_drives() says (needs "    \
 	"LinnOS)\n"                                                                                \
 	"  --hedge-percentile P  read a second replica after this percentile\n"                    \
-	"  --hedge-by-gain       read a second replica when that gains most\n"                     \
-	"  --extra-io PERCENT    maximum number of hedges (5)\n"
+	"  --duplicates       read a second replica when that gains most\n"                        \
+	"  --max-duplicates PERCENT    maximum number of hedges (no limit with --duplicates, "     \
+	"else 5)\n"
 
 struct settings {
 	unsigned long reads, every_us, seed, slow_us;
-	int home_only, ask_kernel, ask_too, hedge_by_gain;
-	double hedge_percentile, extra_io;
+	int home_only, ask_kernel, ask_too, duplicates;
+	double hedge_percentile, max_duplicates;
 };
 
 static uint64_t now_ns(void)
@@ -204,9 +205,9 @@ static int run(const struct settings *s, char **arguments, unsigned int n)
 		return 1;
 	}
 	options.flags = s->ask_too ? LINNOS_QUERY_KERNEL : 0;
-	options.flags |= s->hedge_by_gain ? LINNOS_HEDGE_BY_GAIN : 0;
+	options.flags |= s->duplicates ? LINNOS_DUPLICATES : 0;
 	options.hedge_percentile = s->hedge_percentile;
-	options.extra_io_percent = s->extra_io;
+	options.max_duplicates = s->max_duplicates;
 	if (linnos_array_open(&array, n, paths, models, &options) ||
 	    linnos_queue_create(&queue, array, NULL)) {
 		fprintf(stderr, "read_replicas: %s\n", linnos_error());
@@ -228,9 +229,9 @@ static int run(const struct settings *s, char **arguments, unsigned int n)
 
 int main(int argc, char **argv)
 {
-	struct settings s = {.reads = 10000, .seed = 1, .slow_us = 1000, .extra_io = 5};
+	struct settings s = {.reads = 10000, .seed = 1, .slow_us = 1000, .max_duplicates = -1};
 	unsigned long *const numbers[] = {&s.reads, &s.every_us, &s.seed, &s.slow_us};
-	double *const percentages[] = {&s.hedge_percentile, &s.extra_io};
+	double *const percentages[] = {&s.hedge_percentile, &s.max_duplicates};
 	enum { NUMBER = 0, PERCENTAGE = 4, USAGE = 6 };
 	const struct option known[] = {
 		{"reads", required_argument, NULL, NUMBER},
@@ -238,12 +239,12 @@ int main(int argc, char **argv)
 		{"seed", required_argument, NULL, NUMBER + 2},
 		{"slow-us", required_argument, NULL, NUMBER + 3},
 		{"hedge-percentile", required_argument, NULL, PERCENTAGE},
-		{"extra-io", required_argument, NULL, PERCENTAGE + 1},
+		{"max-duplicates", required_argument, NULL, PERCENTAGE + 1},
 		{"help", no_argument, NULL, USAGE},
 		{"home-only", no_argument, &s.home_only, 1},
 		{"ask-kernel", no_argument, &s.ask_kernel, 1},
 		{"ask-too", no_argument, &s.ask_too, 1},
-		{"hedge-by-gain", no_argument, &s.hedge_by_gain, 1},
+		{"duplicates", no_argument, &s.duplicates, 1},
 		{0},
 	};
 	int i, c;

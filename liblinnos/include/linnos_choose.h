@@ -50,7 +50,7 @@ extern "C" {
 #define LINNOS_BUFFERED (1u << 0)
 #define LINNOS_QUERY_KERNEL (1u << 1)
 #define LINNOS_UNGUARDED (1u << 2)
-#define LINNOS_HEDGE_BY_GAIN (1u << 3)
+#define LINNOS_DUPLICATES (1u << 3)
 #define LINNOS_PREDICT_ALL (1u << 4)
 
 /**
@@ -64,7 +64,7 @@ extern "C" {
  *	%LINNOS_UNGUARDED: every read follows the predictions. Otherwise a random part of the reads
  *	that would be redirected stays at its default replica as a control group, which grows if
  *	redirected reads turn out to gain little (&linnos_stats.stayed).
- *	%LINNOS_HEDGE_BY_GAIN: decide for each read whether and when to send it to a second replica
+ *	%LINNOS_DUPLICATES: decide for each read whether and when to send it to a second replica
  *	as well, from the latency that this is expected to save and from its cost to other reads
  *	(docs/latency-model.md#when-to-send-two).
  *	%LINNOS_PREDICT_ALL: predict the latency of each read at every replica. Otherwise a read
@@ -77,17 +77,19 @@ extern "C" {
  *	more than this percentage of the default replica's prediction, 0 to 100
  * @explore_ms: if a replica has completed nothing for this time and has nothing in flight, send it
  *	a probe copy: a copy of the next read, for whose completion no caller waits. Probe copies
- *	are at most 1 % of the reads, and at most a fifth of @extra_io_percent if reads are hedged.
+ *	are at most 1 % of the reads, and at most a fifth of @max_duplicates if reads are hedged.
  *	0 disables them.
  * @hedge_us: send a read that is not answered after this many us to a second replica as well; 0
  *	disables hedging after a fixed time
- * @extra_io_burst: a thread can save up the hedges that @extra_io_percent allows and that it does
+ * @duplicates_burst: a thread can save up the hedges that @max_duplicates allows and that it does
  *	not need yet, but at most this many
  * @hedge_percentile: as @hedge_us, with this percentile of the observed latencies as the delay, as
  *	soon as enough were observed; in percent (95, not 0.95), at least 1 and less than 100; 0
  *	disables it
- * @extra_io_percent: hedges and copies never exceed this percentage of the reads begun so far, in
- *	each thread and therefore in total; 0 to 100, in percent (5, not 0.05)
+ * @max_duplicates: hedges and copies never exceed this percentage of the reads begun so far, in
+ *	each thread and therefore in total; 0 to 100, in percent (5, not 0.05).
+ *	%LINNOS_MAX_DUPLICATES_DEFAULT: no limit with %LINNOS_DUPLICATES, because the expected delay
+ *	of other reads limits duplicates; 5 for hedges after a fixed time
  * @hedge_tables: a file for each replica that `linnapp train --kind latency` writes next to its
  *	model. A read is hedged once it has taken longer than nearly all reads with the same
  *	prediction. NULL disables this. The files are read when the array is opened.
@@ -99,11 +101,13 @@ struct linnos_options {
 	uint32_t home_margin_percent;
 	uint32_t explore_ms;
 	uint32_t hedge_us;
-	uint32_t extra_io_burst;
+	uint32_t duplicates_burst;
 	double hedge_percentile;
-	double extra_io_percent;
+	double max_duplicates;
 	const char *const *hedge_tables;
 };
+
+#define LINNOS_MAX_DUPLICATES_DEFAULT (-1)
 
 /* The size in the first version. It never changes. */
 #define LINNOS_OPTIONS_SIZE_VER0 56
@@ -112,7 +116,7 @@ struct linnos_options {
 #define LINNOS_OPTIONS_INIT                                                                        \
 	{                                                                                          \
 		sizeof(struct linnos_options), 0, LINNOS_DEFAULT_ROUND_ROBIN, 25, 20, 0, 100, 0,   \
-			5, 0                                                                       \
+			LINNOS_MAX_DUPLICATES_DEFAULT, 0                                           \
 	}
 
 /**
@@ -181,7 +185,7 @@ int linnos_predictor_drop_replica(struct linnos_predictor *known, unsigned int r
  * @known: the predictor
  * @replica: from 0; it must hold the same data as the others
  *
- * The history of the replica is reset. If @explore_ms and @extra_io_percent of the options allow
+ * The history of the replica is reset. If @explore_ms and @max_duplicates of the options allow
  * copies, it is probed by a copy before reads are sent there.
  *
  * Return: 0; -%EINVAL if there is no such replica; -%ENODEV for a replica of an array that was

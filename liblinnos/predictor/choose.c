@@ -43,7 +43,7 @@ int linnos_chooser_create(struct linnos_chooser **chooser, struct linnos_predict
 	*chooser = NULL;
 	if (!p)
 		return error_null("struct linnos_predictor");
-	share = p->o.extra_io_percent / 100;
+	share = p->o.max_duplicates / 100;
 	ch = aligned_alloc(64, (sizeof(*ch) + 63) / 64 * 64);
 	if (ch)
 		memset(ch, 0, sizeof(*ch));
@@ -55,7 +55,7 @@ int linnos_chooser_create(struct linnos_chooser **chooser, struct linnos_predict
 	}
 	ch->predictor = p;
 	ch->next_default = __atomic_fetch_add(&p->next_default, 1, __ATOMIC_RELAXED) % p->n;
-	ch->hedges = (struct budget){.share = share, .burst = p->o.extra_io_burst};
+	ch->hedges = (struct budget){.share = share, .burst = p->o.duplicates_burst};
 	chooser_join(&ch->c, &p->first);
 	chooser_set_probe_budget(&ch->c, share, p->hedging ? &ch->hedges : NULL);
 	pthread_mutex_lock(&p->lock);
@@ -164,7 +164,7 @@ static void plan_hedge(struct linnos_chooser *ch, struct linnos_choice *c, uint6
 	if (p->hedge_tables)
 		after_ns = 1000ull *
 			   hedge_table_after_us(&p->hedge_tables[c->replica], c->predicted_us);
-	if (p->hedges_by_gain) {
+	if (p->duplicates) {
 		struct linnos_load load;
 		int second = chooser_find_next(&ch->c, c->home, c->offset, pages_of(c->bytes),
 					       now_ns, c->tried);
@@ -246,7 +246,7 @@ static bool cap_allows(const struct linnos_chooser *ch)
 {
 	return budget_allows(&ch->hedges) &&
 	       (double)(ch->counts.hedges + ch->counts.explored + 1) * 100 <=
-		       ch->predictor->o.extra_io_percent * (double)ch->counts.reads;
+		       ch->predictor->o.max_duplicates * (double)ch->counts.reads;
 }
 
 int linnos_choose_hedge(struct linnos_chooser *ch, struct linnos_choice *c, uint64_t now_ns)
@@ -258,7 +258,7 @@ int linnos_choose_hedge(struct linnos_chooser *ch, struct linnos_choice *c, uint
 	begin_choosing(ch);
 	replica = next_best(ch, c, now_ns);
 	end_choosing(ch);
-	if (p->hedges_by_gain) {
+	if (p->duplicates) {
 		pthread_mutex_lock(&p->learning);
 		is_due = is_second_due(ch, c, replica, now_ns);
 		if (is_due)
@@ -292,7 +292,7 @@ void linnos_chooser_on_submit(struct linnos_chooser *ch, struct linnos_attempt *
 	*s = (struct attempt_data){.replica = replica, .kind = kind};
 	if (kind != LINNOS_WRITE)
 		s->predicted_us = ch->c.us[replica];
-	if (ch->predictor->hedges_by_gain && kind != LINNOS_WRITE) {
+	if (ch->predictor->duplicates && kind != LINNOS_WRITE) {
 		struct linnos_load met;
 
 		linnos_load_snapshot(&o->drive, &met);
@@ -352,7 +352,7 @@ static void answered(struct linnos_chooser *ch, const struct attempt_data *s, ui
 	count_answer(ch, s, took_ns);
 	if (p->o.hedge_percentile > 0 && s->kind == LINNOS_PRIMARY_ATTEMPT)
 		record_latency(p, took_ns);
-	if (p->hedges_by_gain && s->kind != LINNOS_PROBE_COPY)
+	if (p->duplicates && s->kind != LINNOS_PROBE_COPY)
 		record_gain(p, s, took_ns, now_ns);
 	if (s->beaten_by_hedge)
 		count(&ch->counts.hedges_saved_us, (now_ns - s->beaten_ns) / 1000);

@@ -6,9 +6,14 @@
 #include "versioned_struct.h"
 
 #include <errno.h>
+#include <math.h>
+
+/* Hedges after a fixed time have no cost model, and would double the load of drives that are all
+ * slow. */
+#define HEDGES_DEFAULT_PERCENT 5
 
 #define KNOWN_FLAGS                                                                                \
-	(LINNOS_BUFFERED | LINNOS_QUERY_KERNEL | LINNOS_UNGUARDED | LINNOS_HEDGE_BY_GAIN |         \
+	(LINNOS_BUFFERED | LINNOS_QUERY_KERNEL | LINNOS_UNGUARDED | LINNOS_DUPLICATES |            \
 	 LINNOS_PREDICT_ALL)
 
 unsigned int linnos_version(void)
@@ -38,8 +43,9 @@ static int check(const struct linnos_options *o, unsigned int n)
 	if (o->home_margin_percent > 100)
 		return error_say(-EINVAL, percent, "home_margin_percent",
 				 (double)o->home_margin_percent);
-	if (!(o->extra_io_percent >= 0 && o->extra_io_percent <= 100))
-		return error_say(-EINVAL, percent, "extra_io_percent", o->extra_io_percent);
+	if (o->max_duplicates != LINNOS_MAX_DUPLICATES_DEFAULT &&
+	    !(o->max_duplicates >= 0 && o->max_duplicates <= 100))
+		return error_say(-EINVAL, percent, "max_duplicates", o->max_duplicates);
 	if (o->hedge_percentile > 0 && o->hedge_percentile < 1)
 		return error_say(
 			-EINVAL,
@@ -53,11 +59,10 @@ static int check(const struct linnos_options *o, unsigned int n)
 			"or 0 to disable hedging after a percentile",
 			o->hedge_percentile);
 	if (!!o->hedge_us + (o->hedge_percentile > 0) + !!o->hedge_tables +
-		    !!(o->flags & LINNOS_HEDGE_BY_GAIN) >
+		    !!(o->flags & LINNOS_DUPLICATES) >
 	    1)
-		return error_say(-EINVAL,
-				 "options: hedge_us, hedge_percentile, hedge_tables and "
-				 "LINNOS_HEDGE_BY_GAIN exclude each other; set one of them");
+		return error_say(-EINVAL, "options: hedge_us, hedge_percentile, hedge_tables and "
+					  "LINNOS_DUPLICATES exclude each other; set one of them");
 	return 0;
 }
 
@@ -80,5 +85,10 @@ int options_copy_in(struct linnos_options *taken, const struct linnos_options *g
 	*taken = defaults;
 	error = versioned_struct_copy_in(taken, sizeof(*taken), given, LINNOS_OPTIONS_SIZE_VER0,
 					 "struct linnos_options");
-	return error ? error : check(taken, n_replicas);
+	if (!error)
+		error = check(taken, n_replicas);
+	if (taken->max_duplicates == LINNOS_MAX_DUPLICATES_DEFAULT)
+		taken->max_duplicates =
+			taken->flags & LINNOS_DUPLICATES ? INFINITY : HEDGES_DEFAULT_PERCENT;
+	return error;
 }

@@ -58,18 +58,17 @@ static int read_hedge_tables(struct linnos_predictor *p)
 static int set_up(struct linnos_predictor *p, const char *const *models)
 {
 	const struct linnos_options *o = &p->o;
-	double share = o->extra_io_percent / 100;
+	double share = o->max_duplicates / 100;
 	int error = o->hedge_tables ? read_hedge_tables(p) : 0;
 
 	for (unsigned int k = 0; !error && k < p->n; k++)
 		p->models[k] = model_new(k, models ? models[k] : NULL, &error);
 	if (error)
 		return error;
-	p->hedges_by_gain = o->flags & LINNOS_HEDGE_BY_GAIN;
-	p->hedging =
-		p->n > 1 && share > 0 &&
-		(o->hedge_us || o->hedge_percentile > 0 || p->hedge_tables || p->hedges_by_gain);
-	p->hedges_by_gain = p->hedges_by_gain && p->hedging;
+	p->duplicates = o->flags & LINNOS_DUPLICATES;
+	p->hedging = p->n > 1 && share > 0 &&
+		     (o->hedge_us || o->hedge_percentile > 0 || p->hedge_tables || p->duplicates);
+	p->duplicates = p->duplicates && p->hedging;
 	p->hedge_ns = o->hedge_us * 1000ull;
 	hedge_gain_init(&p->gain, share);
 	chooser_init(&p->first, &p->common, p->n, p->drives, p->models, o->explore_ms * 1000000ull,

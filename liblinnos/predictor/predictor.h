@@ -44,7 +44,7 @@ struct linnos_predictor {
 	unsigned int next_default; /* default of the next chooser's first read; random at first */
 	struct linnos_options o;
 	uint32_t missing; /* bitmap: absent when the array was opened, and therefore never used */
-	bool hedging, hedges_by_gain;
+	bool hedging, duplicates;
 	struct hedge_table
 		*hedge_tables; /* by replica; NULL if reads are not hedged by prediction */
 	uint64_t hedge_ns; /* delay after which all reads are hedged; 0 for no such delay, or if it

@@ -2,6 +2,7 @@
 /* linnos_array_open() and linnos_pread(): choice of replicas, failover, ends of files, sizes,
  * messages. */
 #include "made_up.h"
+#include "options.h"
 
 #include "test.h"
 
@@ -394,8 +395,8 @@ TEST(open_names_invalid_options)
 	REFUSED(flags, 1u << 20, -EINVAL, "flags is 0x100000");
 	REFUSED(home, N, -EINVAL, "home is 3; it must be between 0 and 2");
 	REFUSED(home_margin_percent, 101, -EINVAL, "home_margin_percent is 101");
-	REFUSED(extra_io_percent, 101, -EINVAL, "extra_io_percent is 101");
-	REFUSED(extra_io_percent, NAN, -EINVAL, "extra_io_percent");
+	REFUSED(max_duplicates, 101, -EINVAL, "max_duplicates is 101");
+	REFUSED(max_duplicates, NAN, -EINVAL, "max_duplicates");
 	REFUSED(hedge_percentile, 100, -EINVAL, "hedge_percentile is 100");
 	REFUSED(hedge_percentile, 0.95, -EINVAL, "hedge_percentile is 0.95; it is in percent");
 	REFUSED(hedge_tables, nowhere, -ENOENT, "hedge table /nowhere: No such file or directory");
@@ -403,7 +404,7 @@ TEST(open_names_invalid_options)
 	good.hedge_us = 100;
 	REFUSED(hedge_percentile, 95, -EINVAL, "exclude each other; set one of them");
 	REFUSED(hedge_tables, nowhere, -EINVAL, "exclude each other");
-	REFUSED(flags, LINNOS_HEDGE_BY_GAIN, -EINVAL, "exclude each other");
+	REFUSED(flags, LINNOS_DUPLICATES, -EINVAL, "exclude each other");
 #undef REFUSED
 	/* A program with a newer header: members that are zero have no effect. */
 	newer.o.size = sizeof(newer);
@@ -522,7 +523,7 @@ TEST(absent_replica_is_dropped_when_the_array_is_opened)
 
 	o.home = 1;
 	o.hedge_us = 1;
-	o.extra_io_percent = 100;
+	o.max_duplicates = 100;
 	o.flags = LINNOS_QUERY_KERNEL;
 	registered.register_files = 1;
 	assert(!linnos_array_open_fds(&a, N, fds, NULL, &o) && linnos_array_size(a) == BYTES);
@@ -583,4 +584,16 @@ TEST(arrays_with_default_options_choose_differently)
 	}
 	random_is_fixed = true;
 	assert(homes == 7);
+}
+
+TEST(duplicates_have_no_limit_by_default_and_timed_hedges_have_one)
+{
+	struct linnos_options given = LINNOS_OPTIONS_INIT, taken;
+
+	assert(!options_copy_in(&taken, &given, N) && taken.max_duplicates == 5);
+	given.flags = LINNOS_DUPLICATES;
+	assert(!options_copy_in(&taken, &given, N) && isinf(taken.max_duplicates));
+	given.max_duplicates = 7;
+	assert(!options_copy_in(&taken, &given, N) && taken.max_duplicates == 7);
+	assert(!options_copy_in(&taken, NULL, N) && taken.max_duplicates == 5);
 }

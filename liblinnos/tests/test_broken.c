@@ -210,7 +210,7 @@ static struct linnos_array *full_array(struct linnos_memory *m, int submit_error
 	m->room = ROOM;
 	m->submit_error = submit_error;
 	o.hedge_us = hedge_us;
-	o.extra_io_percent = 100;
+	o.max_duplicates = 100;
 	for (int k = 0; k < N; k++)
 		replicas[k] = (struct linnos_replica){.size = sizeof(replicas[k]), .bytes = BYTES};
 	assert(!linnos_array_open_backend(&a, N, replicas, &m->backend, NULL, &o));

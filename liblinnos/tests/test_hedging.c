@@ -77,7 +77,7 @@ static struct linnos_options hedged(uint32_t hedge_us, double percent)
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 
 	o.hedge_us = hedge_us;
-	o.extra_io_percent = percent;
+	o.max_duplicates = percent;
 	o.explore_ms = 0;
 	return o;
 }
@@ -392,7 +392,7 @@ static uint64_t live(uint64_t seed, uint32_t flags, double percent, uint32_t bur
 {
 	enum { USERS = 40 };
 	uint32_t hedge_us = 1 + chance(&seed) % 300;
-	struct linnos_options o = hedged(flags & LINNOS_HEDGE_BY_GAIN ? 0 : hedge_us, percent);
+	struct linnos_options o = hedged(flags & LINNOS_DUPLICATES ? 0 : hedge_us, percent);
 	struct kernel k = {0};
 	struct user *users = calloc(USERS, sizeof(*users));
 	unsigned int waiting = 0;
@@ -400,7 +400,7 @@ static uint64_t live(uint64_t seed, uint32_t flags, double percent, uint32_t bur
 	struct linnos_array *a;
 
 	o.flags = flags;
-	o.extra_io_burst = burst;
+	o.duplicates_burst = burst;
 	o.explore_ms = 1;
 	a = array_on(&k, &o);
 	for (unsigned int step = 0; step < steps || waiting || k.n_pending; step++) {
@@ -461,7 +461,7 @@ TEST(extra_io_never_exceeds_its_cap_at_any_moment)
 		double percent = percents[seed % 5];
 
 		assert(live(seed, 0, percent, 1 + seed * 7, 4000) > 0 || percent < 1);
-		assert(live(seed, LINNOS_HEDGE_BY_GAIN, percent, 1 + seed * 7, 4000) > 0 ||
+		assert(live(seed, LINNOS_DUPLICATES, percent, 1 + seed * 7, 4000) > 0 ||
 		       percent < 5);
 	}
 }
@@ -469,7 +469,7 @@ TEST(extra_io_never_exceeds_its_cap_at_any_moment)
 TEST(no_read_is_hedged_when_extra_io_is_zero)
 {
 	assert(live(1, 0, 0, 100, 2000) == 0);
-	assert(live(1, LINNOS_HEDGE_BY_GAIN, 0, 100, 2000) == 0);
+	assert(live(1, LINNOS_DUPLICATES, 0, 100, 2000) == 0);
 }
 
 TEST(hedges_accumulate_at_most_to_the_burst)
@@ -481,7 +481,7 @@ TEST(hedges_accumulate_at_most_to_the_burst)
 	struct linnos_read *due;
 	static char bufs[60][READ_BYTES];
 
-	o.extra_io_burst = 4;
+	o.duplicates_burst = 4;
 	a = array_on(&k, &o);
 	calm(a, &k, 1000);
 	for (int i = 0; i < 60; i++)
@@ -501,7 +501,7 @@ static struct linnos_array *array_by_gain(struct kernel *k, double percent)
 {
 	struct linnos_options o = hedged(0, percent);
 
-	o.flags = LINNOS_HEDGE_BY_GAIN;
+	o.flags = LINNOS_DUPLICATES;
 	return array_on(k, &o);
 }
 
@@ -795,7 +795,7 @@ TEST(hedging_by_gain_hedges_pread)
 	char buf[READ_BYTES];
 
 	assert(!pipe(h.pipe));
-	o.flags = LINNOS_HEDGE_BY_GAIN | LINNOS_UNGUARDED;
+	o.flags = LINNOS_DUPLICATES | LINNOS_UNGUARDED;
 	a = made_up_array(N, BYTES, &o);
 	a->set.hooks = (struct hooks){.clock_ns = ticking, .context = &h};
 	for (int i = 0; i < 1000; i++)

@@ -292,7 +292,7 @@ TEST(orphan_is_cancelled_and_counts_as_late)
 	char buf[READ_BYTES];
 
 	o.hedge_us = 500;
-	o.extra_io_percent = 100;
+	o.max_duplicates = 100;
 	s = simulate(&o, 1);
 	for (int i = 0; i < 10; i++)
 		assert(linnos_pread(s.queue, buf, sizeof(buf), 0) == READ_BYTES);
@@ -322,7 +322,7 @@ TEST(read_options_set_default_replica_and_disable_hedging)
 	char buf[READ_BYTES];
 
 	o.hedge_us = 500;
-	o.extra_io_percent = 100;
+	o.max_duplicates = 100;
 	s = simulate(&o, 1);
 	linnos_memory_set(s.memory, 2, 2 * MS, 0);
 	mine.flags = LINNOS_NEVER_HEDGE;
@@ -371,7 +371,7 @@ TEST(queue_wait_returns_all_reads)
 	struct simulated s;
 
 	o.hedge_us = 300;
-	o.extra_io_percent = 50;
+	o.max_duplicates = 50;
 	s = simulate(&o, 512);
 	linnos_memory_set(s.memory, 0, 5 * MS, 0);
 	linnos_memory_set(s.memory, 2, 150000, -EIO);
@@ -429,7 +429,7 @@ TEST(queue_wait_submits_failovers_and_hedges_before_it_returns)
 	struct simulated s;
 
 	o.hedge_us = 500;
-	o.extra_io_percent = 100;
+	o.max_duplicates = 100;
 	s = simulate(&o, 1);
 	submit_to_memory = s.array->set.backend.submit;
 	wait_of_memory = s.array->set.backend.wait;
@@ -564,7 +564,7 @@ TEST(restored_replica_gets_reads_at_once_without_probes)
 		if (never)
 			o.explore_ms = 0;
 		else
-			o.extra_io_percent = 0;
+			o.max_duplicates = 0;
 		s = simulate(&o, 1);
 		assert(!linnos_array_drop_replica(s.array, 1) && time_of_a_read(&s) == USUAL_NS);
 		assert(!linnos_array_restore_replica(s.array, 1) && time_of_a_read(&s) == USUAL_NS);
@@ -779,7 +779,7 @@ TEST(orphans_in_callers_ring_are_returned_once)
 	struct iovec one = {.iov_base = buf, .iov_len = sizeof(buf)};
 
 	o.hedge_us = 1;
-	o.extra_io_percent = 100;
+	o.max_duplicates = 100;
 	a = made_up_array(N, BYTES, &o);
 	in_time.deadline_ns = 20 * MS;
 	assert(!linnos_queue_prep_read(only_queue(a), &sqe[0], &one, 1, 0, &in_time, buf));

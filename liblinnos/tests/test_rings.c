@@ -158,7 +158,7 @@ static struct linnos_array *array_of(uint32_t hedge_us)
 
 	o.explore_ms = 0;
 	o.hedge_us = hedge_us;
-	o.extra_io_percent = 100;
+	o.max_duplicates = 100;
 	return made_up_array(N, BYTES, &o);
 }
 

@@ -117,7 +117,7 @@ static void check(struct many *m)
 	assert(replica_of(m->array, 0).served + replica_of(m->array, 1).served +
 		       replica_of(m->array, 2).served ==
 	       m->reads_done);
-	assert((double)s.hedges * 100 <= m->array->predictor->o.extra_io_percent * (double)s.reads);
+	assert((double)s.hedges * 100 <= m->array->predictor->o.max_duplicates * (double)s.reads);
 	if (getenv("LINNOS_READS"))
 		fprintf(stderr,
 			"%lu reads: %lu right, %lu failed by all %d; attempts: %llu failed, %llu "
@@ -130,7 +130,7 @@ TEST(no_read_is_lost_or_wrong_when_drives_fail_at_random_times)
 {
 	static const struct {
 		uint32_t hedge_us, flags;
-	} cases[] = {{0, 0}, {1, 0}, {0, LINNOS_HEDGE_BY_GAIN}};
+	} cases[] = {{0, 0}, {1, 0}, {0, LINNOS_DUPLICATES}};
 
 	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct linnos_options o = LINNOS_OPTIONS_INIT;
@@ -138,7 +138,7 @@ TEST(no_read_is_lost_or_wrong_when_drives_fail_at_random_times)
 
 		o.hedge_us = cases[i].hedge_us;
 		o.flags = cases[i].flags;
-		o.extra_io_percent = 20;
+		o.max_duplicates = 20;
 		m.array = made_up_array(N, BYTES, &o);
 		run(&m);
 		check(&m);
@@ -295,7 +295,7 @@ TEST(reads_meet_deadlines_when_replicas_fail_hang_and_vanish)
 
 	assert(!pipe(t.pipe));
 	o.hedge_us = 2000;
-	o.extra_io_percent = 20;
+	o.max_duplicates = 20;
 	t.array = made_up_array(N, BYTES, &o);
 	for (unsigned int k = 0; k < N; k++)
 		t.files[k] = dup(fd_of(t.array, k));

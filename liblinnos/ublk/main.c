@@ -41,7 +41,7 @@ static void open_array(struct mirror *m, const struct options *o)
 	if (linnos_array_open_fds(&m->array, m->n, fds, o->models, &o->reads))
 		die("%s", linnos_error());
 	m->hedges = o->reads.hedge_us || o->reads.hedge_percentile > 0 ||
-		    o->reads.flags & LINNOS_HEDGE_BY_GAIN;
+		    o->reads.flags & LINNOS_DUPLICATES;
 	linnos_array_get_stats(m->array, &stats, sizeof(stats));
 	if (stats.not_choosing)
 		warn("%llu of %u replicas have no model; reads are not "

@@ -62,10 +62,10 @@ static void parse_home(void *options, const char *text)
 				      : LINNOS_DEFAULT_ROUND_ROBIN;
 }
 
-static void set_hedge_by_gain(void *options, const char *text)
+static void set_duplicates(void *options, const char *text)
 {
 	(void)text;
-	((struct options *)options)->reads.flags |= LINNOS_HEDGE_BY_GAIN;
+	((struct options *)options)->reads.flags |= LINNOS_DUPLICATES;
 }
 
 #define AT(member) .offset = offsetof(struct options, member)
@@ -117,13 +117,15 @@ static const struct option_row table[] = {
 	 OPTION_U32, AT(reads.hedge_us), .min = 1},
 	{"hedge-percentile", "P", "the same, after this percentile of the recent latencies",
 	 OPTION_DOUBLE, AT(reads.hedge_percentile), .max = 99.9999999},
-	{"hedge-by-gain", NULL,
+	{"duplicates", NULL,
 	 "the same, at once, later or never, depending on its expected gain and cost",
-	 OPTION_PARSED, .parse = set_hedge_by_gain},
-	{"extra-io", "P", "largest percentage of hedges and probe copies among the reads (5)",
-	 OPTION_DOUBLE, AT(reads.extra_io_percent), .max = 100},
-	{"extra-io-burst", "N", "largest number of hedges that can be saved up (100)", OPTION_U32,
-	 AT(reads.extra_io_burst)},
+	 OPTION_PARSED, .parse = set_duplicates},
+	{"max-duplicates", "P",
+	 "largest percentage of hedges and probe copies among the reads (no limit with\n"
+	 "--duplicates, otherwise 5)",
+	 OPTION_DOUBLE, AT(reads.max_duplicates), .max = 100},
+	{"duplicates-burst", "N", "largest number of hedges that can be saved up (100)", OPTION_U32,
+	 AT(reads.duplicates_burst)},
 	{.help = "Output:"},
 	{"json", NULL, "print one JSON object per line: when ready, on SIGUSR1, and at the end",
 	 OPTION_FLAG, AT(json)},

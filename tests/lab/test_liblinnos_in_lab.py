@@ -78,7 +78,7 @@ def test_fewer_reads_are_slow_than_at_the_default_replica(
         f"{again} --home-only {drives} >home\n"
         f"{again} {with_models} >best\n"
         f"{again} --hedge-percentile 95 {with_models} >hedged\n"
-        f"{again} --hedge-by-gain {with_models} >by_gain\n"
+        f"{again} --duplicates {with_models} >by_gain\n"
         f"{ask if kernel == 'lab' else no_linnos}",
         kernel=KERNELS[kernel],
     )

@@ -129,8 +129,8 @@ def test_reads_move_away_from_a_slow_drive(boot: Any, folder: Path, tmp_path: Pa
         bursts 1; {READS} 4000 500 >$OUT/reads_hedged; bursts 0
         stop HUP; [ $status = 0 ]
         [ ! -e /dev/ublkb0 ]; [ ! -e /dev/ublkc0 ]
-        start hedge --compare --home-margin 100 --explore-ms 0 --hedge-us 200 --extra-io 100 \\
-            {DRIVES}
+        start hedge --compare --home-margin 100 --explore-ms 0 --hedge-us 200 \\
+            --max-duplicates 100 {DRIVES}
         bursts 1; {READS} 4000 500 >$OUT/reads_hedge; bursts 0
         stop; [ $status = 0 ]
         mdadm --create /dev/md0 --run --metadata=1.0 --assume-clean --bitmap=none --level=1 \\

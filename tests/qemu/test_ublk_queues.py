@@ -41,7 +41,8 @@ cd /
 start() # OUTPUT: returns when the device is there
 {{
     linnos-ublk --json --recover --device 0 --assume-clean --queues {n_cpus} \\
-        --hedge-us 500 --extra-io 50 /dev/first /dev/failing /dev/last >$OUT/$1 2>$OUT/$1.err &
+        --hedge-us 500 --max-duplicates 50 \\
+        /dev/first /dev/failing /dev/last >$OUT/$1 2>$OUT/$1.err &
     server=$!
     wait_for [ -s $OUT/$1 ]
 }}

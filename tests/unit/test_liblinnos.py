@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 	struct io_uring_params p = {.flags = IORING_SETUP_CQSIZE, .cq_entries = 4 * AT_ONCE};
 
 	o.hedge_us = 1;
-	o.extra_io_percent = 90;
+	o.max_duplicates = 90;
 	if (linnos_array_open(&array, argc - 1, (const char **)argv + 1, NULL, &o) ||
 		linnos_queue_create(&queue, array, NULL) ||
 		io_uring_queue_init_params(4, &ring, &p))

@@ -167,7 +167,7 @@ def test_failed_read_is_retried_on_every_other_node() -> None:
 
 def test_slow_read_is_hedged() -> None:
     now_ns = MS
-    with Nodes(3, mode="hedge", extra_io_percent=10) as client:
+    with Nodes(3, mode="hedge", max_duplicates=10) as client:
         for k in range(100):
             _, now_ns = read_once(client, 100, now_ns, home=k % 3)
         read = client.choose([0, 1, 2], PAGE, home=1, now_ns=now_ns)

@@ -81,7 +81,7 @@ def test_threads_share_an_array(paths: list[Path]) -> None:
             assert words[0] == offset // 8 and words[511] == offset // 8 + 511
         return len(offsets)
 
-    with Replicas(paths, hedge_us=100, extra_io_percent=10) as array:
+    with Replicas(paths, hedge_us=100, max_duplicates=10) as array:
         with ThreadPoolExecutor(4) as pool:
             assert sum(pool.map(check, range(4))) == 800
         stats = array.stats()
@@ -90,19 +90,19 @@ def test_threads_share_an_array(paths: list[Path]) -> None:
 
 
 def test_reads_are_hedged_by_expected_gain(paths: list[Path], models: list[Path]) -> None:
-    with Replicas(paths, models, hedge_by_gain=True, extra_io_percent=5) as array:
+    with Replicas(paths, models, duplicates=True, max_duplicates=5) as array:
         for offset in range(0, 4000 * 512, 512):
             assert len(array.pread(4096, offset % (BYTES - 4096))) == 4096
         stats = array.stats()
     assert stats.failed == 0 and stats.hedges <= 200
     with pytest.raises(OSError, match="exclude each other; set one of them"):
-        Replicas(paths, hedge_by_gain=True, hedge_us=100)
+        Replicas(paths, duplicates=True, hedge_us=100)
 
 
 def test_read_options_are_followed(paths: list[Path]) -> None:
     content = paths[0].read_bytes()
     first, second = bytearray(100), np.zeros(512, np.uint64)
-    with Replicas(paths, hedge_us=1, extra_io_percent=100) as array:
+    with Replicas(paths, hedge_us=1, max_duplicates=100) as array:
         assert array.preadv([first, b"", second], 8) == 4196
         assert bytes(first) + second.tobytes() == content[8 : 8 + 4196]
         for _ in range(50):
@@ -188,7 +188,7 @@ def test_reads_are_hedged_by_their_predictions(
     tables = [model.with_suffix(".hedge") for model in models]
     for table in tables:
         table.write_text(f"linnos hedge table 1\n0 {after_us}\n")
-    with Replicas(paths, models, hedge_tables=tables, extra_io_percent=5) as array:
+    with Replicas(paths, models, hedge_tables=tables, max_duplicates=5) as array:
         # On a busy machine, the timer may be checked only after the answer.
         for reads in range(200, 20_001, 200):
             for i in range(200):
@@ -206,8 +206,8 @@ def test_opening_errors_name_the_argument(tmp_path: Path, paths: list[Path]) -> 
     (tmp_path / "text").write_text("no model")
     with pytest.raises(OSError, match="bad magic, not a model file.*linnapp train --kind latency"):
         Replicas(paths, [None, None, tmp_path / "text"])
-    with pytest.raises(OSError, match="extra_io_percent is 200"):
-        Replicas(paths, extra_io_percent=200)
+    with pytest.raises(OSError, match="max_duplicates is 200"):
+        Replicas(paths, max_duplicates=200)
     with pytest.raises(OSError, match="home is 3; it must be between 0 and 2"):
         Replicas(paths, home=3)
     with pytest.raises(ValueError, match="models has 1 paths for 3 replicas"):
@@ -340,7 +340,7 @@ def test_c_example_prints_latencies(paths: list[Path], models: list[Path]) -> No
         assert ran.returncode == 0, ran.stderr
         return {name: float(value) for name, value in map(str.split, ran.stdout.splitlines())}
 
-    home, best = run("--home-only"), run("--hedge-percentile", "90", "--extra-io", "10")
+    home, best = run("--home-only"), run("--hedge-percentile", "90", "--max-duplicates", "10")
     assert home["reads"] == best["reads"] == 500
     assert best["hedges"] <= 50 and best["failovers"] == 0
     assert {"moved", "saved_us_estimate"} <= best.keys() - home.keys()

@@ -49,7 +49,7 @@ def test_man_page_has_the_options_of_help(program: Path) -> None:
         (["--assume-clean", "--queues", "33", "a", "b"], "from 1 to 32"),
         (["--assume-clean", "--home-margin", "101", "a", "b"], "from 0 to 100"),
         (["--assume-clean", "--hedge-percentile", "100", "a", "b"], "from 0 to 99.9999999;"),
-        (["--assume-clean", "--extra-io", "nan", "a", "b"], "must be a number"),
+        (["--assume-clean", "--max-duplicates", "nan", "a", "b"], "must be a number"),
         (["--remove", "0", "a"], "--remove 0 takes no replicas"),
         (["--remove", "x"], "must be a whole number"),
         (["--nonsense"], "lists the options"),

@@ -146,7 +146,7 @@ TEST(one_read_at_a_time_probes_a_slow_node)
 	struct linnos_attempt copy;
 	struct linnos_choice c;
 
-	o.probe_percent = o.extra_io_percent = 100;
+	o.probe_percent = o.max_duplicates = 100;
 	o.flags = LINNOS_CLUSTER_UNGUARDED;
 	open_client(&o);
 	for (int k = 0; k < 30; k++)
@@ -225,7 +225,7 @@ TEST(late_read_is_hedged_at_healthy_node_within_limit)
 	struct linnos_choice c;
 	int other;
 
-	o.extra_io_percent = 10;
+	o.max_duplicates = 10;
 	open_client(&o);
 	for (int k = 0; k < 20; k++)
 		read_once(k % N, PAGE);
@@ -278,7 +278,7 @@ TEST(large_reads_are_neither_hedged_nor_copied)
 	struct linnos_cluster_options o = options(LINNOS_CLUSTER_HEDGE);
 	struct linnos_choice never = {.bytes = PAGE, .flags = LINNOS_NEVER_HEDGE};
 
-	o.extra_io_percent = o.probe_percent = 100;
+	o.max_duplicates = o.probe_percent = 100;
 	o.flags = LINNOS_CLUSTER_UNGUARDED;
 	open_client(&o);
 	for (int k = 0; k < 30; k++)
@@ -300,7 +300,7 @@ TEST(nothing_is_hedged_if_all_nodes_are_slow)
 	struct linnos_cluster_options o = options(LINNOS_CLUSTER_HEDGE);
 	struct linnos_choice c;
 
-	o.extra_io_percent = 100;
+	o.max_duplicates = 100;
 	open_client(&o);
 	for (int k = 0; k < 30; k++)
 		read_once(k % N, PAGE);

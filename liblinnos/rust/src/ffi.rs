@@ -12,9 +12,9 @@ pub struct Options {
     pub home_margin_percent: u32,
     pub explore_ms: u32,
     pub hedge_us: u32,
-    pub extra_io_burst: u32,
+    pub duplicates_burst: u32,
     pub hedge_percentile: f64,
-    pub extra_io_percent: f64,
+    pub max_duplicates: f64,
     pub hedge_tables: *const *const c_char,
 }
 

@@ -111,10 +111,11 @@ pub struct Options {
     pub hedge_us: u32,
     /// The same after a percentile of the measured latencies, in percent (95.0); 0 disables it.
     pub hedge_percentile: f64,
-    /// Hedges and copies are at most this percentage of the reads (5.0, not 0.05).
-    pub extra_io_percent: f64,
+    /// Hedges and copies are at most this percentage of the reads (5.0, not 0.05); -1.0 for the
+    /// default, 5.0.
+    pub max_duplicates: f64,
     /// Largest number of hedges that can accumulate while none is needed, in each queue.
-    pub extra_io_burst: u32,
+    pub duplicates_burst: u32,
     /// Read through the page cache, rather than with O_DIRECT.
     pub buffered: bool,
 }
@@ -127,8 +128,8 @@ impl Default for Options {
             explore_ms: 20,
             hedge_us: 0,
             hedge_percentile: 0.0,
-            extra_io_percent: 5.0,
-            extra_io_burst: 100,
+            max_duplicates: -1.0,
+            duplicates_burst: 100,
             buffered: false,
         }
     }
@@ -143,9 +144,9 @@ impl Options {
             home_margin_percent: self.home_margin_percent,
             explore_ms: self.explore_ms,
             hedge_us: self.hedge_us,
-            extra_io_burst: self.extra_io_burst,
+            duplicates_burst: self.duplicates_burst,
             hedge_percentile: self.hedge_percentile,
-            extra_io_percent: self.extra_io_percent,
+            max_duplicates: self.max_duplicates,
             hedge_tables: ptr::null(),
         }
     }

@@ -70,7 +70,7 @@ fn a_read_is_served_as_it_wants() {
     let replicas = Replicas::new("options");
     let array = replicas.open(&Options {
         hedge_us: 1,
-        extra_io_percent: 100.0,
+        max_duplicates: 100.0,
         ..Options::default()
     });
     let mut queue = array.queue().unwrap();

@@ -20,9 +20,9 @@ struct linnos_options {
   uint32_t home_margin_percent;
   uint32_t explore_ms;
   uint32_t hedge_us;
-  uint32_t extra_io_burst;
+  uint32_t duplicates_burst;
   double hedge_percentile;
-  double extra_io_percent;
+  double max_duplicates;
   const char *const *hedge_tables;
 };
 
@@ -120,7 +120,7 @@ struct linnos_cluster_options {
   uint32_t explore_ms;
   uint32_t hedge_percent;
   double probe_percent;
-  double extra_io_percent;
+  double max_duplicates;
   double query_percent;
   uint64_t seed;
   const void *key;

@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
   GUARDED(linnos_cluster_stats);
   GUARDED(linnos_cluster_node);
   struct linnos_options o = {
-      .size = sizeof(o), .explore_ms = 20, .extra_io_percent = 5};
+      .size = sizeof(o), .explore_ms = 20, .max_duplicates = 5};
   struct linnos_backend backend = {.size = sizeof(backend),
                                    .open = open_part,
                                    .close = close_part,
