@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Traces as the load beside: those that a user brings, or else those in traces/recorded.
+"""Traces as background load: those that a user names, or else those in traces/recorded.
 
-As in `make eval-traces` a trace is one volume on all drives, sped up to the demo's rate if it was
-slower; models learn from its first half, and beside what is measured is its second.
+As in `make eval-traces`, a trace is one volume on all drives, and is sped up to the demo's rate if
+it was slower. Models learn from its first half; its second half runs during the measurement.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from linnapp.lab.work import StepError
 
 
 def files() -> dict[str, Path]:
-    """All of them, by what cells are called: "MSR 1370" is msr-1370."""
+    """Return all traces by the names of their situations: "MSR 1370" is msr-1370."""
     found: dict[str, Path] = {}
     for file, path in trace_files.files(trace_files.GIVEN_OR_RECORDED).items():
         name = re.sub(r"[^\w.]+", "-", trace_files.called(file)).lower()
@@ -29,9 +29,9 @@ def files() -> dict[str, Path]:
 def written(
     trace: Path, folder: Path, half: int, lasts_s: float, least_s: float, size: int
 ) -> Path:
-    """Write one of its halves, 0 or 1, for a volume of so many bytes.
+    """Write half 0 or 1 of a trace, for a volume of `size` bytes.
 
-    It is cut to `lasts_s`. A trace of which a half would be over before `least_s` is slowed down.
+    It is cut to `lasts_s`. If half of the trace is shorter than `least_s`, it is slowed down.
     """
     given = demo.inspected(trace)
     demo.check_times(trace, given)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reads of a cluster's client under each rule, in the lab: what they took, and who served them."""
+"""Reads by a cluster's clients under each rule, in the lab: their latencies and their nodes."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from linnapp.lab.work import StepError
 
 GUEST = Path(__file__).parent / "guest"
 
-#: What an engine's client is linked with.
+#: The libraries that an engine's client is linked with.
 _LIBRARIES = {"gluster": ("-lgfapi",), "ceph": ("-lrados",)}
 
-#: And what of this project, after the target of make that builds it.
+#: The libraries of this project, by the target of make that builds them.
 _BUILT = {
     "gluster": {"cluster": ROOT / "build" / "cluster" / "liblinnos-cluster.a"},
     "ceph": {
@@ -57,88 +57,89 @@ _SOURCES = (
     "kernel/config/um-cluster.config",
 )
 
-#: As the client logs a read.
+#: A record of the client's log.
 READ = np.dtype([("due_ns", "<u8"), ("latency_ns", "<u8"), ("node", "<u4"), ("attempts", "<u4")])
 
-#: Of the file that is read, on each node; of its drive; and of what another load has of it.
+#: The sizes of the file that is read, on each node; of its drive; and of the part of the drive that
+#: another load uses.
 FILE_MB, DRIVE_MB, BESIDE_MB = 64, 1024, 480
 
-#: The client's reads: 4 KiB each, by a Poisson process.
+#: The mean time between reads of the client: 4 KiB each, by a Poisson process.
 MEAN_US = 500
 RECORDED_MS = 3_000
 MEMORY_MB = 5 * 1024
-#: Where there are several clients, or more nodes.
+#: The guest's memory with several clients, or more nodes.
 _MANY_MEMORY_MB = 8 * 1024
 
-#: A burst: each drive in its turn takes so much longer for every read, for so long.
+#: A burst: each drive in turn takes `BURST_US` longer for every read, for `TURN_US`.
 BURST_US, TURN_US = 2000, 100_000
 
-#: Turns of every drive that reads are measured for: whole rounds, or a drive would have more.
+#: The number of rounds that are measured. Each drive has one turn in a round.
 ROUNDS = 5
 MEASURED_MS = ROUNDS * N_DRIVES * TURN_US // 1000
 
-#: Rounds after which something that is to fail does, for one.
+#: The number of rounds after which a failure begins. It lasts for one round.
 FAILS_AFTER = 2
 
-#: Nodes asked a read: each once.
+#: The number of nodes that are asked for each read.
 PROBES = N_DRIVES
 
-#: The load that wanders; others are Table 1's, by their names, and traces, by those of `brought`.
+#: The load of wandering bursts. Others are those of Table 1 and traces, by their names.
 BURSTS = "bursts"
 
-#: Of each ten seconds of a Table 1 load its first so many: a run of seconds meets a dozen rates.
+#: The number of seconds that are kept of each ten seconds of a Table 1 load, so that a run of some
+#: seconds meets a dozen rates.
 _KEPT_S = 0.1
 
-#: Whoever gets ready from here on begins at the same second as the others.
+#: Programs that wait in this way begin at the same second.
 _WAIT_FOR_START = (
     f"/bin/sleep $(({guests.START_EVERY_S} - $(date +%s) % {guests.START_EVERY_S}))\n"
     f"{WAIT_FOR_FULL_SECOND}"
 )
 
-#: Added to a seed: for what models are trained on, and for what is measured.
+#: Added to a seed, for the reads that models learn from and for those that are measured.
 _TRAINING, _MEASURING = 3, 4
 
-#: And of one client's seed to the next one's.
+#: The difference between the seeds of two clients.
 _NEXT_CLIENT = 100
 
 
 @dataclass(frozen=True)
 class Situation:
-    """What the client meets."""
+    """A load, a network, and everything else that a measurement depends on."""
 
-    #: What its nodes' drives have to do besides: ``BURSTS``, a Table 1 load, or a trace.
+    #: The load on the nodes' drives besides the reads: ``BURSTS``, a Table 1 load, or a trace.
     load: str
-    #: Of the drives, the load and the reads.
+    #: The seed of the drives, the load and the reads.
     seed: int
-    #: Of the network, if there is one.
+    #: The delay of the network, or None without one.
     one_way_us: int | None
-    #: Nodes asked a read.
+    #: The number of nodes that are asked for each read.
     probes: int = PROBES
-    #: Of `linnapp.lab.cluster.ENGINES`.
+    #: A name of `linnapp.lab.cluster.ENGINES`.
     engine: str = "gluster"
-    #: Clients, which share the reads, each a program that knows nothing of the others'.
+    #: The number of clients. They share the reads, and none knows of those of the others.
     clients: int = 1
-    #: Reads are measured for so long.
+    #: The length of the measurement.
     measured_ms: int = MEASURED_MS
-    #: Of the questions that it asks agents; 100: as if there were none.
+    #: The share of the queries to agents that are lost; 100 is the same as no agents.
     lost_percent: int = 0
-    #: What of the first node fails for a while: its "server" stands still, but neither its drive
-    #: nor its agent, or its "network" is cut, or the "node" is gone, both programs killed. Empty:
-    #: nothing.
+    #: The part of the first node that fails for a while. "server": the server is stopped, but not
+    #: the agent. "network": it is cut. "node": both programs are killed. Empty: nothing fails.
     fails: str = ""
-    #: What the first node's agent says, "fast" or "slow", whatever its drive is. Empty: what is.
+    #: The false report of the first node's agent, "fast" or "slow". Empty if it does not lie.
     lies: str = ""
-    #: Of all that clients ask for. The reads are the same.
+    #: The share of writes in the clients' I/Os. The reads are the same.
     writes_percent: int = 0
-    #: Three have the same, as an array has three drives.
+    #: The number of nodes. Each block is on three of them.
     nodes: int = N_DRIVES
-    #: Digest of the trace that is the load. Empty: it is none.
+    #: The digest of the trace that is the load. Empty if the load is no trace.
     trace: str = ""
-    #: Of a processor, that an OSD takes for a read.
+    #: The processor time of an OSD for a read.
     osd_us: int = 0
 
     def cluster(self) -> Cluster:
-        """The nodes."""
+        """Return the nodes."""
         profiles = ARRAYS[ARRAY_OF.get(self.load, "enterprise")].split(",")
         named = ",".join(profiles * (self.nodes // N_DRIVES if len(profiles) > 1 else 1))
         drives = Array(self.nodes, named, DRIVE_MB, self.seed)
@@ -146,24 +147,24 @@ class Situation:
 
     @property
     def memory_mb(self) -> int:
-        """Of its guest."""
+        """The memory of its guest."""
         return MEMORY_MB if self.clients == 1 and self.nodes == N_DRIVES else _MANY_MEMORY_MB
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Reads under one rule."""
+    """The reads under one rule."""
 
-    #: ndarray of READ
+    #: An array of READ.
     reads: np.ndarray[Any, Any]
-    #: By node, of the engine's half of the drive: who served, whatever the engine says.
+    #: The number of reads of the engine's half of each node's drive, which shows who served them.
     disk_reads: tuple[int, ...]
-    #: What the client counted.
+    #: The client's counters.
     counted: dict[str, int]
 
 
 def compiled(folder: Path, engine: str = "gluster") -> Path:
-    """An engine's client, in a folder."""
+    """Compile an engine's client in a folder."""
     for target, built in {"agent": AGENT, **_BUILT[engine]}.items():
         if not built.exists():
             raise StepError(f"{built}: not there; `make {target}` builds it")
@@ -197,7 +198,7 @@ def compiled(folder: Path, engine: str = "gluster") -> Path:
 
 
 def _injected(arm: int, n_drives: int) -> str:
-    """Shell commands that begin or end the wandering burst."""
+    """Return shell commands that begin or end the wandering burst."""
     lines = []
     for drive in range(n_drives):
         knobs = {
@@ -214,7 +215,7 @@ def _injected(arm: int, n_drives: int) -> str:
 
 
 def _beside(situation: Situation, places: Places, traces: Sequence[Path]) -> str:
-    """Shell commands that begin the load; it goes on until `end_load`."""
+    """Return shell commands that begin the load, and define `end_load`, which ends it."""
     if situation.load == BURSTS:
         begin, end = (_injected(arm, situation.nodes) for arm in (1, 0))
         return f"{begin}end_load() {{ {end} }}\n"
@@ -225,37 +226,37 @@ def _beside(situation: Situation, places: Places, traces: Sequence[Path]) -> str
         *(demo.VOLUME if situation.trace else ()),
         *REPLAYER_OPTIONS, "--start-every", str(guests.START_EVERY_S), "--json", "/run/beside.json",
     ]  # fmt: skip
-    # its own reads are nobody's here
+    # its latencies are not used
     return (
         f"{shlex.join(command)} >/run/beside.txt 2>&1 & beside=$!\n"
-        # it wants its drives to itself when it looks
+        # it checks at its start that nobody else uses the drives
         "sleep 1\n"
         "end_load() { wait $beside || { cat /run/beside.txt; exit 1; }; }\n"
     )
 
 
 def _failing(situation: Situation) -> str:
-    """Shell commands that let something of the first node fail for a round of bursts."""
+    """Return shell commands that let a part of the first node fail for a round of bursts."""
     if not situation.fails:
         return "failing=\n"
     cluster = situation.cluster()
     fail = {"server": cluster.halted, "network": cluster.cut, "node": cluster.gone}
     begin, end = fail[situation.fails](0)
     round_s = situation.nodes * TURN_US / 1e6
-    # it is a second after a start, and whoever gets ready from now on begins at the next one
+    # they run a second after a common start; the programs begin at the next one
     begins_s = guests.START_EVERY_S - 1 + FAILS_AFTER * round_s
     return f"{{ /bin/sleep {begins_s:g}; {begin}\n/bin/sleep {round_s:g}; {end}; }} & failing=$!\n"
 
 
 def _lasts_s(reads_ms: int) -> float:
-    """Of a load: a little longer than the reads, so that none is without it."""
+    """Return the length of a load, which is a little longer than the reads."""
     return 1.1 * reads_ms / 1e3 + 0.2
 
 
 def _write_load(
     situation: Situation, folder: Path, seed: int, lasts_ms: int, half: int
 ) -> list[Path]:
-    """Write what begins with a seed; of a trace, with its first or second half."""
+    """Write a load that depends on a seed, or the first or second half of a trace."""
     if situation.trace:
         trace, least_s = brought.files()[situation.load], _lasts_s(MEASURED_MS)
         size = BESIDE_MB << 20
@@ -280,13 +281,13 @@ def _client(
 def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Path:
     """Record the nodes' drives while they are read at random, and train a model of each.
 
-    What is learnt is of drives, not of networks: there is none between, and any of the lab's
-    kernels will do.
+    Models depend on the drives and not on the network, so there is none, and any kernel of the lab
+    can be used.
     """
     load, seed = situation.load, situation.seed
     engine = situation.engine
     first = Situation(load, seed, None, engine=engine, nodes=situation.nodes, trace=situation.trace)
-    # Of more drives each is read less often, and is to have as many reads to learn from.
+    # With more drives, each is read less often; it shall have as many reads to learn from.
     lasts_ms = RECORDED_MS * first.nodes // N_DRIVES
 
     def make(folder: Path) -> None:
@@ -320,10 +321,10 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
 def measured(
     cache: Cache, client: Path, situation: Situation, rules: Sequence[str]
 ) -> dict[str, Measured]:
-    """The same reads under each rule, one after the other on the same drives, in one guest.
+    """Measure the same reads under each rule, one after the other, in one guest.
 
-    The rules begin with another one for each seed, so that none always has the drives as they were
-    first.
+    The first rule depends on the seed, so that no rule always gets the drives in their first
+    state.
     """
     models = recorded_and_trained(cache, client, situation)
     seed, ms = situation.seed + _MEASURING, situation.measured_ms
@@ -346,7 +347,7 @@ def measured(
                 command = _client(program, rule, situation, own, ms, log)
                 script.append(f'{command} >{log}.json & clients="$clients $!"\n')
             script.append("for client in $clients $failing; do wait $client; done\nend_load\n")
-        # A file: with nine nodes it is longer than an argument may be.
+        # A file, because with nine nodes it is too long for an argument.
         (folder / "run.sh").write_text("".join(script))
         guests.run_in_guest(
             ["sh", "-eu", f"{places.cwd}/run.sh"], places, folder / "run.txt",
@@ -367,10 +368,10 @@ def _read(log: Path) -> Measured:
 
 
 def together(clients: Sequence[Measured]) -> Measured:
-    """The reads of several clients, as if they were one's."""
+    """Merge the reads of several clients."""
     reads = np.concatenate([one.reads for one in clients])
-    # Each has counted all reads of the drives since it was ready; the last one to be so has met
-    # the fewest of others' first reads, which are before those that are due.
+    # Each client has counted all reads of the drives since it was ready. The last one to be ready
+    # has counted the fewest of the others' reads that precede the measurement.
     disk_reads = np.min([one.disk_reads for one in clients], axis=0)
     counted = {name: sum(one.counted[name] for one in clients) for name in clients[0].counted}
     order = np.argsort(reads["due_ns"], kind="stable")
