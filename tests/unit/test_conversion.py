@@ -176,18 +176,6 @@ def test_several_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert rows[-1] == (999500, False, 3999 * 4096, 4096)
 
 
-@pytest.mark.parametrize(
-    "line", ["0.1 0 100 4096", "x 0 100 4096 1", "0.1 0 1.5 4096 1", "0.1 0 -8 4096 1", "0 0 0 1 7"]
-)
-def test_malformed_lines_are_located(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "bad.trace"
-    path.write_text(HEIMDALL + line + "\n")
-    out = tmp_path / "out.iolog"
-    with pytest.raises(TraceError, match=f"{path}:6: .*expected time_ms"):
-        convert(path, out)
-    assert not out.exists()
-
-
 def test_convert_without_matching_ios_is_an_error(heimdall: Path, tmp_path: Path) -> None:
     target = tmp_path / "out"
     with pytest.raises(TraceError, match="no I/O to convert by `slice_s=100:200`$"):
@@ -214,28 +202,6 @@ def test_zero_length_ios_are_left_out_and_counted(tmp_path: Path, content: str) 
     result = CliRunner().invoke(cli, ["convert", str(source), str(target)])
     assert result.output == f"{target}: 1 I/Os; 2 of no length left out\n"
     assert [size for *_, size in load(target)] == [4096]
-
-
-def test_unknown_content(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    path.write_text("hello world\n")
-    with pytest.raises(TraceError, match="not a trace in a known format"):
-        detect_format(path)
-    path.write_text("")
-    with pytest.raises(TraceError, match="empty"):
-        detect_format(path)
-    with pytest.raises(TraceError, match="No such file"):
-        detect_format(tmp_path / "none")
-
-
-def test_iolog_errors(tmp_path: Path) -> None:
-    path = tmp_path / "x.iolog"
-    path.write_text("fio version 2 iolog\n")
-    with pytest.raises(TraceError, match="is not supported"):
-        list(iolog.read_iolog(path))
-    path.write_text("fio version 3 iolog\n5 /dev/x read 0\n")
-    with pytest.raises(TraceError, match=":2: "):
-        list(iolog.read_iolog(path))
 
 
 def fio(directory: Path, *options: str) -> dict[str, Any]:

@@ -3,45 +3,32 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from linnapp.lab import work
 
 
-def counted(totals: dict[str, int], begun: list[str]) -> None:
-    with work.counting(totals) as count:
+@pytest.mark.parametrize(
+    ("quiet_s", "begun", "lines"),
+    [
+        (1e9, ["replay"] * 40, ["replay: 1/40", "replay: 40/40"]),
+        (0.0, ["train"] * 3, ["train: 1/3", "train: 2/3", "train: 3/3"]),
+        (1e9, ["replay", "train", "replay"], ["replay: 1/2", "train: 1/1", "replay: 2/2"]),
+    ],
+)
+def test_log_has_the_ends_of_each_kind_and_items_that_are_far_apart(
+    quiet_s: float, begun: list[str], lines: list[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(work, "QUIET_S", quiet_s)
+    with work.counting(dict(Counter(begun))) as count:
         for what in begun:
             count.begin(what)
             count.end(what)
-
-
-def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Return the lines without the time."""
-    return [line.split(" 0:")[0] for line in capsys.readouterr().err.splitlines()]
-
-
-def test_log_shows_the_first_and_the_last_item(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(work, "QUIET_S", 1e9)
-    counted({"[fig08] replaying": 40}, ["[fig08] replaying"] * 40)
-    assert shown(capsys) == ["[fig08] replaying: 1/40", "[fig08] replaying: 40/40"]
-
-
-def test_log_shows_each_item_when_they_are_far_apart(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(work, "QUIET_S", 0.0)
-    counted({"training": 3}, ["training"] * 3)
-    assert len(shown(capsys)) == 3
-
-
-def test_each_kind_is_counted_by_itself(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(work, "QUIET_S", 1e9)
-    counted({"training": 1, "replaying": 2}, ["replaying", "training", "replaying"])
-    assert shown(capsys) == ["replaying: 1/2", "training: 1/1", "replaying: 2/2"]
+    # without the time
+    assert [line.split(" 0:")[0] for line in capsys.readouterr().err.splitlines()] == lines
 
 
 def test_steps_are_numbered_and_timed(capsys: pytest.CaptureFixture[str]) -> None:
