@@ -292,26 +292,6 @@ def test_bad_traces(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["az.blk", "cut.blk", "text.blk"]
 
 
-def test_writes_only(tmp_path: Path) -> None:
-    from blktrace_builder import WRITE, TraceBuilder
-
-    t = TraceBuilder()
-    t.io(1, 2, 0, flags=WRITE)
-    t.write(tmp_path / "w.blk")
-    fails("no completed read to learn from", "train", "--trace", "w.blk", cwd=tmp_path)
-
-
-def test_corrupt_model(tmp_path: Path) -> None:
-    path = tmp_path / "m.linnos"
-    data = bytearray(random_model().to_bytes())
-    data[1000] ^= 1
-    path.write_bytes(data)
-    np.save(tmp_path / "f.npy", np.zeros((1, 31), np.uint8))
-    fails("m.linnos: corrupt", "predict", "--model", path, "--features", tmp_path / "f.npy")
-    fails("Permission denied" if os.geteuid() else "No such file", "upload", "--model", path,
-          "--device", "/dev/none/x")  # fmt: skip
-
-
 def test_no_patched_kernel(tmp_path: Path) -> None:
     (tmp_path / "block" / "sda").mkdir(parents=True)
     model = tmp_path / "m.linnos"
