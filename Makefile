@@ -252,7 +252,7 @@ fuzz-agent: $(BUILD)/.deps $(BUILD)/.deps-fuzz ## the agent alone, its code and 
 bench: build ## speed of our own code compared with a reference (python -m eval.bench --list)
 	$(PYTHON) -m eval.bench
 
-eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, eval-guarded, eval-apps, eval-filesystems, eval-functions, eval-stock, eval-cluster, eval-ceph, eval-simulation, eval-validate and eval-real; eval-NAME: one of them; SEEDS=1: only so many seeds
+eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, eval-guarded, eval-apps, eval-filesystems, eval-functions, eval-stock, eval-cluster, eval-ceph, eval-simulation, eval-validate, eval-real and eval-clustering; eval-NAME: one of them; SEEDS=1: only so many seeds
 	$(PYTHON) -m eval $(EVAL_OPTIONS)
 
 eval-functions: kernel-debian

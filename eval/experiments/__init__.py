@@ -29,6 +29,7 @@ ON_REQUEST = (
     "simulation",
     "validate",
     "real",
+    "clustering",
 )
 
 
