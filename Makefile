@@ -21,12 +21,12 @@ DEBIAN_KERNEL_6_1 := linux-image-amd64
 EVAL_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS))
 PYTEST := $(PYTHON) -m pytest tests
 PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
-TEST := $(PYTEST_PARALLEL) -m "not qemu and not debug and not elasticsearch and not machine and not stock and not crashes"
+TEST := $(PYTEST_PARALLEL) -m "not qemu and not debug and not elasticsearch and not machine and not stock and not crashes and not release"
 RUNS ?= 5
 
 .DEFAULT_GOAL := help
 .PHONY: always help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo demo-cluster tour test test-busy \
-	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-um-module kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-debug-module test-qemu test-stock test-crashes fuzz fuzz-agent bench eval prior report docs lint clean
+	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-um-module kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-debug-module test-qemu test-stock test-crashes fuzz fuzz-agent bench eval prior report docs lint release test-release clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 13 or 12: make demo, make test."
@@ -37,7 +37,7 @@ help: ## this list
 deps: $(BUILD)/.deps ## install the Debian packages (root, or sudo)
 deps-gluster: $(BUILD)/.deps-gluster ## install the packages of `linnapp lab cluster`: GlusterFS; no service is started
 deps-ceph: $(BUILD)/.deps-ceph $(BUILD)/.deps-librados ## install those of `linnapp lab cluster --engine ceph`; no service is started
-PACKAGE_LISTS := libraries librados qemu fuzz kernel-deb elasticsearch machine module gluster ceph
+PACKAGE_LISTS := libraries librados qemu fuzz kernel-deb elasticsearch machine module gluster ceph release
 PACKAGES_INSTALLED := $(BUILD)/.deps $(PACKAGE_LISTS:%=$(BUILD)/.deps-%)
 $(BUILD)/.deps: packaging/apt/build.txt | $(BUILD)/.deps-libraries
 $(PACKAGE_LISTS:%=$(BUILD)/.deps-%): $(BUILD)/.deps-%: packaging/apt/%.txt
@@ -164,9 +164,7 @@ demo-cluster: venv native agent cluster kernel-cluster $(BUILD)/.deps-gluster ##
 	@$(PYTHON) -m eval.demo_cluster
 
 tour: build ## a minute in a terminal: bursts, linnapp top, and why reads were refused
-	@mkdir -p out/tour
-	@linnapp generate demo -o out/tour --drives 3 --duration 25 >out/tour/generated.txt
-	@linnapp lab run --out out/tour -- sh eval/tour.sh out/tour
+	@linnapp tour
 
 test: build $(BUILD)/.deps-fuzz ## every test: Python, KUnit, and in the booted kernel
 	$(TEST)
@@ -175,7 +173,7 @@ test-busy: build $(BUILD)/.deps-fuzz ## the same RUNS=5 times on a busy machine:
 	tests/busy.sh $(RUNS) $(TEST)
 
 test-unit: venv native replayer liblinnos ublk agent cluster $(BUILD)/.deps-fuzz ## the tests that boot no kernel
-	$(PYTEST_PARALLEL) -m "not lab and not qemu and not debug and not elasticsearch and not machine and not stock and not crashes"
+	$(PYTEST_PARALLEL) -m "not lab and not qemu and not debug and not elasticsearch and not machine and not stock and not crashes and not release"
 
 test-lab: build ## the tests that boot the kernel
 	$(PYTEST_PARALLEL) -m "lab and not crashes"
@@ -295,6 +293,16 @@ lint: venv $(BUILD)/venv-docs/.installed ## formatting, types, imports, licences
 	$(VENV)/bin/reuse lint --lines
 	$(BUILD)/venv-docs/bin/python docs/build_site.py
 	docs/check_prose.py
+
+# Chroots of the Debian that this machine is not; debootstrap creates them. DEBIAN_13=/srv/trixie: another folder.
+export DEBIAN_12 ?= $(LINNOS_CACHE)/bookworm
+export DEBIAN_13 ?= $(LINNOS_CACHE)/trixie
+
+release: $(BUILD)/.deps $(BUILD)/.deps-librados ## all that a release consists of, in build/release (root, for the packages of the other Debian)
+	packaging/release.sh $(BUILD)/release
+
+test-release: release venv $(BUILD)/.deps-release ## each file of a release, installed in an empty place; is it the same when built elsewhere? (root, network; long)
+	$(PYTEST) -m release
 
 clean: ## remove what was built here; the cache outside the clone stays
 	rm -rf $(BUILD) $(VENV) .mypy_cache .ruff_cache .pytest_cache

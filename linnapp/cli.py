@@ -56,6 +56,7 @@ _COMMANDS = {
     "help": "Show a topic or the help of a command.",
     "completion": "Print a shell's completion script.",
     "demo": "Compare policies on emulated drives that stall in turn.",
+    "tour": "Watch emulated drives stall, live.",
     "lab": "Run commands on the patched kernel with an array up.",
 }
 
@@ -77,7 +78,7 @@ _GROUPS = (
     ("Export", "linnapp dashboard grafana",
         ("exporter", "dashboard")),
     ("Lab and help", "linnapp demo",
-        ("demo", "lab", "help", "completion")),
+        ("demo", "tour", "lab", "help", "completion")),
 )  # fmt: skip
 
 

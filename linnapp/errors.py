@@ -77,8 +77,8 @@ def as_options(message: str) -> str:
 def needs(what: str, install: str) -> Iterator[None]:
     """Import optional libraries; if they are missing, raise an error that `what` needs them.
 
-    `what` begins the message: "figures need matplotlib". `install` is the name of the package for
-    pip.
+    `what` begins the message: "figures need matplotlib". `install` names an extra of this package,
+    as pip needs it in a shell.
     """
     try:
         yield

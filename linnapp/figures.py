@@ -16,7 +16,7 @@ def axes_for(axes: Any = None) -> Any:
     """Return the given axes, or create new ones, which a notebook shows."""
     if axes is not None:
         return axes
-    with needs("figures need matplotlib", "matplotlib"):
+    with needs("figures need matplotlib", "'linnapp[figures]'"):
         from matplotlib import pyplot
     return pyplot.subplots(layout="constrained")[1]
 
@@ -28,7 +28,7 @@ def check_can_draw(path: AnyPath) -> None:
         raise LinnappError(f"{path}: a picture's name ends in {' or '.join(SUFFIXES)}")
     if not path.parent.is_dir():
         raise LinnappError(f"{path.parent}: no such folder; {path.name} goes there")
-    with needs("figures need matplotlib", "matplotlib"):
+    with needs("figures need matplotlib", "'linnapp[figures]'"):
         import matplotlib  # noqa: F401
 
 

@@ -144,8 +144,9 @@ tools() {
 	"$python" -m pip wheel -q --disable-pip-version-check --no-deps -w "$work/wheel" .
 	install -d "$python_dir" "$root/usr/bin" "$root/usr/lib/systemd/system"
 	"$python" -m zipfile -e "$work"/wheel/linnapp-*.whl "$python_dir"
-	# RECORD has the hash of a library that is stripped below, and dpkg's own list takes its place.
-	rm -rf "$python_dir"/linnapp/systemd "$python_dir"/linnapp-*.dist-info/RECORD
+	# RECORD has the hash of a library that is stripped below, and dpkg's own list takes its place. The
+	# replayer is built again below, with Debian's flags.
+	rm -rf "$python_dir"/linnapp/systemd "$python_dir"/linnapp-*.dist-info/RECORD "$python_dir"/linnapp-*.data
 	find "$python_dir" -type d -exec chmod 755 {} + -o -type f -exec chmod 644 {} +
 	# A wheel does not say which of its files are scripts.
 	chmod 755 "$python_dir"/linnapp/lab/init.sh "$python_dir"/linnapp/lab/init-qemu.sh

@@ -226,13 +226,18 @@ def parallel_guests() -> int:
     return max(1, min(len(os.sched_getaffinity(0)), memory_mb // Guest.memory_mb))
 
 
-def check_demo() -> None:
-    """Raise an error that says what to install if a program is missing."""
+def check_programs() -> None:
+    """Raise an error that says what to do if the lab kernel or the replayer is missing."""
     check_kernel(DEFAULT_KERNEL)
     replayer = find_replayer()
     if not replayer.exists():
         remedy = "`make replayer` builds it" if IN_CLONE else "the wheel has it"
         raise LabError(f"{replayer}: no replayer there; {remedy}")
+
+
+def check_demo() -> None:
+    """Raise an error that says what to install if a program of the demo is missing."""
+    check_programs()
     if shutil.which("blktrace", path=DEFAULT_PATH) is None:
         raise LabError("blktrace is not installed; on Debian: apt-get install blktrace")
 

@@ -96,7 +96,7 @@ def train_fleet(
         If no cluster can be started or reached.
     """
     out_dir = Path(out_dir)
-    with needs("a fleet needs Dask", "distributed"):
+    with needs("a fleet needs Dask", "'linnapp[fleet]'"):
         from distributed import as_completed
     todo = {
         name: [Path(trace) for trace in traces]

@@ -663,7 +663,7 @@ def draw(
 ) -> None:
     """Write the figure as a PNG file."""
     path = Path(path)
-    with needs("figures need matplotlib", "matplotlib"):
+    with needs("figures need matplotlib", "'linnapp[figures]'"):
         from matplotlib.figure import Figure
     percentiles = np.concatenate((np.arange(1, 99, 0.25), np.arange(99, 99.99, 0.01)))
     figure = Figure(figsize=(6.4, 6.4), layout="constrained")

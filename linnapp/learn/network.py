@@ -420,7 +420,7 @@ def import_tensorflow() -> Any:
     # Keras supports other backends. The user's choice among them is for the user's own models.
     os.environ["KERAS_BACKEND"] = "tensorflow"
     # TensorFlow reports missing GPUs before any of its own settings can prevent the message.
-    with needs("training needs TensorFlow", "tensorflow"), _silenced_stderr():
+    with needs("training needs TensorFlow", "'linnapp[train]'"), _silenced_stderr():
         import tensorflow as tf
     # Can be set once per process. A second call, after the first use, fails and is not needed.
     with contextlib.suppress(RuntimeError):

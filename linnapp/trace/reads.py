@@ -185,7 +185,7 @@ class IoTable(IoChunk):
 
         In columns such as ``hist_latency_us_1``, 1 is the most recent read.
         """
-        with needs("a data frame needs pandas", "pandas"):
+        with needs("a data frame needs pandas", "'linnapp[frames]'"):
             import pandas as pd
         columns: dict[str, Any] = {}
         for name in COLUMNS:

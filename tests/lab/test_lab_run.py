@@ -104,7 +104,7 @@ SMALL = ("--size-mb", "64", "--")
 
 
 def in_a_terminal(*arguments: str, keys: bytes, after: bytes) -> str:
-    """Return the output of `linnapp lab run ARGUMENTS` in a terminal of 31 rows and 97 columns.
+    """Return the output of `linnapp ARGUMENTS` in a terminal of 31 rows and 97 columns.
 
     `keys` are pressed as soon as `after` has appeared.
     """
@@ -112,7 +112,7 @@ def in_a_terminal(*arguments: str, keys: bytes, after: bytes) -> str:
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 31, 97, 0, 0))
     before = termios.tcgetattr(slave)
     process = subprocess.Popen(
-        [sys.executable, "-m", "linnapp", "lab", "run", *arguments],
+        [sys.executable, "-m", "linnapp", *arguments],
         stdin=slave,
         stdout=slave,
         stderr=slave,
@@ -135,31 +135,25 @@ def in_a_terminal(*arguments: str, keys: bytes, after: bytes) -> str:
 def test_a_terminal_is_one_in_the_guest() -> None:
     """It has the size of the caller's terminal, and input is read."""
     script = "tty <&0 >/dev/null && stty size && echo ready && read -r line && echo got $line"
-    shown = in_a_terminal(*SMALL, "sh", "-ec", script, keys=b"a line\n", after=b"ready")
+    shown = in_a_terminal(
+        "lab", "run", *SMALL, "sh", "-ec", script, keys=b"a line\n", after=b"ready"
+    )
     assert shown.split("\r\n") == ["31 97", "ready", "a line", "got a line", ""]
 
 
 def test_top_in_the_lab() -> None:
     """The lab lets users try `linnapp top` without a patched machine."""
     script = "echo observe >/sys/block/flash0/linnos/mode; linnapp top --interval 0.1"
-    shown = in_a_terminal(*SMALL, "sh", "-ec", script, keys=b"q", after=b"flash2")
+    shown = in_a_terminal("lab", "run", *SMALL, "sh", "-ec", script, keys=b"q", after=b"flash2")
     assert "linnapp top" in shown and "flash0" in shown
     assert shown.rindex("\x1b[?1049l") > shown.rindex("\x1b[?1049h")
 
 
 @pytest.mark.long
 def test_tour_runs_in_the_lab(tmp_path: Path) -> None:
-    """`make tour`, twice: it shows bursts and explains why reads were refused."""
+    """Twice: it shows bursts and explains why reads were refused."""
     for _ in range(2):
-        subprocess.run(
-            [sys.executable, "-m", "linnapp", "generate", "demo", "-o", tmp_path, "--drives", "3",
-             "--duration", "25"], check=True,
-        )  # fmt: skip
-        shown = in_a_terminal(
-            *("--out", str(tmp_path), "--", "sh", "eval/tour.sh", str(tmp_path)),
-            keys=b"s",
-            after=b"\xe2",
-        )
+        shown = in_a_terminal("tour", "-o", str(tmp_path), keys=b"s", after=b"\xe2")
         seen, told = shown.split("\x1b[?1049l")
         assert re.search(r"flash1 .*\b[5-9]\d% ", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", " ", seen))
         assert re.search(r"revoked [1-9]", told) and "data errors 0 in" in told

@@ -43,7 +43,7 @@ INSTEAD = (
 #: The same under emulation, where pip had unpacked 0.4 GB of TensorFlow after 12 minutes. Therefore
 #: latency models are trained, which do not need it.
 INSTEAD_TRANSLATED = (
-    (r"^\S+/pip install tensorflow\b.*", ":"),
+    (r"^\S+/pip install 'linnapp\[train\]'.*", ":"),
     (r"^linnapp train\b", "linnapp train --kind latency"),
 )
 

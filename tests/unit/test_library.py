@@ -120,22 +120,26 @@ def test_missing_pandas_error_names_the_remedy(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     table = linnapp.load(array_trace(tmp_path / "az.blk", 1, 50))
-    with pytest.raises(linnapp.LinnappError, match="pip install pandas"):
+    with pytest.raises(linnapp.LinnappError, match=r"pip install 'linnapp\[frames\]'"):
         table.to_pandas()
 
 
 @pytest.mark.parametrize(
     ("library", "words", "use"),
     [
-        ("tensorflow", "training needs TensorFlow .*pip install tensorflow", import_tensorflow),
+        (
+            "tensorflow",
+            "training needs TensorFlow .*pip install 'linnapp\\[train\\]'",
+            import_tensorflow,
+        ),
         (
             "distributed",
-            "a fleet needs Dask .*pip install distributed",
+            "a fleet needs Dask .*pip install 'linnapp\\[fleet\\]'",
             lambda: train_fleet({}, ".", Recipe()),
         ),
         (
             "matplotlib",
-            "figures need matplotlib .*pip install matplotlib",
+            "figures need matplotlib .*pip install 'linnapp\\[figures\\]'",
             lambda: check_can_draw("l.svg"),
         ),
     ],

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT
-# In the lab, for `make tour`: load under the paper's policy; after 10 s one drive after the other is
+# In the lab, for `linnapp tour OUT MODELS`: load under the paper's policy; after 10 s one drive after the other is
 # slow for 3 s. `linnapp top` runs until the load is over, or until the user presses q. The policy's
 # decisions are explained afterwards.
 set -e
 out=$1
+models=$2
 bursts=all:latency_us=2000,op=read,start_ms=10000,slot_ms=3000,every_ms=5000,rotate
 for drive in flash0 flash1 flash2; do
-	linnapp upload --model models/example/$drive.linnos --device /dev/$drive --mode enforce
+	linnapp upload --model "$models/$drive.linnos" --device /dev/$drive --mode enforce
 done
 (
-	build/replayer/replayer --quiet --devices "$LINNOS_DRIVES" --fit --policy linnos --duration 25 \
+	replayer --quiet --devices "$LINNOS_DRIVES" --fit --policy linnos --duration 25 \
 		--inject "$bursts" --trace "$out/flash0.iolog,$out/flash1.iolog,$out/flash2.iolog" \
 		>"$out/replay.txt"
 	kill -INT "$(cat "$out/top.pid")" 2>/dev/null || true
