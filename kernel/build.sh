@@ -20,6 +20,8 @@
 # --config FILE	for deb: the configuration that LinnOS is added to, instead of
 #		that of Debian's own kernel (package linux-config-6.12)
 #
+# V=1		print each step and command
+#
 # The result is build/linux-FLAVOUR/linux (x86: bzImage); *-module has its own
 # modules in root/lib/modules there; deb leaves linux-image-*.deb and
 # linux-headers-*.deb in build/kernel-deb. Only changed parts are built again: a
@@ -34,9 +36,26 @@ mkdir -p "$build_dir"
 build_dir=$(cd "$build_dir" && pwd)
 version=6.12
 
-say() { echo "kernel: $*"; }
-die() { echo "kernel/build.sh: $*" >&2; exit 1; }
-usage() { sed -n 's/^#\t\{0,1\}//; 4,26p' "$0" >&2; exit 2; }
+# The log has each step. A terminal shows the current one on a line that the result
+# replaces; with V=1 each step and each command is printed.
+say() {
+	echo "kernel: $*" >>"$log"
+	if [ -n "${V:-}" ]; then
+		echo "kernel: $*"
+	elif [ -t 1 ]; then
+		printf '\r\033[Kkernel: %s' "$*"
+	fi
+}
+result() {
+	[ ! -t 1 ] || printf '\r\033[K'
+	echo "kernel: $*"
+}
+die() {
+	[ ! -t 1 ] || printf '\r\033[K'
+	echo "kernel/build.sh: $*" >&2
+	exit 1
+}
+usage() { sed -n 's/^#\t\{0,1\}//; 4,27p' "$0" >&2; exit 2; }
 
 flavour=
 base_config=
@@ -100,6 +119,7 @@ done
 
 source_dir=$build_dir/linux-source
 [ $with_linnos = yes ] || source_dir=$build_dir/linux-source-unpatched
+[ $flavour != deb ] || source_dir=$build_dir/linux-source-whole
 out_dir=$build_dir/linux-$flavour
 if [ $flavour = deb ]; then
 	# make leaves the packages next to its output folder.
@@ -144,6 +164,26 @@ check_tools() {
 	fi
 }
 
+# The lab's kernels are compiled from a third of the source tree. Kconfig and make read
+# their own files in every folder.
+unused=(
+	arch/{alpha,arc,arm,arm64,csky,hexagon,loongarch,m68k,microblaze,mips,nios2,openrisc,parisc}
+	arch/{powerpc,riscv,s390,sh,sparc,xtensa} sound tools/{perf,testing}
+	Documentation/{devicetree,translations}
+	drivers/{accel,clk,gpu,iio,infiniband,media,pinctrl,staging,usb,video}
+	drivers/net/{ethernet,wireless}
+)
+unpack_package() {
+	local folder exclude=()
+
+	if [ $flavour != deb ]; then
+		for folder in "${unused[@]}"; do
+			exclude+=("--exclude=linux-source-$version/$folder/*."{c,h,S,dts,dtsi,rst,txt,yaml,json})
+		done
+	fi
+	xz -T0 -dc "$tarball" | tar -C "$1" --strip-components=1 "${exclude[@]}" -xf -
+}
+
 # The source tree is up to date as long as its origin and the patches are the same.
 source_id() {
 	if [ -n "$ksrc" ]; then
@@ -179,7 +219,7 @@ unpack() {
 		make -s -C "$new" ARCH=um mrproper
 	else
 		say "unpacking $tarball"
-		xz -T0 -dc "$tarball" | tar -C "$new" --strip-components=1 -xf -
+		unpack_package "$new"
 	fi
 	for p in "${series[@]}"; do
 		say "applying ${p##*/}"
@@ -289,10 +329,20 @@ configure() {
 	echo "$id" >"$out_dir/.linnos-config"
 }
 
-# Print one line for every 100 files.
+# Show how far make has come, on a terminal; with V=1 show its output.
 progress() {
-	awk '/^  (CC|AS|LD|AR|HOSTCC) / && ++files % 100 == 0 {
-		printf "kernel: %d files, %s\n", files, $NF; fflush() }'
+	local line files=0
+
+	if [ -n "${V:-}" ]; then
+		cat
+	elif [ -t 1 ]; then
+		while read -r line; do
+			[[ $line != @(CC|AS|LD|AR|HOSTCC)\ * ]] || ((++files % 20)) ||
+				printf '\r\033[Kkernel: %d files, %s' $files "${line##* }"
+		done
+	else
+		cat >/dev/null
+	fi
 }
 
 compile() {
@@ -320,7 +370,7 @@ compile() {
 
 check_tools
 exec 9>"$build_dir/.kernel.lock"
-flock -n 9 || { say "waiting for another build"; flock 9; }
+flock -n 9 || { echo "kernel: waiting for another build"; flock 9; }
 start=$(date +%s)
 : >"$log"
 unpack
@@ -332,7 +382,7 @@ if [ $flavour = deb ]; then
 	# We do not provide the headers of the C library.
 	rm -f "$out_dir"/../linux-libc-dev_*.deb "$out_dir"/../linux-upstream_*
 	for package in "$out_dir"/../*.deb; do
-		say "$(realpath "$package"), $(($(date +%s) - start)) s"
+		result "$(realpath "$package"), $(($(date +%s) - start)) s"
 	done
 	exit
 fi
@@ -341,4 +391,4 @@ if [ -n "$modules" ]; then
 		>>"$log" 2>&1 || die "installing the modules failed, see $log"
 fi
 [ "$image" = "$target" ] || cp "$out_dir/$image" "$out_dir/$target"
-say "$out_dir/$target, $(($(date +%s) - start)) s"
+result "$out_dir/$target, $(($(date +%s) - start)) s"
