@@ -98,7 +98,8 @@ fi
 
 check_headers() {
 	[ -e "$headers/Makefile" ] ||
-		die "no headers of $release; as root: apt-get install linux-headers-$release"
+		die "no headers of $release in /usr/src or /lib/modules/$release/build; on Debian, as root:" \
+			"apt-get install linux-headers-$release"
 }
 
 # Keep the time of a file that has not changed, and so what was made from it.
@@ -147,7 +148,9 @@ series_of() {
 	version=$(echo "$release" | sed -n 's/^\([0-9]*\.[0-9]*\)\..*/\1/p')
 	case $version in
 	6.12|6.1)	echo "$version" ;;
-	*)	die "there is no patch of raid1 and raid10 for Linux ${version:-$release}" ;;
+	*)	die "raid1 and raid10 are not built: there are patches for Linux 6.1 and 6.12, not for" \
+			"${version:-$release}; boot one of those kernels, or use linnos-ublk or liblinnos," \
+			"which need no module" ;;
 	esac
 }
 

@@ -142,3 +142,24 @@ def test_cover_letter_has_the_diffstat_of_the_series() -> None:
         # Lines that one patch adds and another changes count once in the series.
         fewest = lines[0] if len(lines) == 1 else 1
         assert fewest <= int(told[name]) <= sum(lines), name
+
+
+@pytest.mark.parametrize(
+    ("release", "options", "found", "remedy"),
+    [
+        ("5.10.0-30-amd64", ["--check"], "not for 5.10", "linnos-ublk or liblinnos"),
+        ("6.8.0-45-generic", ["--check"], "not for 6.8", "linnos-ublk or liblinnos"),
+        ("next", ["--check"], "not for next", "linnos-ublk or liblinnos"),
+        ("6.12.9+none-amd64", [], "no headers", "apt-get install linux-headers-6.12.9+none-amd64"),
+    ],
+)
+def test_module_build_names_the_remedy_when_the_kernel_cannot_be_used(
+    release: str, options: list[str], found: str, remedy: str, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [BUILD.parent / "module" / "build.sh", "--kernel", release, "--out", tmp_path, *options],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert found in done.stderr
+    assert remedy in done.stderr
