@@ -16,16 +16,25 @@ TEST_JOBS ?= $(shell awk -v cores=$$(nproc) '/^MemTotal/ { jobs = int($$2 / 4e6)
 	if (jobs > cores) jobs = cores; print jobs < 2 ? 2 : jobs }' /proc/meminfo)
 FUZZ_SECONDS ?= 600
 # What `make kernel-debian` unpacks: the kernel as Debian builds it. Of -6.1: the one Debian 12 has.
-DEBIAN_KERNEL := linux-image-6.12-amd64
-DEBIAN_KERNEL_6_1 := linux-image-amd64
+ON_DEBIAN_12 := $(filter 12,$(shell . /etc/os-release && echo $$VERSION_ID))
+DEBIAN_KERNEL := $(if $(ON_DEBIAN_12),linux-image-6.12-amd64,linux-image-amd64)
+DEBIAN_KERNEL_6_1 := $(if $(ON_DEBIAN_12),linux-image-amd64)
 EVAL_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS))
 PYTEST := $(PYTHON) -m pytest tests
 PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
 TEST := $(PYTEST_PARALLEL) -m "not qemu and not debug and not elasticsearch and not machine and not stock and not crashes and not release"
 RUNS ?= 5
 
+# One line for each component; V=1 shows the commands.
+QUIET := $(if $(V),,@)
+submake = $(QUIET)echo "compiling $(1)"; $(MAKE) --no-print-directory $(if $(V),,--silent) $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc)) -C $(1)
+# The lab with its commands, and no more.
+LAB := $(BUILD)/.deps-lab $(VENV)/.installed-demo kernel native replayer
+
 .DEFAULT_GOAL := help
-.PHONY: always help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo demo-cluster tour test test-busy \
+# Packages are installed before anything is compiled; each component uses all cores.
+.NOTPARALLEL:
+.PHONY: always help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo plan-demo demo-cluster tour test test-busy \
 	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-um-module kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-debug-module test-qemu test-stock test-crashes fuzz fuzz-agent bench eval prior report docs lint release test-release clean
 
 help: ## this list
@@ -37,78 +46,81 @@ help: ## this list
 deps: $(BUILD)/.deps ## install the Debian packages (root, or sudo)
 deps-gluster: $(BUILD)/.deps-gluster ## install the packages of `linnapp lab cluster`: GlusterFS; no service is started
 deps-ceph: $(BUILD)/.deps-ceph $(BUILD)/.deps-librados ## install those of `linnapp lab cluster --engine ceph`; no service is started
-PACKAGE_LISTS := libraries librados qemu fuzz kernel-deb elasticsearch machine module gluster ceph release
-PACKAGES_INSTALLED := $(BUILD)/.deps $(PACKAGE_LISTS:%=$(BUILD)/.deps-%)
-$(BUILD)/.deps: packaging/apt/build.txt | $(BUILD)/.deps-libraries
-$(PACKAGE_LISTS:%=$(BUILD)/.deps-%): $(BUILD)/.deps-%: packaging/apt/%.txt
+list = $(1:%=packaging/apt/%.txt)
+PACKAGE_LISTS := qemu fuzz kernel-deb elasticsearch module gluster ceph release
+PACKAGES_INSTALLED := $(BUILD)/.deps $(patsubst %,$(BUILD)/.deps-%,libraries cluster librados programs lab machine $(PACKAGE_LISTS))
+$(BUILD)/.deps-libraries: $(call list,libraries)
+$(BUILD)/.deps-cluster: $(call list,libraries cluster)
+$(BUILD)/.deps-librados: $(call list,libraries cluster librados)
+$(BUILD)/.deps-programs: $(call list,libraries programs)
+$(BUILD)/.deps-lab: $(call list,libraries programs lab)
+$(BUILD)/.deps-machine: $(call list,machine chroot)
+$(BUILD)/.deps: $(call list,libraries cluster programs lab build)
+$(PACKAGE_LISTS:%=$(BUILD)/.deps-%): $(BUILD)/.deps-%: $(call list,%)
 # Ceph's packages would start services.
-$(BUILD)/.deps-ceph: INSTALL := $(CURDIR)/packaging/without-services.sh
+$(BUILD)/.deps-ceph: export INSTALL := $(CURDIR)/packaging/without-services.sh
 $(PACKAGES_INSTALLED):
+	@packaging/apt/install.sh $^
 	@mkdir -p $(BUILD)
-	@missing=; for package in $$(sed 's/#.*//' $<); do \
-	  [ "$$(dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null)" = installed ] \
-	    || missing="$$missing $$package"; done; \
-	if [ -n "$$missing" ]; then \
-	  echo "installing:$$missing"; \
-	  if [ "$$(id -u)" = 0 ]; then sudo=; elif command -v sudo >/dev/null; then sudo=sudo; else \
-	    echo "make deps: as root, run: apt-get install$$missing" >&2; exit 1; fi; \
-	  $$sudo apt-get update -q && \
-	  $$sudo env DEBIAN_FRONTEND=noninteractive $(INSTALL) apt-get install -q -y --no-install-recommends $$missing; \
-	fi
 	@touch $@
 
 venv: $(VENV)/.installed ## the Python environment, .venv
-# The scripts of a virtual environment and its editable installation name the clone that it was made for. The stamp
-# holds that name: an environment that was copied or moved with its clone would run the other clone's code, so it
+# The scripts of a virtual environment and its editable installation name the clone that it was made for. The stamps
+# hold that name: an environment that was copied or moved with its clone would run the other clone's code, so it
 # is made again.
-$(VENV)/.installed: requirements.txt pyproject.toml $(if $(filter $(CURDIR),$(shell cat $(VENV)/.installed 2>/dev/null)),,always) | $(BUILD)/.deps
-	@! grep -qxvF '$(CURDIR)' $@ 2>/dev/null || { echo "$(VENV) belongs to another folder; it is made again"; rm -rf $(VENV); }
-	python3 -m venv $(VENV)
-	$(PYTHON) -m pip install --disable-pip-version-check -q --upgrade pip
-	$(PYTHON) -m pip install --disable-pip-version-check -r requirements.txt
-	$(PYTHON) -m pip install --disable-pip-version-check -q --no-deps -e .
-	@echo '$(CURDIR)' >$@
+of_this_clone = $(if $(filter $(CURDIR),$(shell cat $(1) 2>/dev/null)),,always)
+$(VENV)/.installed: requirements.txt requirements-demo.txt pyproject.toml $(call of_this_clone,$(VENV)/.installed)
+$(VENV)/.installed-demo: requirements-demo.txt pyproject.toml $(call of_this_clone,$(VENV)/.installed-demo)
+$(VENV)/.installed $(VENV)/.installed-demo: | $(BUILD)/.deps-programs
+	@! cat $(VENV)/.installed* 2>/dev/null | grep -qxvF '$(CURDIR)' || { echo "$(VENV) belongs to another folder; it is made again"; rm -rf $(VENV); }
+	@echo "python: installing $< in $(VENV)"
+	$(QUIET)python3 -m venv $(VENV)
+	$(QUIET)$(PYTHON) -m pip install --disable-pip-version-check -q --upgrade pip
+	$(QUIET)$(PYTHON) -m pip install --disable-pip-version-check $(if $(V),,-q) -r $<
+	$(QUIET)$(PYTHON) -m pip install --disable-pip-version-check -q --no-deps -e .
+	@echo '$(CURDIR)' | tee $(VENV)/.installed-demo >$@
 
-kernel: $(BUILD)/.deps ## the patched UML kernel (KSRC=DIR: from another 6.12 tree)
-	kernel/build.sh um $(if $(KSRC),--ksrc $(KSRC))
+kernel: $(BUILD)/.deps-lab ## the patched UML kernel (KSRC=DIR: from another 6.12 tree)
+	$(QUIET)kernel/build.sh um $(if $(KSRC),--ksrc $(KSRC))
 
-kernel-debug: $(BUILD)/.deps ## the UML kernel with KASAN, lockdep and UBSAN
-	kernel/build.sh um-debug
+kernel-debug: $(BUILD)/.deps-lab ## the UML kernel with KASAN, lockdep and UBSAN
+	$(QUIET)kernel/build.sh um-debug
 
-kernel-cluster: $(BUILD)/.deps ## the UML kernel with networks of several nodes, for `linnapp lab cluster`
-	kernel/build.sh um-cluster
+kernel-cluster: $(BUILD)/.deps-lab ## the UML kernel with networks of several nodes, for `linnapp lab cluster`
+	$(QUIET)kernel/build.sh um-cluster
 
-kernel-unpatched: $(BUILD)/.deps ## the UML kernel without LinnOS, for comparison
-	kernel/build.sh um-unpatched
+kernel-unpatched: $(BUILD)/.deps-lab ## the UML kernel without LinnOS, for comparison
+	$(QUIET)kernel/build.sh um-unpatched
 
-kernel-um-module: $(BUILD)/.deps ## the same with modules, and ours for it
-	kernel/build.sh um-module
-	kernel/module/build.sh --built $(BUILD)/linux-um-module --raid
+kernel-um-module: $(BUILD)/.deps-lab ## the same with modules, and ours for it
+	$(QUIET)kernel/build.sh um-module
+	$(QUIET)kernel/module/build.sh --built $(BUILD)/linux-um-module --raid
 
 kernel-x86: $(BUILD)/.deps $(BUILD)/.deps-qemu ## the patched x86-64 kernel for QEMU
-	kernel/build.sh x86
+	$(QUIET)kernel/build.sh x86
 
 kernel-x86-functions: ## the same without what checks itself: its functions can be traced
 kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-x86-kasan-module kernel-x86-kcsan-module: kernel-%: $(BUILD)/.deps $(BUILD)/.deps-qemu
-	kernel/build.sh $*
+	$(QUIET)kernel/build.sh $*
 
 # For kernels other than the one that runs: RELEASE=6.12.117+deb12-amd64.
 module: ## the modules for a kernel that is not patched: linnos.ko (RELEASE=: not the one that runs)
-	kernel/module/build.sh $(if $(RELEASE),--kernel $(RELEASE))
+	$(QUIET)kernel/module/build.sh $(if $(RELEASE),--kernel $(RELEASE))
 
-module-debian: kernel-debian kernel-debian-6.1 $(BUILD)/.deps-module ## linnos.ko, raid1.ko and raid10.ko for Debian's own kernels, 6.1 and 6.12
-	for unpacked in $(BUILD)/kernel-debian $(BUILD)/kernel-debian-6.1; do \
+module-debian: kernel-debian $(if $(ON_DEBIAN_12),kernel-debian-6.1) $(BUILD)/.deps-module ## linnos.ko, raid1.ko and raid10.ko for Debian's own kernels, 6.12 and (on Debian 12) 6.1
+	for unpacked in $(patsubst %,$(BUILD)/%,kernel-debian $(if $(ON_DEBIAN_12),kernel-debian-6.1)); do \
 	  release=$$(ls $$unpacked/lib/modules) && \
 	  kernel/module/build.sh --kernel $$release --raid --stock $$unpacked/lib/modules/$$release || exit; \
 	done
 
 kernel-deb: $(BUILD)/.deps $(BUILD)/.deps-kernel-deb ## Debian packages of a kernel for a real machine (CONFIG=FILE: not Debian's; long)
-	kernel/build.sh deb $(if $(CONFIG),--config $(CONFIG)) $(if $(KSRC),--ksrc $(KSRC))
+	$(QUIET)kernel/build.sh deb $(if $(CONFIG),--config $(CONFIG)) $(if $(KSRC),--ksrc $(KSRC))
 
 kernel-debian: $(BUILD)/kernel-debian/.unpacked ## Debian's own kernel, unpacked for QEMU: its functions can be traced
 kernel-debian-6.1: $(BUILD)/kernel-debian-6.1/.unpacked ## Debian 12's own 6.1, likewise: `linnapp watch` is tried on it
 $(BUILD)/kernel-debian-6.1/.unpacked: DEBIAN_KERNEL := $(DEBIAN_KERNEL_6_1)
 $(BUILD)/kernel-debian/.unpacked $(BUILD)/kernel-debian-6.1/.unpacked: | $(BUILD)/.deps $(BUILD)/.deps-qemu
+	@[ -n "$(DEBIAN_KERNEL)" ] || { echo "make: Linux 6.1 is Debian 12's; this is another release" >&2; exit 1; }
 	rm -rf $(@D) && mkdir -p $(@D)
 	image=$$(apt-cache depends $(DEBIAN_KERNEL) | awk '/Depends: linux-image/ { print $$2; exit }') && \
 	  cd $(@D) && apt-get -q -o APT::Sandbox::User=root download $$image busybox-static && \
@@ -116,29 +128,29 @@ $(BUILD)/kernel-debian/.unpacked $(BUILD)/kernel-debian-6.1/.unpacked: | $(BUILD
 	depmod -b $(@D) $$(ls $(@D)/lib/modules)
 	@touch $@
 
-native: $(BUILD)/.deps ## the integer engine and the trace reader as shared libraries
-	@$(MAKE) --no-print-directory -C core OUT=$(CURDIR)/$(BUILD)/lib
-	@$(MAKE) --no-print-directory -C linnapp/native OUT=$(CURDIR)/$(BUILD)/lib
+native: $(BUILD)/.deps-programs ## the integer engine and the trace reader as shared libraries
+	$(call submake,core) OUT=$(CURDIR)/$(BUILD)/lib
+	$(call submake,linnapp/native) OUT=$(CURDIR)/$(BUILD)/lib
 
-replayer: $(BUILD)/.deps ## the trace replayer
-	@$(MAKE) --no-print-directory -C replayer OUT=$(CURDIR)/$(BUILD)/replayer
+replayer: $(BUILD)/.deps-programs ## the trace replayer
+	$(call submake,replayer) OUT=$(CURDIR)/$(BUILD)/replayer
 
 liblinnos: $(BUILD)/.deps-libraries ## the library that reads from the best replica, on any kernel
-	@$(MAKE) --no-print-directory -C liblinnos OUT=$(CURDIR)/$(BUILD)/liblinnos
+	$(call submake,liblinnos) OUT=$(CURDIR)/$(BUILD)/liblinnos
 
-ublk: $(BUILD)/.deps ## the mirror as a block device, on any kernel
-	@$(MAKE) --no-print-directory -C liblinnos/ublk OUT=$(CURDIR)/$(BUILD)/ublk
+ublk: $(BUILD)/.deps-libraries ## the mirror as a block device, on any kernel
+	$(call submake,liblinnos/ublk) OUT=$(CURDIR)/$(BUILD)/ublk
 
-agent: $(BUILD)/.deps-libraries ## the agent that serves latency predictions for this node's drives
-	@$(MAKE) --no-print-directory -C cluster/agent OUT=$(CURDIR)/$(BUILD)/agent
+agent: $(BUILD)/.deps-cluster ## the agent that serves latency predictions for this node's drives
+	$(call submake,cluster/agent) OUT=$(CURDIR)/$(BUILD)/agent
 
-cluster: $(BUILD)/.deps-libraries ## the library that chooses the node that is expected to answer first
-	@$(MAKE) --no-print-directory -C cluster/client OUT=$(CURDIR)/$(BUILD)/cluster
+cluster: $(BUILD)/.deps-cluster ## the library that chooses the node that is expected to answer first
+	$(call submake,cluster/client) OUT=$(CURDIR)/$(BUILD)/cluster
 
 ceph: cluster $(BUILD)/.deps-librados ## the library that reads Ceph with it
-	@$(MAKE) --no-print-directory -C cluster/ceph OUT=$(CURDIR)/$(BUILD)/ceph CLUSTER=$(CURDIR)/$(BUILD)/cluster
+	$(call submake,cluster/ceph) OUT=$(CURDIR)/$(BUILD)/ceph CLUSTER=$(CURDIR)/$(BUILD)/cluster
 
-build: venv kernel native replayer liblinnos ublk agent cluster ## all of the above
+build: $(BUILD)/.deps venv kernel native replayer liblinnos ublk agent cluster ## all of the above
 
 install-lib: liblinnos ## library, header, pkg-config file, man pages; PREFIX=/usr/local
 	@$(MAKE) --no-print-directory -C liblinnos OUT=$(CURDIR)/$(BUILD)/liblinnos install
@@ -152,18 +164,26 @@ install-cluster: cluster ## the same for liblinnos-cluster; PREFIX=/usr/local
 install-ceph: ceph install-cluster ## the same for liblinnos-ceph, with liblinnos-cluster; PREFIX=/usr/local
 	@$(MAKE) --no-print-directory -C cluster/ceph OUT=$(CURDIR)/$(BUILD)/ceph CLUSTER=$(CURDIR)/$(BUILD)/cluster install
 
-deb: venv liblinnos replayer ublk agent cluster ## Debian packages of the commands, the libraries, the modules and the agent, in build/deb
+deb: $(BUILD)/.deps venv liblinnos replayer ublk agent cluster ## Debian packages of the commands, the libraries, the modules and the agent, in build/deb
 	PYTHON=$(PYTHON) packaging/build.sh $(BUILD)/deb
 
 # --- What it is for ------------------------------------------------------------
 
-demo: build ## the whole loop; TRACE=FILE: on your own trace
-	$(PYTHON) -m eval.demo $(if $(TRACE),--trace $(TRACE))
+demo: plan-demo $(LAB) ## the whole loop; TRACE=FILE: on your own trace
+	@$(PYTHON) -m eval.demo $(if $(TRACE),--trace $(TRACE)) $(DEMO_OPTIONS)
 
-demo-cluster: venv native agent cluster kernel-cluster $(BUILD)/.deps-gluster ## a client of three GlusterFS nodes reads from the fastest one: a table and a picture, in minutes
+# Printed before anything is installed.
+plan-demo:
+	@[ -e $(VENV)/.installed-demo ] && [ -e $(BUILD)/linux-um/linux ] || { \
+	  missing=$$(packaging/apt/install.sh --missing $(call list,libraries programs lab)) && \
+	  echo "make demo installs with apt (root or sudo): $${missing:-nothing, all packages are there}." && \
+	  echo "It then makes a Python environment with TensorFlow in $(VENV) and compiles a kernel and programs in $(BUILD)." && \
+	  echo "That takes about 10 minutes on two idle cores, the demo 2 more; 3 GB of disk. V=1 shows the commands."; }
+
+demo-cluster: $(BUILD)/.deps venv native agent cluster kernel-cluster $(BUILD)/.deps-gluster ## a client of three GlusterFS nodes reads from the fastest one: a table and a picture, in minutes
 	@$(PYTHON) -m eval.demo_cluster
 
-tour: build ## a minute in a terminal: bursts, linnapp top, and why reads were refused
+tour: $(LAB) ## a minute in a terminal: bursts, linnapp top, and why reads were refused
 	@linnapp tour
 
 test: build $(BUILD)/.deps-fuzz ## every test: Python, KUnit, and in the booted kernel
@@ -172,7 +192,7 @@ test: build $(BUILD)/.deps-fuzz ## every test: Python, KUnit, and in the booted 
 test-busy: build $(BUILD)/.deps-fuzz ## the same RUNS=5 times on a busy machine: do the same tests pass each time?
 	tests/busy.sh $(RUNS) $(TEST)
 
-test-unit: venv native replayer liblinnos ublk agent cluster $(BUILD)/.deps-fuzz ## the tests that boot no kernel
+test-unit: $(BUILD)/.deps venv native replayer liblinnos ublk agent cluster $(BUILD)/.deps-fuzz ## the tests that boot no kernel
 	$(PYTEST_PARALLEL) -m "not lab and not qemu and not debug and not elasticsearch and not machine and not stock and not crashes and not release"
 
 test-lab: build ## the tests that boot the kernel
@@ -200,7 +220,7 @@ ELASTICSEARCH := 8.19.4
 ELASTICSEARCH_SHA256 := 553088b4c0f60f04d7c63da609aaeae372c483159f4fb8013599e91233aab0de
 ELASTICSEARCH_FETCHED := $(BUILD)/elasticsearch/.fetched-$(ELASTICSEARCH)
 
-test-elasticsearch: venv native $(ELASTICSEARCH_FETCHED) ## what `linnapp watch` sends, in a real Elasticsearch
+test-elasticsearch: $(BUILD)/.deps venv native $(ELASTICSEARCH_FETCHED) ## what `linnapp watch` sends, in a real Elasticsearch
 	$(PYTEST) -m elasticsearch
 
 $(ELASTICSEARCH_FETCHED): | $(BUILD)/.deps-elasticsearch

@@ -11,6 +11,7 @@ holds is up to sources in C and patches, not to the bytecode of one function.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import hashlib
@@ -78,10 +79,11 @@ def code_version(*paths: str) -> str:
 
 
 def _installed(library: str) -> str:
-    try:
-        return importlib.metadata.version(library)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
+    # TensorFlow's package without the code for graphics cards has a name of its own.
+    for name in (library, f"{library}-cpu"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(name)
+    return "not installed"
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:

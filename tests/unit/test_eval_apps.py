@@ -285,8 +285,8 @@ def test_a_missing_application_is_named_with_its_package(
     packages = (ROOT / programs.PACKAGES).read_text().splitlines()
     everyone = [
         package
-        for name in ("packaging/apt/build.txt", "packaging/apt/libraries.txt")
-        for package in (ROOT / name).read_text().splitlines()
+        for name in ("build", "libraries", "programs")
+        for package in (ROOT / "packaging" / "apt" / f"{name}.txt").read_text().splitlines()
     ]
     for app in programs.APPLICATIONS.values():
         assert all(package in packages + everyone for package in app.programs.values())
