@@ -55,9 +55,6 @@ EXTRA = ("hedge", "hedge-capped", "clone")
 #: Rules that use nothing but the reports of the nodes.
 SHIPPED = ("pending", "prediction")
 
-#: Rules that use reports: in the engines, reports of the servers; here, of the agents.
-TOLD = ("c3", "elasticsearch", "prequal", *SHIPPED)
-
 #: The library's rules use both, and weight them by their errors.
 LIBRARY = ("library", "library-hedge")
 
