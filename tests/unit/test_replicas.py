@@ -150,23 +150,6 @@ def test_replica_is_dropped_restored_and_counted(
         assert not array.replica_stats(2).chooses
 
 
-def test_reads_leave_a_truncated_replica(paths: list[Path]) -> None:
-    with Replicas(paths, home=1) as array:
-        with paths[1].open("r+b") as file:
-            file.truncate(4096)
-        words = np.zeros(8192, np.uint64)
-        assert array.preadinto(words, 0) == words.nbytes
-        assert np.array_equal(words, np.arange(8192, dtype=np.uint64))
-        stats = array.stats()
-        assert (stats.errors_by, stats.failovers) == ((0, 1, 0), 1)
-        for path in paths[::2]:
-            with path.open("r+b") as file:
-                file.truncate(4096 * 2)
-        with Replicas([paths[0]]) as one:
-            assert one.size == 8192
-        assert array.preadinto(words, 0) == 8192
-
-
 def test_read_needs_one_replica_and_names_invalid_offsets(paths: list[Path]) -> None:
     with Replicas(paths) as array:
         for path in paths[1:]:
@@ -178,26 +161,6 @@ def test_read_needs_one_replica_and_names_invalid_offsets(paths: list[Path]) -> 
         with pytest.raises(OSError, match="no such offset") as raised:
             array.pread(8, 1 << 64)
         assert raised.value.errno == errno.EINVAL
-
-
-@pytest.mark.parametrize(("after_us", "is_hedged"), [(1, True), (2**32 - 1, False)])
-def test_reads_are_hedged_by_their_predictions(
-    tmp_path: Path, paths: list[Path], models: list[Path], after_us: int, is_hedged: bool
-) -> None:
-    """Few reads take less than a microsecond, and all take less than an hour."""
-    tables = [model.with_suffix(".hedge") for model in models]
-    for table in tables:
-        table.write_text(f"linnos hedge table 1\n0 {after_us}\n")
-    with Replicas(paths, models, hedge_tables=tables, max_duplicates=5) as array:
-        # On a busy machine, the timer may be checked only after the answer.
-        for reads in range(200, 20_001, 200):
-            for i in range(200):
-                assert array.pread(8, 8 * i) == i.to_bytes(8, "little")
-            hedges = array.stats().hedges
-            assert hedges <= reads * 5 / 100
-            if hedges or not is_hedged:
-                break
-        assert bool(hedges) == is_hedged
 
 
 def test_opening_errors_name_the_argument(tmp_path: Path, paths: list[Path]) -> None:

@@ -82,16 +82,24 @@ _PANELS = (
 def run(context: Context) -> LongTable:
     """Simulate every situation under its rules, and a drive that turns slow and recovers."""
     program = built(context.folder / "build")
-    table = LongTable(("situation", "clients_of_slow_drive"))
+    factors = ("situation", "clients_of_slow_drive")
 
-    def measure(cell: Cell) -> None:
-        add_reads(table, program, cell, context.seeds[: cell.n_seeds], context.folder)
+    def measure(cell: Cell) -> LongTable:
+        part = LongTable(factors)
+        add_reads(part, program, cell, context.seeds[: cell.n_seeds], context.folder)
+        return part
 
-    def measure_slow(one: tuple[str, int]) -> None:
-        add_slow_drive(table, program, *one, context.seeds)
+    def measure_slow(one: tuple[str, int]) -> LongTable:
+        part = LongTable(factors)
+        add_slow_drive(part, program, *one, context.seeds)
+        return part
 
-    context.map(measure, CELLS, "cells")
-    context.map(measure_slow, slow_cells(), "drives that turn slow")
+    table = LongTable(factors)
+    for part in (
+        *context.map(measure, CELLS, "cells"),
+        *context.map(measure_slow, slow_cells(), "drives that turn slow"),
+    ):
+        table.update(part)
     add_difference_from_lab(table, committed("cluster"))
     return table
 
