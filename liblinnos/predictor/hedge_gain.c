@@ -3,13 +3,22 @@
 #include "hedge_gain.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define BINS_A_DOUBLING 4
 #define LOWEST_EXPONENT (-2)
 
-/* A distribution needs at least this many latencies. */
+/*
+ * Before there are latencies, the ratio to the prediction is assumed to be log-normal with a
+ * standard deviation of half a doubling, and in one of 50 cases anything from 2 to 32. This prior
+ * counts as many latencies as are needed to estimate the delay per page.
+ */
 #define ENOUGH 200
+#define PRIOR_SLOW 0.02
+#define PRIOR_SLOW_FROM 1 /* doublings */
+#define PRIOR_SLOW_TO 5
+#define PRIOR_FIRST_US 100
 /* The counts of a distribution are halved when they reach this number. */
 #define FULL 4000
 /* The distribution over all predictions counts as this many latencies of each power of two. */
@@ -55,6 +64,18 @@ void hedge_gain_init(struct hedge_gain *g, double share)
 	g->share = share;
 	g->price_us = isfinite(share) ? PRICE_FIRST_US : 0;
 	g->claimed_us = g->gained_us = CLAIMED_FIRST_US;
+	for (unsigned int i = 0; i < GAIN_BINS; i++) {
+		double doublings = (i + 0.5) / BINS_A_DOUBLING + LOWEST_EXPONENT;
+		double normal = sqrt(2 / M_PI) * exp(-2 * doublings * doublings);
+		bool is_slow = doublings > PRIOR_SLOW_FROM && doublings < PRIOR_SLOW_TO;
+
+		g->all.bins[i] = ENOUGH / (double)BINS_A_DOUBLING *
+				 ((1 - PRIOR_SLOW) * normal +
+				  PRIOR_SLOW * is_slow / (PRIOR_SLOW_TO - PRIOR_SLOW_FROM));
+		g->all.n += g->all.bins[i];
+	}
+	g->n = 1;
+	g->us = PRIOR_FIRST_US;
 }
 
 /* Return the index in by_prediction for a prediction, which must not be 0. */
@@ -172,7 +193,7 @@ struct hedge_plan hedge_plan(const struct hedge_gain *g, const struct hedge_cand
 	struct expected first, second;
 	double cost_us, trust, best_us = 0;
 
-	if (g->all.n < ENOUGH || !read->first_us || !read->second_us)
+	if (!read->first_us || !read->second_us)
 		return plan;
 	trust = believed(g);
 	cost_us = g->price_us + others_lose_us(g, read);

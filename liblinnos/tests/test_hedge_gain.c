@@ -25,11 +25,23 @@ static struct hedge_gain race_after(double share, unsigned int n, unsigned int e
 
 static const struct hedge_candidate fast = {.first_us = FAST_US, .second_us = FAST_US, .pages = 1};
 
-TEST(no_hedge_without_data)
+TEST(prior_hedges_late_reads_before_there_are_latencies)
 {
-	struct hedge_gain race = race_after(FREE, 100, 4);
+	struct hedge_gain race = race_after(FREE, 0, 0);
+	struct hedge_candidate read = fast;
+	double sum = 0;
 
-	assert(isinf(hedge_plan(&race, &fast).wait_us));
+	for (unsigned int i = 0; i < GAIN_BINS; i++)
+		sum += race.all.bins[i];
+	assert(fabs(sum - race.all.n) < 1e-9 && sum > 198 && sum < 202);
+	/* A new read is not sent twice at once if others wait. */
+	read.reads = 64;
+	assert(hedge_plan(&race, &read).wait_us > 0);
+	read.waited_us = 4 * FAST_US;
+	assert(hedge_plan(&race, &read).wait_us == 0);
+	/* Without a prediction there is no plan. */
+	read.first_us = 0;
+	assert(isinf(hedge_plan(&race, &read).wait_us));
 }
 
 TEST(late_read_is_hedged_as_soon_as_it_is_late)
