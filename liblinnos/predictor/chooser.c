@@ -111,6 +111,16 @@ static bool chooses(const struct chooser *c, unsigned int drive)
 	       1u << drive;
 }
 
+/* Return the delay that is expected from this many reads in flight at a drive (chooser.h). */
+static uint64_t queueing_penalty_us(const struct chooser *c, unsigned int drive, uint32_t reads)
+{
+	uint64_t median_us = READ_ONCE(c->common->median_us);
+
+	if (!median_us)
+		return linnos_queueing_penalty_us(reads, READ_ONCE(c->drives[drive].overdue_us));
+	return (median_us * reads / READS_PER_MEDIAN) >> MEDIAN_SHIFT;
+}
+
 /* Return the prediction of a drive, increased by the queueing penalty for the reads that it has in
  * flight in excess of those at the default drive. Unhealthy drives rank after all others. */
 static uint64_t rank_of(const struct chooser *c, unsigned int default_drive, unsigned int drive)
@@ -119,8 +129,7 @@ static uint64_t rank_of(const struct chooser *c, unsigned int default_drive, uns
 	uint64_t rank = c->us[drive];
 
 	if (there->reads > at_default->reads)
-		rank += linnos_queueing_penalty_us(there->reads - at_default->reads,
-						   READ_ONCE(c->drives[drive].overdue_us));
+		rank += queueing_penalty_us(c, drive, there->reads - at_default->reads);
 	return rank + (there->is_unhealthy ? UNHEALTHY_US : 0);
 }
 
@@ -345,9 +354,24 @@ struct choice chooser_read(struct chooser *c, unsigned int default_drive, uint64
 	return choice;
 }
 
+/* Move the median by a fixed fraction towards a latency: as many steps up as down at the median. */
+static void update_median(struct chooser_common *common, uint64_t latency_us)
+{
+	uint64_t median_us = common->median_us;
+
+	if (!median_us)
+		median_us = latency_us << MEDIAN_SHIFT;
+	else if (latency_us << MEDIAN_SHIFT > median_us)
+		median_us += (median_us >> MEDIAN_STEP_SHIFT) + 1;
+	else
+		median_us -= median_us >> MEDIAN_STEP_SHIFT;
+	WRITE_ONCE(common->median_us, median_us);
+}
+
 void chooser_answered(struct chooser *c, struct linnos_assignment assignment, uint64_t latency_ns)
 {
 	spin_take(&c->common->guard_lock);
+	update_median(c->common, latency_ns / 1000);
 	linnos_guard_record_latency(&c->common->guard, assignment, latency_ns / 1000);
 	spin_leave(&c->common->guard_lock);
 }

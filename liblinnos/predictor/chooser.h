@@ -10,7 +10,10 @@
  * Queueing penalty: the models were trained with reads that stayed at their default drives. They do
  * not include the load that redirected reads cause, and several reads that arrive together would
  * all leave for the same drive. Each read that another drive has in flight in excess of those at
- * the default drive therefore adds a fraction of that drive's overdue time to its prediction.
+ * the default drive therefore adds 1/READS_PER_MEDIAN of the recent median latency to its
+ * prediction. The median is that of all drives, because it measures what a queued read costs, not
+ * how slow a slow drive is. Before the first completion a fraction of the drive's overdue time is
+ * added.
  *
  * Control group: it is not known in advance whether redirection reduces latency. A part of the
  * reads that would be redirected therefore stays at the default drive. The measured latencies of
@@ -61,6 +64,11 @@
 /* Largest number of copies that can accumulate while none is needed. */
 #define PROBE_COPY_BURST 10
 
+#define READS_PER_MEDIAN 7
+/* The median has this many fractional bits, and changes by 1/2^MEDIAN_STEP_SHIFT with each read. */
+#define MEDIAN_SHIFT 8
+#define MEDIAN_STEP_SHIFT 7
+
 #define DEFAULT_PREDICT_EVERY 4
 #define DEFAULT_TOLERANCE 2
 /* chooser_answered_sampled() reports every nth of the reads that are not assigned to a group of the
@@ -78,11 +86,12 @@ struct external_predictions {
 /* Data shared by the choosers of several threads. Except for the guard, each member is one word and
  * is accessed atomically. */
 struct chooser_common {
-	bool unguarded;	   /* follow the predictions without a control group */
-	bool users_probe;  /* copies cannot be sent; users' reads go where copies would */
-	uint32_t dropped;  /* bitmap of the drives to which no read is sent any more */
-	uint32_t chooses;  /* bitmap of the drives whose models redirect reads */
-	uint64_t start_ns; /* time of the first read; drives can be stale from then on */
+	bool unguarded;	    /* follow the predictions without a control group */
+	bool users_probe;   /* copies cannot be sent; users' reads go where copies would */
+	uint32_t dropped;   /* bitmap of the drives to which no read is sent any more */
+	uint32_t chooses;   /* bitmap of the drives whose models redirect reads */
+	uint64_t start_ns;  /* time of the first read; drives can be stale from then on */
+	uint64_t median_us; /* of recent reads, times 2^MEDIAN_SHIFT; 0 before the first one */
 	struct linnos_guard guard ____cacheline_aligned_in_smp;
 	unsigned long guard_lock;
 };

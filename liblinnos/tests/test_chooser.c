@@ -622,3 +622,52 @@ TEST(guard_gets_a_sample_of_unassigned_latencies)
 		1000);
 	assert(a.common.guard.samples[LINNOS_SLOWNESS_NORMAL][LINNOS_REDIRECTED].n);
 }
+
+/* Read drive 1 until a read stays at the default drive; return how many are then in flight there.
+ */
+static unsigned int reads_until_default(uint64_t median_us)
+{
+	struct linnos_io ios[16];
+	struct array a;
+	unsigned int n = 0;
+
+	setup(&a, 0);
+	a.common.unguarded = true;
+	heard_all(&a, 10 * MS, 400, 280, 1000);
+	for (unsigned int i = 0; median_us && i < 500; i++)
+		chooser_answered(&a.chooser, (struct linnos_assignment){0}, median_us * US);
+	while (choose(&a, 0, 10 * MS) == 1) {
+		assert(n < 16);
+		observer_sent(&a.drives[1], &ios[n++], 10 * MS, 0, 1, true);
+	}
+	return n;
+}
+
+TEST(read_in_flight_costs_a_seventh_of_the_median_latency)
+{
+	/* 280 us + n * 196 / 7 us, compared with 400 us */
+	assert(reads_until_default(196) == 5);
+	assert(reads_until_default(560) == 2);
+	assert(reads_until_default(2800) == 1);
+	/* Without a completion, a fortieth of the overdue time */
+	assert(reads_until_default(0) == 10);
+}
+
+TEST(median_follows_a_change_of_load)
+{
+	struct array a;
+
+	setup(&a, 0);
+	for (unsigned int i = 0; i < 1000; i++)
+		chooser_answered(&a.chooser, (struct linnos_assignment){0}, 100 * US);
+	/* One slow read in ten does not move it, other than a mean. */
+	for (unsigned int i = 0; i < 5000; i++)
+		chooser_answered(&a.chooser, (struct linnos_assignment){0},
+				 (i % 10 ? 100 : 50000) * US);
+	assert(a.common.median_us >> MEDIAN_SHIFT >= 90 &&
+	       a.common.median_us >> MEDIAN_SHIFT < 125);
+	for (unsigned int i = 0; i < 1000; i++)
+		chooser_answered(&a.chooser, (struct linnos_assignment){0}, 400 * US);
+	assert(a.common.median_us >> MEDIAN_SHIFT > 380 &&
+	       a.common.median_us >> MEDIAN_SHIFT < 420);
+}
