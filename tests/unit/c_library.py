@@ -66,25 +66,6 @@ def names(text: str, pattern: str) -> set[str]:
     return found
 
 
-def takes_cplusplus(header: Path, *folders: Path) -> None:
-    """Check that a header compiles as C++, with the headers of these folders."""
-    subprocess.run(
-        ["clang", "-x", "c++", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
-         *(f"-I{folder}" for folder in folders), header],
-        check=True,
-    )  # fmt: skip
-
-
-def documented(page: Path, header: str, others: set[str]) -> None:
-    """Check that a man page names the members of a header's structures, and these names."""
-    text = page.read_text().replace("\\-", "-")
-    for name in others:
-        assert name in text, name
-    for body in re.findall(r"^struct linnos_\w+ \{\n(.*?)\n\};", header, re.M | re.S):
-        for name in names(body, r"\b(\w+);$") - {"size"}:
-            assert name in text, name
-
-
 def built_as_installed(source: Path, root: Path, package: str, static: list[str] | None) -> Path:
     """Build a program with the files installed below `root`; `static` lists libraries."""
     program = source.with_suffix("")

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The alternative heuristics: their C tests, and that each table lists all of them."""
+"""Each table of the rules for clusters lists all of them."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-import pytest
-from c_library import CLibrary, names
+from c_library import names
 
 from eval.experiments import ceph
 from eval.experiments.cluster.lab import GUEST
@@ -16,20 +15,9 @@ from eval.experiments.simulation.cells import RULES as SIMULATED
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "eval" / "simulator"
-BUILDS = CLibrary(SOURCE, ROOT / "build" / "simulation")
 TABLE = (SOURCE / "rules.c").read_text().split("const struct rule rules[] = {")[1].split("\n};")[0]
 #: The rules that only one program has.
 OWN = r"\.rule\.name = \"([a-z-]+)\""
-
-
-@pytest.fixture(scope="module")
-def built() -> None:
-    BUILDS.make("all")
-
-
-@pytest.mark.parametrize(("program", "test"), BUILDS.tests)
-def test_rule(built: None, program: str, test: str) -> None:
-    BUILDS.passes(program, test)
 
 
 def test_every_table_lists_all_rules() -> None:
