@@ -34,8 +34,8 @@ LAB := $(BUILD)/.deps-lab $(VENV)/.installed-demo kernel native replayer
 .DEFAULT_GOAL := help
 # Packages are installed before anything is compiled; each component uses all cores.
 .NOTPARALLEL:
-.PHONY: always help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo plan-demo demo-cluster tour test test-busy \
-	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-um-module kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-debug-module test-qemu test-stock test-crashes fuzz fuzz-agent bench eval prior report docs lint release test-release clean
+.PHONY: always help series deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo plan-demo demo-cluster tour test test-busy \
+	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-um-module kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-debug-module test-qemu test-series test-stock test-crashes fuzz fuzz-agent bench eval prior report docs lint release test-release clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 13 or 12: make demo, make test."
@@ -257,6 +257,16 @@ $(MACHINE)/debian.img: tests/machine/make_image.sh | $(BUILD)/.deps-qemu $(BUILD
 
 test-crashes: build kernel-debian ## linnos-ublk after 200 crashes, and after 20 of QEMU by SIGKILL (long)
 	$(PYTEST) -m crashes
+
+series: ## the patch series for Linux 6.12 and 7.3, in build/series (SOURCES: folder of linux-source-*; SIGN_OFF="NAME <ADDRESS>")
+	for version in 6.12 7.3; do \
+	  kernel/series.sh $$version $(if $(SOURCES),--sources $(SOURCES)) $(if $(SIGN_OFF),--sign-off "$(SIGN_OFF)") || exit; \
+	done
+
+test-series: venv native ## apply the series patch by patch, compile after each patch, boot (CHROOT: Debian 13, for 7.3; root; long)
+	kernel/test_series.sh 6.12
+	kernel/test_series.sh 7.3 $(if $(CHROOT),--sources $(CHROOT)/usr/src --chroot $(CHROOT))
+	$(PYTEST) -m series
 
 test-stock: build kernel-unpatched ## liblinnos on a kernel without LinnOS, and replays that are the same there
 	$(PYTEST) -m stock

@@ -317,35 +317,6 @@ void linnos_drive_view(const struct linnos_drive *drive,
 	linnos_history_last(history, view->size, view->past);
 }
 
-static u8 *linnos_put_digits(u8 *digit, int n, u32 value, u32 max)
-{
-	int i;
-
-	value = min_t(u32, value, max);
-	for (i = n - 1; i >= 0; i--) {
-		digit[i] = value % 10;
-		value /= 10;
-	}
-	return digit + n;
-}
-
-void linnos_encode_digits(const struct linnos_drive_snapshot *view,
-			  u8 digits[LINNOS_N_INPUTS])
-{
-	int i;
-
-	for (i = 0; i < LINNOS_HISTORY; i++)
-		digits = linnos_put_digits(digits, LINNOS_PENDING_DIGITS,
-					   view->past[i].pending,
-					   LINNOS_PENDING_MAX);
-	digits = linnos_put_digits(digits, LINNOS_PENDING_DIGITS,
-				   linnos_pending(view), LINNOS_PENDING_MAX);
-	for (i = 0; i < LINNOS_HISTORY; i++)
-		digits = linnos_put_digits(digits, LINNOS_LATENCY_DIGITS,
-					   view->past[i].latency_us,
-					   LINNOS_LATENCY_MAX);
-}
-
 static u32 linnos_capped(u64 value)
 {
 	return min_t(u64, value, LINNOS_LATENCY_CAP);

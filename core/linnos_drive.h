@@ -186,8 +186,6 @@ void linnos_drive_view(const struct linnos_drive *drive,
 		       u32 pages, u64 now_ns,
 		       struct linnos_drive_snapshot *view);
 u64 linnos_oldest_ns(const struct linnos_start_slots *places);
-void linnos_encode_digits(const struct linnos_drive_snapshot *view,
-			  u8 digits[LINNOS_N_INPUTS]);
 void linnos_compute_features(const struct linnos_start_slots *places,
 			     const struct linnos_drive_snapshot *view,
 			     u32 overdue_us, u32 features[LINNOS_N_FEATURES]);

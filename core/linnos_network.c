@@ -15,7 +15,7 @@
  * make a hidden sum exceed 16 bits or the difference of the output sums exceed 32 bits. Inference
  * checks nothing.
  */
-#include "linnos_model.h"
+#include "linnos_network.h"
 
 #define AT_SHAPE 20
 #define AT_RESERVED_A 29
@@ -271,4 +271,33 @@ void linnos_outputs(const struct linnos_net *net,
 		for (k = 0; k < LINNOS_N_OUTPUTS && sum > 0; k++)
 			out[k] += net->output_weights[k][unit] * sum;
 	}
+}
+
+static u8 *linnos_put_digits(u8 *digit, int n, u32 value, u32 max)
+{
+	int i;
+
+	value = min_t(u32, value, max);
+	for (i = n - 1; i >= 0; i--) {
+		digit[i] = value % 10;
+		value /= 10;
+	}
+	return digit + n;
+}
+
+void linnos_encode_digits(const struct linnos_drive_snapshot *view,
+			  u8 digits[LINNOS_N_INPUTS])
+{
+	int i;
+
+	for (i = 0; i < LINNOS_HISTORY; i++)
+		digits = linnos_put_digits(digits, LINNOS_PENDING_DIGITS,
+					   view->past[i].pending,
+					   LINNOS_PENDING_MAX);
+	digits = linnos_put_digits(digits, LINNOS_PENDING_DIGITS,
+				   linnos_pending(view), LINNOS_PENDING_MAX);
+	for (i = 0; i < LINNOS_HISTORY; i++)
+		digits = linnos_put_digits(digits, LINNOS_LATENCY_DIGITS,
+					   view->past[i].latency_us,
+					   LINNOS_LATENCY_MAX);
 }

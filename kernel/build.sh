@@ -258,7 +258,7 @@ copy_sources() {
 	for f in "$core_dir"/*.[ch]; do
 		copy_in "$f" "block/linnos/core/${f##*/}"
 	done
-	for f in linux/blk-linnos.h trace/events/linnos.h; do
+	for f in linux/blk-linnos.h linux/blk-linnos-array.h trace/events/linnos.h; do
 		copy_in "$kernel_dir/linnos/include/$f" "include/$f"
 	done
 	copy_in "$core_dir/uapi/linux/blk-linnos.h" include/uapi/linux/blk-linnos.h

@@ -65,12 +65,12 @@ perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
 	--ignore $ignore,OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT \
 	-f "$kernel_dir/linnos/include/trace/events/linnos.h" ||
 	warn "the trace event: checkpatch"
-# md has flags in CamelCase.
+# md has flags in CamelCase. series.sh adds the sign-off, and the messages for 7.3.
 for f in "$kernel_dir"/patches/{,lab/}*/*.patch; do
 	[ -e "$f" ] || continue
 	# checkpatch does not accept a file known to git as a patch, so use stdin
 	perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
-		--show-types --no-summary --ignore $ignore,CAMELCASE - <"$f" ||
+		--show-types --no-summary --no-signoff --ignore $ignore,CAMELCASE,COMMIT_MESSAGE - <"$f" ||
 		warn "${f#"$kernel_dir"/}: checkpatch"
 done
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Functions of the user-space library only: apply both kinds of model to many reads. */
-#include "linnos_drive.h"
+#include "linnos_network.h"
 
 #define DIGIT_MAX 9
 

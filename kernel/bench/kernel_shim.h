@@ -32,6 +32,8 @@ typedef __s32 s32;
 typedef __s64 s64;
 
 #define CONFIG_BLK_LINNOS 1
+#define CONFIG_BLK_LATCRIT 1
+#define CONFIG_BLK_LINNOS_NETWORK 1
 
 /* Annotations of the kernel that have no effect on a compiler. */
 #define __percpu

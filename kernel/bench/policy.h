@@ -11,7 +11,9 @@
 #include "linnos_probe.c"
 #include "blk-linnos-model.c"
 #include "blk-linnos-expect.c"
+#include "blk-linnos-query.c"
 #include "blk-linnos.c"
+#include "blk-linnos-latcrit.c"
 
 const struct kobj_type {
 } linnos_ktype;

@@ -41,7 +41,7 @@
  * A read that probes a disk is not assigned at random, because it is sent to measure that disk.
  */
 #include <linux/bitfield.h>
-#include <linux/blk-linnos.h>
+#include <linux/blk-linnos-array.h>
 #include <linux/export.h>
 #include <linux/hash.h>
 #include <linux/ktime.h>

@@ -15,6 +15,10 @@
 #include "blk-linnos-policy.h"
 #include "linnos_guard.h"
 
+/* linnos.ko creates them in linnos_main.c */
+#ifndef MODULE
+#define CREATE_TRACE_POINTS
+#endif
 #include <trace/events/linnos.h>
 
 /*
@@ -147,32 +151,6 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 				LINNOS_PREDICTED_FAST;
 }
 
-static u32 linnos_predicted_us(const struct linnos_prediction *found)
-{
-	return found->n_features ? found->out[1] : 0;
-}
-
-static void linnos_fill_answer(const struct blk_linnos *linnos,
-			       const struct linnos_prediction *found,
-			       enum blk_linnos_expected expected,
-			       struct blk_expect_drive *drive)
-{
-	drive->flags = 0;
-	drive->latency_us = linnos_predicted_us(found);
-	drive->known = BLK_EXPECT_NO_MODEL;
-	if (found->reason == LINNOS_NO_MODEL)
-		return;
-	drive->known = found->n_features ? BLK_EXPECT_LATENCY :
-					   BLK_EXPECT_FAST_OR_SLOW;
-	if (linnos_is_slow(found))
-		drive->flags |= BLK_EXPECT_SLOW;
-	if (linnos_history_is_stale(&linnos->drive, found->size,
-				    found->view.now_ns))
-		drive->flags |= BLK_EXPECT_STALE;
-	if (expected == BLK_LINNOS_PROBE)
-		drive->flags |= BLK_EXPECT_PROBE;
-}
-
 /* Answer a caller that may send its read to the drive, and decide whether that is a probe. */
 static enum blk_linnos_expected
 linnos_answer_sender(struct blk_linnos *linnos,
@@ -202,80 +180,38 @@ linnos_answer_sender(struct blk_linnos *linnos,
 	return BLK_LINNOS_FAST;
 }
 
+/*
+ * Answer a query. @will_send: the read may be sent to this drive; if false, no probe is claimed,
+ * and the query does not influence when the drive is probed. @found: set to the prediction.
+ */
 enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 					    u8 region, unsigned int bytes,
 					    u64 now_ns, bool will_send,
-					    struct blk_expect_drive *drive)
+					    struct linnos_prediction *found)
 {
 	enum blk_linnos_expected expected = BLK_LINNOS_FAST;
-	struct linnos_prediction found __uninitialized;
 	u32 us;
 
-	linnos_predict_read(linnos, region, bytes, now_ns, &found);
-	if (linnos_is_unknown(&found))
+	linnos_predict_read(linnos, region, bytes, now_ns, found);
+	if (linnos_is_unknown(found))
 		expected = BLK_LINNOS_UNKNOWN;
 	else if (will_send)
-		expected = linnos_answer_sender(linnos, &found);
-	else if (linnos_is_slow(&found))
+		expected = linnos_answer_sender(linnos, found);
+	else if (linnos_is_slow(found))
 		expected = BLK_LINNOS_SLOW;
 	trace_linnos_expected(disk_devt(linnos->disk),
-			      linnos_pending(&found.view), expected,
-			      linnos_predicted_us(&found));
-	if (drive)
-		linnos_fill_answer(linnos, &found, expected, drive);
+			      linnos_pending(&found->view), expected,
+			      linnos_predicted_us(found));
 	if (expected == BLK_LINNOS_PROBE || expected == BLK_LINNOS_UNKNOWN ||
-	    !found.n_features)
+	    !found->n_features)
 		return expected;
-	us = found.out[1] + linnos_queueing_penalty_us(found.view.load.reads,
-						       found.overdue_us);
+	us = found->out[1] + linnos_queueing_penalty_us(found->view.load.reads,
+							found->overdue_us);
 	return BLK_LINNOS_US | min_t(u32, us, BLK_LINNOS_US_MASK) |
 	       FIELD_PREP(BLK_LINNOS_US_SLOWNESS,
-			  linnos_classify_slowness(found.out[1],
-						   found.overdue_us)) |
-	       (linnos_is_slow(&found) ? BLK_LINNOS_US_SLOW : 0);
-}
-
-/**
- * blk_linnos_query() - blk_linnos_expect() with details of the prediction
- * @bdev: the drive, or a partition of it, held open by the caller
- * @sector: first sector of the read on @bdev, or %LINNOS_SECTOR_UNKNOWN
- * @bytes: size of the read
- * @now_ns: current time, the same for all drives that may serve the read
- * @will_send: true if the read may be sent to this drive; if false, no probe is claimed, and the
- *	query does not influence when the drive is probed
- * @drive: filled with the details, unless it is NULL
- *
- * Context: Any. Takes no lock, does not sleep, allocates nothing.
- */
-enum blk_linnos_expected blk_linnos_query(struct block_device *bdev,
-					  sector_t sector, unsigned int bytes,
-					  u64 now_ns, bool will_send,
-					  struct blk_expect_drive *drive)
-{
-	struct gendisk *disk = bdev->bd_disk;
-	/* not for md, which passes no @drive: a removed drive is off, and its answer unknown */
-	bool gone = drive && test_bit(GD_DEAD, &disk->state);
-	enum blk_linnos_expected expected = gone ? BLK_LINNOS_NOT_QUERIED :
-						   BLK_LINNOS_UNKNOWN;
-	u8 region = sector == LINNOS_SECTOR_UNKNOWN ?
-			    LINNOS_REGION_UNKNOWN :
-			    linnos_region_at(bdev->bd_start_sect + sector);
-	struct blk_linnos *linnos;
-
-	/* the module may stop observing the drive at any time */
-	guard(rcu)();
-	linnos = linnos_of_disk(disk);
-	if (!gone && linnos && linnos_is_on(linnos))
-		expected = linnos_expect_read(linnos, region, bytes, now_ns,
-					      will_send, drive);
-	else if (drive)
-		*drive = (struct blk_expect_drive){
-			.fd = drive->fd,
-			.known = gone	? BLK_EXPECT_GONE :
-				 linnos ? BLK_EXPECT_OFF :
-					  BLK_EXPECT_NO_POLICY,
-		};
-	return expected;
+			  linnos_classify_slowness(found->out[1],
+						   found->overdue_us)) |
+	       (linnos_is_slow(found) ? BLK_LINNOS_US_SLOW : 0);
 }
 
 /**
@@ -295,8 +231,17 @@ enum blk_linnos_expected blk_linnos_query(struct block_device *bdev,
 enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
 					   sector_t sector, unsigned int bytes)
 {
-	return blk_linnos_query(bdev, sector, bytes, ktime_get_ns(), true,
-				NULL);
+	u8 region = linnos_region_at(bdev->bd_start_sect + sector);
+	struct linnos_prediction found __uninitialized;
+	struct blk_linnos *linnos;
+
+	/* the module may stop observing the drive at any time */
+	guard(rcu)();
+	linnos = linnos_of_disk(bdev->bd_disk);
+	if (!linnos || !linnos_is_on(linnos))
+		return BLK_LINNOS_UNKNOWN;
+	return linnos_expect_read(linnos, region, bytes, ktime_get_ns(), true,
+				  &found);
 }
 EXPORT_SYMBOL_GPL(blk_linnos_expect);
 

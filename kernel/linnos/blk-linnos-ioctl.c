@@ -19,7 +19,6 @@
  * probe that is not sent. Only after EFAULT a drive may wait for one. When a probe would be due
  * again, another caller is asked to send it. The descriptors are held during the call.
  */
-#include <linux/blk-linnos.h>
 #include <linux/blkdev.h>
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -27,7 +26,7 @@
 #include <linux/security.h>
 #include <linux/uaccess.h>
 
-#include "blk-linnos.h"
+#include "blk-linnos-query.h"
 
 static_assert(BLK_EXPECT_DRIVES_MAX <= BITS_PER_LONG);
 

@@ -11,7 +11,7 @@
 
 #include <trace/events/linnos.h>
 
-static_assert(LINNOS_LATENCY_BYTES_MAX <= LINNOS_NETWORK_BYTES);
+static_assert(LINNOS_LATENCY_BYTES_MAX <= LINNOS_MODEL_BYTES_MAX);
 
 /*
  * Measure the duration of one inference in %INFERENCE_SAMPLE: reading the clock twice costs as
@@ -19,6 +19,7 @@ static_assert(LINNOS_LATENCY_BYTES_MAX <= LINNOS_NETWORK_BYTES);
  */
 #define INFERENCE_SAMPLE 64
 
+#ifdef CONFIG_BLK_LINNOS_NETWORK
 static bool linnos_predict_network(const struct linnos_model *active,
 				   struct linnos_prediction *found)
 {
@@ -27,10 +28,13 @@ static bool linnos_predict_network(const struct linnos_model *active,
 
 	linnos_encode_digits(&found->view, digits);
 	linnos_hidden_layer(&active->net, digits, &hidden);
+#ifdef CONFIG_BLK_LATCRIT
 	if (trace_linnos_decision_enabled())
 		linnos_outputs(&active->net, &hidden, found->out);
+#endif
 	return linnos_margin(&active->net, &hidden) > 0;
 }
+#endif
 
 static bool linnos_predict_latency(struct blk_linnos *linnos,
 				   const struct linnos_model *active,
@@ -59,8 +63,12 @@ bool linnos_predict(struct blk_linnos *linnos,
 
 	if (sample)
 		start_ns = ktime_get_ns();
-	slow = active->latency ? linnos_predict_latency(linnos, active, found) :
-				 linnos_predict_network(active, found);
+#ifdef CONFIG_BLK_LINNOS_NETWORK
+	if (!active->latency)
+		slow = linnos_predict_network(active, found);
+	else
+#endif
+		slow = linnos_predict_latency(linnos, active, found);
 	linnos_count(linnos, LINNOS_STAT_INFERENCES);
 	if (sample)
 		this_cpu_add(linnos->stats->count[LINNOS_STAT_INFERENCE_NS],
@@ -68,19 +76,33 @@ bool linnos_predict(struct blk_linnos *linnos,
 	return slow;
 }
 
-/* A file of neither kind is treated as a network, whose checks reject it. */
-static bool linnos_is_latency_file(const void *file, size_t bytes)
+/* A file of neither kind is treated as a latency model, whose checks reject it. */
+static bool linnos_is_network_file(const void *file, size_t bytes)
 {
+#ifdef CONFIG_BLK_LINNOS_NETWORK
 	return bytes >= LINNOS_FILE_HEADER &&
 	       get_unaligned_le32(file + LINNOS_FILE_VERSION) ==
-		       LINNOS_LATENCY_VERSION;
+		       LINNOS_NETWORK_VERSION;
+#else
+	return false;
+#endif
+}
+
+static enum linnos_model_error linnos_check_header(const void *file,
+						   size_t bytes)
+{
+#ifdef CONFIG_BLK_LINNOS_NETWORK
+	if (linnos_is_network_file(file, bytes))
+		return linnos_network_check_header(file, bytes);
+#endif
+	return linnos_latency_check_header(file, bytes);
 }
 
 /* Allocate whole pages: kmalloc() would round the size up to the next power of two. */
 static struct linnos_model *linnos_model_alloc(const void *file,
 					       size_t file_bytes)
 {
-	bool latency = linnos_is_latency_file(file, file_bytes);
+	bool latency = !linnos_is_network_file(file, file_bytes);
 	struct linnos_model *active;
 	size_t bytes = sizeof(*active);
 
@@ -113,8 +135,12 @@ linnos_model_parse(struct linnos_model *active, const void *file, size_t bytes)
 	struct linnos_latency *trees = active->latency;
 	enum linnos_model_error error;
 
-	error = trees ? linnos_latency_parse(trees, file, bytes) :
-			linnos_network_parse(&active->net, file, bytes);
+#ifdef CONFIG_BLK_LINNOS_NETWORK
+	if (!trees)
+		error = linnos_network_parse(&active->net, file, bytes);
+	else
+#endif
+		error = linnos_latency_parse(trees, file, bytes);
 	if (error)
 		return error;
 	active->id = get_unaligned_le32(file + LINNOS_FILE_CRC32);
@@ -159,11 +185,14 @@ int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
 	return 0;
 }
 
-/* Store a model as a file of at most %LINNOS_NETWORK_BYTES. Return: its size. */
+/* Store a model as a file of at most %LINNOS_MODEL_BYTES_MAX. Return: its size. */
 size_t linnos_model_store(const struct linnos_model *active, void *file)
 {
-	return active->latency ? linnos_latency_store(active->latency, file) :
-				 linnos_network_store(&active->net, file);
+#ifdef CONFIG_BLK_LINNOS_NETWORK
+	if (!active->latency)
+		return linnos_network_store(&active->net, file);
+#endif
+	return linnos_latency_store(active->latency, file);
 }
 
 static int linnos_upload_end(struct blk_linnos *linnos, int ret)
@@ -198,12 +227,10 @@ int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 	if (!offset) {
 		if (upload->file)
 			linnos_upload_refuse(linnos, LINNOS_MODEL_TRUNCATED);
-		error = linnos_is_latency_file(chunk, bytes) ?
-				linnos_latency_check_header(chunk, bytes) :
-				linnos_network_check_header(chunk, bytes);
+		error = linnos_check_header(chunk, bytes);
 		if (error)
 			return linnos_upload_refuse(linnos, error);
-		upload->file = kvmalloc(LINNOS_NETWORK_BYTES, GFP_KERNEL);
+		upload->file = kvmalloc(LINNOS_MODEL_BYTES_MAX, GFP_KERNEL);
 		if (!upload->file)
 			return -ENOMEM;
 		upload->writer = writer;

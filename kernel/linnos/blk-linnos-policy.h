@@ -17,6 +17,9 @@
 
 #include "blk-linnos.h"
 #include "linnos_drive.h"
+#ifdef CONFIG_BLK_LINNOS_NETWORK
+#include "linnos_network.h"
+#endif
 /* The module is called by trace points, the built-in policy by rq_qos. */
 #ifdef MODULE
 #include "linnos_tap.h"
@@ -44,7 +47,7 @@ struct linnos_prediction {
 	 * Network: both outputs, if traced. Trees: the latency above which a read is refused,
 	 * and the predicted latency, in us.
 	 */
-	s64 out[LINNOS_N_OUTPUTS];
+	s64 out[2];
 };
 
 /*
@@ -83,6 +86,13 @@ struct linnos_stats {
 	u64 count[LINNOS_NR_STATS];
 };
 
+/* The maximum size of a model file. */
+#ifdef CONFIG_BLK_LINNOS_NETWORK
+#define LINNOS_MODEL_BYTES_MAX LINNOS_NETWORK_BYTES
+#else
+#define LINNOS_MODEL_BYTES_MAX LINNOS_LATENCY_BYTES_MAX
+#endif
+
 struct linnos_model {
 	struct rcu_head rcu;
 	size_t bytes; /* allocated size of this structure */
@@ -90,7 +100,9 @@ struct linnos_model {
 	u32 threshold_us; /* a read slower than this is slow */
 	struct linnos_latency *latency; /* &trees, or NULL if it is a network */
 	union {
+#ifdef CONFIG_BLK_LINNOS_NETWORK
 		struct linnos_net net;
+#endif
 		struct linnos_latency trees;
 	};
 };
@@ -147,10 +159,24 @@ static inline bool linnos_is_slow(const struct linnos_prediction *found)
 	return found->reason == LINNOS_PREDICTED_SLOW;
 }
 
+/* Return the predicted latency in us; 0 if the model is a network. */
+static inline u32 linnos_predicted_us(const struct linnos_prediction *found)
+{
+	return found->n_features ? found->out[1] : 0;
+}
+
 /* @sector: on the disk, not on a partition */
 static inline u8 linnos_region_at(sector_t sector)
 {
 	return linnos_region_of((u64)sector << SECTOR_SHIFT);
+}
+
+/* Return true for the operations that are counted. */
+static inline bool linnos_is_load(const struct bio *bio)
+{
+	return bio->bi_iter.bi_size &&
+	       (bio_op(bio) == REQ_OP_READ || bio_op(bio) == REQ_OP_WRITE ||
+		bio_op(bio) == REQ_OP_ZONE_APPEND);
 }
 
 static inline void linnos_count(struct blk_linnos *linnos,
@@ -170,8 +196,8 @@ static inline struct blk_linnos *linnos_of_disk(const struct gendisk *disk)
 	return disk->linnos;
 }
 #endif
+
 int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode);
-bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
 
 /* blk-linnos-expect.c */
 struct blk_linnos *linnos_alloc(struct gendisk *disk);
@@ -186,7 +212,7 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 					    u8 region, unsigned int bytes,
 					    u64 now_ns, bool will_send,
-					    struct blk_expect_drive *drive);
+					    struct linnos_prediction *found);
 void linnos_request_done(struct blk_linnos *linnos, struct linnos_io *io,
 			 u64 now_ns);
 

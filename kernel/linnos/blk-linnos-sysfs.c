@@ -129,8 +129,11 @@ static ssize_t latency_us_histogram_show(struct blk_linnos *linnos, char *page)
 	return at + sysfs_emit_at(page, at, "\n");
 }
 
+/* Newer kernels than 6.12 have constant binary attributes. */
+typedef typeof(**((struct attribute_group *)0)->bin_attrs) linnos_bin_attr;
+
 static ssize_t model_read(struct file *file, struct kobject *kobj,
-			  struct bin_attribute *attr, char *buf, loff_t offset,
+			  linnos_bin_attr *attr, char *buf, loff_t offset,
 			  size_t bytes)
 {
 	struct blk_linnos *linnos = to_linnos(kobj);
@@ -138,7 +141,7 @@ static ssize_t model_read(struct file *file, struct kobject *kobj,
 	ssize_t ret = 0;
 	u8 *image;
 
-	image = kvmalloc(LINNOS_NETWORK_BYTES, GFP_KERNEL);
+	image = kvmalloc(LINNOS_MODEL_BYTES_MAX, GFP_KERNEL);
 	if (!image)
 		return -ENOMEM;
 	mutex_lock(&linnos->lock);
@@ -154,12 +157,12 @@ static ssize_t model_read(struct file *file, struct kobject *kobj,
 }
 
 static ssize_t model_write(struct file *file, struct kobject *kobj,
-			   struct bin_attribute *attr, char *buf, loff_t offset,
+			   linnos_bin_attr *attr, char *buf, loff_t offset,
 			   size_t bytes)
 {
 	struct blk_linnos *linnos = to_linnos(kobj);
 
-	if (offset > LINNOS_NETWORK_BYTES)
+	if (offset > LINNOS_MODEL_BYTES_MAX)
 		return -EFBIG;
 	guard(mutex)(&linnos->lock);
 	return linnos_upload_chunk(linnos, file, buf, offset, bytes) ?: bytes;
@@ -167,7 +170,7 @@ static ssize_t model_write(struct file *file, struct kobject *kobj,
 
 static BIN_ATTR_ADMIN_RW(model, 0);
 
-static struct bin_attribute *linnos_bin_attrs[] = {
+static linnos_bin_attr *linnos_bin_attrs[] = {
 	&bin_attr_model,
 	NULL,
 };
@@ -181,7 +184,6 @@ static struct bin_attribute *linnos_bin_attrs[] = {
 		    .max = (_max), __VA_ARGS__)
 #define STAT(_name, _stat) LINNOS_FILE(_name, 0444, .stat = LINNOS_STAT_##_stat)
 
-/* The module does not refuse reads, so it has no files about refusals. */
 static struct attribute *linnos_attrs[] = {
 	LINNOS_FILE(mode, 0644, .show = mode_show, .store = mode_store),
 	LINNOS_FILE(model_id, 0444, .show = model_id_show),
@@ -198,7 +200,7 @@ static struct attribute *linnos_attrs[] = {
 
 static struct attribute *linnos_stat_attrs[] = {
 	STAT(reads, READS),
-#ifndef MODULE
+#ifdef CONFIG_BLK_LATCRIT
 	STAT(latency_critical, LATENCY_CRITICAL),
 	STAT(admitted, ADMITTED),
 	STAT(revoked, REVOKED),

@@ -1,50 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * LinnOS: refuse a read that the drive would serve slowly.
+ * LinnOS: count the I/O of a drive, as a policy of its queue (rq_qos).
  *
- * An SSD is slow in bursts, because of garbage collection, buffer flushes or failing chips.
- * An application that stores its data on several drives marks a read as latency-critical
- * (RWF_LATCRIT). A model of the drive predicts whether the read would be slow right now.
- * If so, the read fails with -EBUSY before it is throttled or charged to a cgroup, and
- * before it gets a request or a tag. The application then reads another replica.
- *
- *	submit_bio
- *	    │
- *	    ▼    fast
- *	  decide ──► cgroup limits, tag ──► request: track ──► issue
- *	    │                                   │                │
- *	    │ slow                              ▼                ▼
- *	    └► -EBUSY                     pending pages        drive
- *	                                        ▲                │
- *	                             history ◄──┴──── done ◄─────┘
+ * An SSD is slow in bursts, because of garbage collection, buffer flushes or failing chips. A
+ * model of the drive predicts how it would serve a read right now. A caller that has the same
+ * data on several drives queries each of them (blk-linnos-expect.c) and sends its read to the
+ * best one.
  *
  * The inputs of a model are collected per request (linnos_drive.c): the 4 KiB pages of reads
  * and writes in flight, and for each of the last four reads its latency, from issue to
  * completion, and the pages that were in flight when it started. I/O that is held back by
  * cgroups, tags, schedulers or plugs is not counted as load, and the time it waits there is
- * not counted as latency.
+ * not counted as latency. Discards, flushes without data and passthrough requests are not
+ * counted.
  *
  * Models are trained in user space and uploaded per drive (blk-linnos-model.c). There are two
- * kinds. The network of Hao et al., "LinnOS: Predictability on Unpredictable Flash Storage
- * with a Light Neural Network", OSDI 2020, classifies reads as slow or fast
- * (linnos_network.c). Decision trees predict the latency in microseconds (linnos_latency.c).
+ * kinds: decision trees predict the latency in microseconds (linnos_latency.c), and a network
+ * classifies reads as slow or fast.
  *
- * A read is decided once, before the block layer splits it. Each part is then counted as a
- * request of its own. Reads without the hint and writes are counted, but never refused.
- * Discards, flushes without data and passthrough requests are not counted.
- *
- * If all reads of a drive are refused, none completes, and the drive would be predicted slow
- * forever. From time to time, a read is therefore admitted although it is predicted slow. Such
- * a read is called a probe (linnos_probe.c).
- *
- * md raid1 and raid10, and programs (blk-linnos-ioctl.c), query each drive and send the read,
- * without the hint, to the best one. No read is refused then. To probe a drive that is avoided,
- * the answer to a query asks the caller to send its read to that drive.
+ * If all reads avoid a drive, none completes, and the drive would be predicted slow forever.
+ * From time to time, a read is therefore sent to it although it is predicted slow. Such a read
+ * is called a probe (linnos_probe.c).
  *
  * The policy is added to the queue when it is first switched on, and remains there until the
  * disk is removed. Switching it off only sets a flag, whatever is in flight.
  */
-#include <linux/blk-linnos.h>
 #include <linux/blkdev.h>
 #include <linux/ktime.h>
 #include <linux/moduleparam.h>
@@ -54,11 +34,6 @@
 #include "blk-linnos.h"
 #include "blk-linnos-policy.h"
 #include "blk-stat.h"
-
-#define CREATE_TRACE_POINTS
-#include <trace/events/linnos.h>
-
-static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
 
 DEFINE_STATIC_KEY_FALSE(blk_linnos_key);
 
@@ -74,96 +49,6 @@ static struct blk_linnos *linnos_of(struct rq_qos *rqos)
 	return container_of(rqos, struct blk_linnos, rqos);
 }
 
-static void linnos_count_decision(struct blk_linnos *linnos,
-				  enum linnos_reason reason, bool admit)
-{
-	linnos_count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
-	linnos_count(linnos,
-		     admit ? LINNOS_STAT_ADMITTED : LINNOS_STAT_REVOKED);
-	/* an admitted read is counted when it gets a request */
-	if (!admit)
-		linnos_count(linnos, LINNOS_STAT_READS);
-	if (reason == LINNOS_PROBE)
-		linnos_count(linnos, LINNOS_STAT_PROBES);
-}
-
-/* Return true if a latency-critical read is admitted. */
-bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
-{
-	struct linnos_drive *drive = &linnos->drive;
-	struct linnos_prediction found __uninitialized;
-	enum linnos_reason reason;
-	struct linnos_probe_state *look;
-	bool slow, admit;
-
-	/*
-	 * Predict without the address. Otherwise a process that reads a file could infer from
-	 * refusals which addresses other processes read. Only md and BLKEXPECT pass an address.
-	 */
-	linnos_predict_read(linnos, LINNOS_REGION_UNKNOWN, bio->bi_iter.bi_size,
-			    now_ns, &found);
-	look = &drive->look[found.size];
-	reason = found.reason;
-	slow = linnos_is_slow(&found);
-	if (reason == LINNOS_PREDICTED_FAST)
-		linnos_probe_close_window(look);
-
-	admit = !slow;
-	if (admit) {
-		linnos_probe_note_fast_read(drive, found.size, now_ns);
-	} else if (READ_ONCE(linnos->mode) != LINNOS_ENFORCE) {
-		/* observe, or off if the mode has been changed meanwhile */
-		admit = true;
-	} else if ((found.reason == LINNOS_PREDICTED_SLOW &&
-		    linnos_probe_window_allows(drive, found.size, now_ns)) ||
-		   linnos_probe_claim(drive, found.size, false, now_ns)) {
-		admit = true;
-		reason = LINNOS_PROBE;
-	} else {
-		atomic_inc(&look->refused);
-	}
-	linnos_count_decision(linnos, reason, admit);
-	trace_linnos_decision(disk_devt(linnos->disk), bio->bi_iter.bi_sector,
-			      bio_sectors(bio), !admit, reason, &found);
-
-	/* for blk_linnos_track(): the flag means predicted, with the hint fast, without it slow */
-	if (!linnos_is_unknown(&found))
-		bio_set_flag(bio, BIO_LATCRIT_DECIDED);
-	if (slow || linnos_is_unknown(&found))
-		bio->bi_opf &= ~REQ_LATCRIT;
-	return admit;
-}
-
-static bool linnos_is_load(const struct bio *bio)
-{
-	return bio->bi_iter.bi_size &&
-	       (bio_op(bio) == REQ_OP_READ || bio_op(bio) == REQ_OP_WRITE ||
-		bio_op(bio) == REQ_OP_ZONE_APPEND);
-}
-
-/*
- * Decide whether to admit a bio with the hint, before it is throttled or accounted. A bio is
- * decided once, however often it is submitted. The submitter holds a reference to the disk,
- * and the disk one to the policy. Return: BLK_STS_OK or BLK_STS_REVOKED.
- */
-blk_status_t blk_linnos_decide(struct bio *bio)
-{
-	struct blk_linnos *linnos = bio->bi_bdev->bd_disk->linnos;
-
-	/* a stacked driver has no policy: the drives below it decide */
-	if (!linnos || bio_flagged(bio, BIO_LATCRIT_DECIDED))
-		return BLK_STS_OK;
-	if (bio_op(bio) != REQ_OP_READ || !linnos_is_load(bio) ||
-	    !linnos_is_on(linnos)) {
-		bio->bi_opf &= ~REQ_LATCRIT;
-		return BLK_STS_OK;
-	}
-	/* not blk_time_get_ns(), which returns the time of the first I/O of a plug */
-	return linnos_decide_read(linnos, bio, ktime_get_ns()) ?
-		       BLK_STS_OK :
-		       BLK_STS_REVOKED;
-}
-
 static void blk_linnos_track(struct rq_qos *rqos, struct request *rq,
 			     struct bio *bio)
 {
@@ -175,10 +60,12 @@ static void blk_linnos_track(struct rq_qos *rqos, struct request *rq,
 		return;
 	if (bio_op(bio) == REQ_OP_READ) {
 		flags = LINNOS_IO_READ;
+#ifdef CONFIG_BLK_LATCRIT
 		/* if the bio was split, only the last part has this flag */
 		if (bio_flagged(bio, BIO_LATCRIT_DECIDED))
 			flags |= bio->bi_opf & REQ_LATCRIT ? LINNOS_IO_FAST :
 							     LINNOS_IO_SLOW;
+#endif
 		linnos_count(linnos, LINNOS_STAT_READS);
 		if (READ_ONCE(linnos->drive.watching))
 			now_ns = ktime_get_ns();
@@ -199,7 +86,7 @@ static void blk_linnos_issue(struct rq_qos *rqos, struct request *rq)
 {
 	struct linnos_io *io = linnos_io_of(rq);
 
-	/* not blk_time_get_ns(), as in blk_linnos_decide() */
+	/* not blk_time_get_ns(), which returns the time of the first I/O of a plug */
 	if (io->flags & LINNOS_IO_COUNTED && io->flags & LINNOS_IO_READ)
 		linnos_io_issue(io, ktime_get_ns());
 }

@@ -3,7 +3,6 @@
 #ifndef _BLK_LINNOS_H
 #define _BLK_LINNOS_H
 
-#include <linux/blk-linnos.h>
 #include <linux/blk_types.h>
 #include <linux/jump_label.h>
 
@@ -23,15 +22,6 @@ static inline bool blk_linnos_enabled(void)
 	return static_branch_unlikely(&blk_linnos_key);
 }
 
-/* The sector of a read whose address is not known. */
-#define LINNOS_SECTOR_UNKNOWN (~(sector_t)0)
-
-blk_status_t blk_linnos_decide(struct bio *bio);
-enum blk_linnos_expected blk_linnos_query(struct block_device *bdev,
-					  sector_t sector, unsigned int bytes,
-					  u64 now_ns, bool will_send,
-					  struct blk_expect_drive *drive);
-int blk_linnos_ioctl(bool may_read, struct blk_expect __user *user);
 int blk_linnos_register(struct gendisk *disk);
 void blk_linnos_unregister(struct gendisk *disk);
 void blk_linnos_release(struct gendisk *disk);
@@ -39,9 +29,6 @@ void blk_linnos_release(struct gendisk *disk);
 #else /* !CONFIG_BLK_LINNOS */
 
 #define blk_linnos_enabled() false
-#define blk_linnos_decide(bio) ((void)(bio), BLK_STS_OK)
-#define blk_linnos_ioctl(may_read, user) \
-	((void)(may_read), (void)(user), -ENOIOCTLCMD)
 #define blk_linnos_register(disk) ((void)(disk), 0)
 #define blk_linnos_unregister(disk) ((void)(disk))
 #define blk_linnos_release(disk) ((void)(disk))

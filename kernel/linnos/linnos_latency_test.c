@@ -473,7 +473,7 @@ static void linnos_test_expects_us(struct kunit *test)
 	/* a read in flight adds to the returned answer, but not to drive.latency_us */
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
-	told = linnos_expect_read(linnos, 0, 4096, ns, false, &drive);
+	told = linnos_query_read(linnos, 0, 4096, ns, false, &drive);
 	KUNIT_EXPECT_EQ(test, time_in(told),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
 	KUNIT_EXPECT_EQ(test, FIELD_GET(BLK_LINNOS_US_SLOWNESS, told),

@@ -1590,14 +1590,14 @@ static void linnos_test_look(struct kunit *test)
 	memcpy(before, &linnos->drive, sizeof(*before));
 	for (i = 0; i < 10; i++) {
 		KUNIT_EXPECT_EQ(test,
-				linnos_expect_read(linnos, 0, SLOW_BYTES,
-						   2 * START_NS, false, &drive),
+				linnos_query_read(linnos, 0, SLOW_BYTES,
+						  2 * START_NS, false, &drive),
 				SLOW);
 		KUNIT_EXPECT_EQ(test, drive.flags,
 				BLK_EXPECT_SLOW | BLK_EXPECT_STALE);
 		KUNIT_EXPECT_EQ(test,
-				linnos_expect_read(linnos, 0, 4096,
-						   2 * START_NS, false, &drive),
+				linnos_query_read(linnos, 0, 4096, 2 * START_NS,
+						  false, &drive),
 				FAST);
 		KUNIT_EXPECT_EQ(test, drive.flags, BLK_EXPECT_STALE);
 	}

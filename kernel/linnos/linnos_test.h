@@ -7,13 +7,16 @@
 
 #include <kunit/test.h>
 #include <linux/bio.h>
+#include <linux/blk-linnos-array.h>
 #include <linux/blkdev.h>
 #include <linux/crc32.h>
 #include <linux/prandom.h>
 #include <linux/unaligned.h>
 
 #include "blk-linnos.h"
+#include "blk-linnos-latcrit.h"
 #include "blk-linnos-policy.h"
+#include "blk-linnos-query.h"
 
 #define SEED 0x4c696e6e4f53ULL
 
@@ -264,8 +267,9 @@ static inline int expected_of(struct blk_linnos *linnos, unsigned int bytes,
 			      u64 now_ns)
 {
 	enum blk_linnos_expected told;
+	struct linnos_prediction found;
 
-	told = linnos_expect_read(linnos, 0, bytes, now_ns, true, NULL);
+	told = linnos_expect_read(linnos, 0, bytes, now_ns, true, &found);
 	return time_in(told);
 }
 

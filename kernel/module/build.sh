@@ -117,13 +117,13 @@ copy_sources() {
 	for f in "$module_dir"/{Kbuild,*.[ch]}; do
 		copy_in "$f" "${f##*/}"
 	done
-	for f in "$kernel_dir"/linnos/{blk-linnos{-array,-expect,-ioctl,-model,-sysfs}.c,blk-linnos{,-policy}.h}; do
+	for f in "$kernel_dir"/linnos/{blk-linnos{-array,-expect,-ioctl,-model,-query,-sysfs}.c,blk-linnos{,-policy,-query}.h}; do
 		copy_in "$f" "${f##*/}"
 	done
 	for f in "$core_dir"/*.[ch]; do
 		copy_in "$f" "core/${f##*/}"
 	done
-	for f in linux/blk-linnos.h trace/events/linnos.h; do
+	for f in linux/blk-linnos{,-array}.h trace/events/linnos.h; do
 		copy_in "$kernel_dir/linnos/include/$f" "include/$f"
 	done
 	copy_in "$core_dir/uapi/linux/blk-linnos.h" include/uapi/linux/blk-linnos.h

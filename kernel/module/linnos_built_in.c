@@ -14,4 +14,5 @@ static int __init linnos_init(void)
 module_init(linnos_init);
 
 MODULE_LICENSE("GPL");
+MODULE_AUTHOR("The LinnOS developers");
 MODULE_DESCRIPTION("LinnOS, which this kernel has");

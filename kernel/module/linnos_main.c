@@ -37,6 +37,7 @@
 
 #include "blk-linnos.h"
 #include "blk-linnos-policy.h"
+#include "blk-linnos-query.h"
 #include "linnos_versions.h"
 
 /* BLK_LINNOS depends on 64BIT, too: 64-bit times must be readable without a lock. */
@@ -395,4 +396,5 @@ static void __exit linnos_exit(void)
 module_exit(linnos_exit);
 
 MODULE_LICENSE("GPL");
+MODULE_AUTHOR("The LinnOS developers");
 MODULE_DESCRIPTION("LinnOS: which of several drives should serve a read");

@@ -10,9 +10,6 @@
 
 #include "linnos_drive.h"
 
-/* The module does not decide about reads. */
-#define trace_linnos_decision_enabled() false
-
 struct blk_linnos;
 struct gendisk;
 struct request;

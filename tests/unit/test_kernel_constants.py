@@ -15,7 +15,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 PATCHES = REPOSITORY / "kernel" / "patches"
-SERIES = PATCHES / "6.12"
+VERSIONS = ("6.12", "7.3")
 HEADERS = (
     "include/uapi/linux/fs.h",
     "include/linux/fs.h",
@@ -44,11 +44,11 @@ def defines(text: str) -> dict[tuple[str, str], int]:
     return values
 
 
-def ours() -> dict[tuple[str, str], int]:
+def ours(version: str = VERSIONS[0]) -> dict[tuple[str, str], int]:
     """Return the constants that the patch series defines."""
     added = "\n".join(
         line[1:]
-        for patch in sorted(SERIES.glob("*.patch"))
+        for patch in sorted((PATCHES / version).glob("*.patch"))
         for line in patch.read_text().splitlines()
         if line.startswith("+") and not line.startswith("+++")
     )
@@ -102,6 +102,10 @@ def test_ours_finds_every_constant_of_the_patches() -> None:
     }
 
 
+def test_constants_are_the_same_in_the_patches_of_all_versions() -> None:
+    assert all(ours(version) == ours() for version in VERSIONS)
+
+
 def test_values_do_not_collide_with_mainline() -> None:
     assert not clashes(ours(), mainline())
 
@@ -146,8 +150,8 @@ def test_ioctl_number_is_unused_elsewhere() -> None:
 @pytest.mark.parametrize("policy", [True, False])
 def test_files_without_a_policy_refuse_the_hint(tmp_path: Path, policy: bool) -> None:
     """The test for FMODE_CAN_LATCRIT fails for every mode a file can have."""
-    patch = next(SERIES.glob("0001-*.patch")).read_text()
-    start = patch.index("+#ifdef CONFIG_BLK_LATCRIT")
+    patch = next((PATCHES / VERSIONS[0]).glob("*-RWF_LATCRIT-*.patch")).read_text()
+    start = patch.rindex("+#ifdef CONFIG_BLK_LATCRIT", 0, patch.index("+#define FMODE_CAN_LATCRIT"))
     end = patch.index("+#endif", start)
     lines = [line[1:] for line in patch[start:end].splitlines()] + ["#endif"]
     source = tmp_path / "fmode.c"

@@ -9,7 +9,6 @@
 #include <linux/bits.h>
 #include <linux/minmax.h>
 #include <linux/types.h>
-#include <uapi/linux/blk-linnos.h>
 
 struct block_device;
 
@@ -50,8 +49,6 @@ enum blk_linnos_expected {
 	BLK_LINNOS_US_SLOW = BIT(27),
 	BLK_LINNOS_US = BIT(28),
 };
-
-struct blk_linnos_array;
 
 #ifdef CONFIG_BLK_LINNOS
 enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
@@ -141,80 +138,6 @@ blk_linnos_best(const enum blk_linnos_expected *answers, unsigned int n)
 		which |= BIT(i);
 	}
 	return which;
-}
-
-struct blk_linnos_guard;
-
-/* Modes of an array: no queries, queries with a guard, queries without a guard. */
-enum {
-	BLK_LINNOS_ARRAY_OFF,
-	BLK_LINNOS_ARRAY_ON,
-	BLK_LINNOS_ARRAY_UNGUARDED,
-};
-
-/**
- * struct blk_linnos_array - an array that redirects reads
- * @mode: one of the modes above
- * @guard: latencies of redirected reads and of control reads
- */
-struct blk_linnos_array {
-	u8 mode;
-	struct blk_linnos_guard *guard;
-};
-
-/**
- * struct blk_linnos_assignment - group of a read; the caller keeps it until completion
- * @start_ns: when the read started; 0 if the guard does not need its latency
- * @home_us: predicted latency at the default disk
- * @wish: slowness class of the default disk, an enum linnos_slowness
- * @left: true if the read is redirected
- * @asked: true if disks were queried for the read
- * @counts: true if the read is sampled for its slice
- * @tries: true if the other disks are queried even where that rarely helps
- */
-struct blk_linnos_assignment {
-	u64 start_ns;
-	u32 home_us;
-	u8 wish;
-	bool left : 1;
-	bool asked : 1;
-	bool counts : 1;
-	bool tries : 1;
-};
-
-int blk_linnos_array_init(struct blk_linnos_array *array);
-ssize_t blk_linnos_array_show(struct blk_linnos_array *array, char *page);
-int blk_linnos_array_store(struct blk_linnos_array *array, const char *word);
-ssize_t blk_linnos_array_show_guard(struct blk_linnos_array *array, char *page);
-bool __blk_linnos_array_should_query(struct blk_linnos_array *array,
-				     struct blk_linnos_assignment *lot);
-bool blk_linnos_may_redirect(const struct blk_linnos_array *array,
-			     const struct blk_linnos_assignment *lot,
-			     enum blk_linnos_expected home);
-unsigned long blk_linnos_redirect(struct blk_linnos_array *array,
-				  const enum blk_linnos_expected *answers,
-				  unsigned int n, unsigned int home,
-				  struct blk_linnos_assignment *lot);
-void __blk_linnos_record_latency(struct blk_linnos_array *array,
-				 const struct blk_linnos_assignment *lot);
-
-/* Call at the start of a read. Return true if disks should be queried for it. */
-static inline bool
-blk_linnos_array_should_query(struct blk_linnos_array *array,
-			      struct blk_linnos_assignment *lot)
-{
-	*lot = (struct blk_linnos_assignment){};
-	return IS_ENABLED(CONFIG_BLK_LINNOS) && READ_ONCE(array->mode) &&
-	       __blk_linnos_array_should_query(array, lot);
-}
-
-/* Call when the read completes. */
-static inline void
-blk_linnos_record_latency(struct blk_linnos_array *array,
-			  const struct blk_linnos_assignment *lot)
-{
-	if (IS_ENABLED(CONFIG_BLK_LINNOS) && lot->start_ns)
-		__blk_linnos_record_latency(array, lot);
 }
 
 #endif /* _LINUX_BLK_LINNOS_H */

@@ -37,8 +37,7 @@ TRACE_DEFINE_ENUM(BLK_LINNOS_SLOW);
 		{ BLK_LINNOS_UNKNOWN,		"unknown" },	\
 		{ BLK_LINNOS_SLOW,		"slow" })
 
-/* The module does not decide about reads. */
-#ifndef MODULE
+#ifdef CONFIG_BLK_LATCRIT
 /**
  * linnos_decision - a latency-critical read was admitted or refused
  * @dev: the disk
@@ -108,7 +107,7 @@ TRACE_EVENT(linnos_decision,
 			: "")
 );
 
-#endif /* !MODULE */
+#endif /* CONFIG_BLK_LATCRIT */
 
 /**
  * linnos_expected - a drive was queried for a read
