@@ -22,7 +22,7 @@ DEBIAN_KERNEL_6_1 := $(if $(ON_DEBIAN_12),linux-image-amd64)
 EVAL_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS))
 PYTEST := $(PYTHON) -m pytest tests
 PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
-TEST := $(PYTEST_PARALLEL) -m "not qemu and not debug and not elasticsearch and not machine and not stock and not crashes and not release"
+TEST := $(PYTEST_PARALLEL) -m "not qemu and not debug and not elasticsearch and not machine and not series and not stock and not crashes and not release"
 RUNS ?= 5
 
 # One line for each component; V=1 shows the commands.
@@ -193,7 +193,7 @@ test-busy: build $(BUILD)/.deps-fuzz ## the same RUNS=5 times on a busy machine:
 	tests/busy.sh $(RUNS) $(TEST)
 
 test-unit: $(BUILD)/.deps venv native replayer liblinnos ublk agent cluster $(BUILD)/.deps-fuzz ## the tests that boot no kernel
-	$(PYTEST_PARALLEL) -m "not lab and not qemu and not debug and not elasticsearch and not machine and not stock and not crashes and not release"
+	$(PYTEST_PARALLEL) -m "not lab and not qemu and not debug and not elasticsearch and not machine and not series and not stock and not crashes and not release"
 
 test-lab: build ## the tests that boot the kernel
 	$(PYTEST_PARALLEL) -m "lab and not crashes"

@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 SCRIPTS = sorted(path.stem for path in HERE.glob("test_*.sh"))
 DEBUG_SCRIPTS = sorted(path.stem for path in HERE.glob("debug_*.sh"))
-#: Drives for tests that need special ones: xfs needs at least 300 MB.
-ARRAYS = {"test_opt_in": Array(n_drives=2, size_mb=512)}
+#: Scripts that need drives of flashsim.
+NEED_FLASHSIM = {"test_discard"}
 DEBUG_KERNEL = HERE.parents[1] / "build" / "linux-um-debug" / "linux"
+#: The kernels that `make test-series` builds, which lack flashsim.
+SERIES_KERNELS = sorted((HERE.parents[1] / "build" / "series").glob("*/um/linux"))
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +75,6 @@ def run_script(
     ran = boot(
         f"export TESTS={HERE} TOOLS={tools} LCREAD={tools}/lcread MODELS={models}\n"
         f"sh {HERE / name}.sh",
-        ARRAYS.get(name),
         kernel_args=("null_blk.nr_devices=0",),
         check=False,
         **how,
@@ -94,12 +95,11 @@ def debug_kernel() -> Path:
     return DEBUG_KERNEL
 
 
-@pytest.mark.debug
-def test_kunit_suites_under_debug(boot: Callable[..., Ran], debug_kernel: Path) -> None:
+def run_kunit(boot: Callable[..., Ran], kernel: Path) -> None:
     ran = boot(
         "true",
         Array(n_drives=0),
-        kernel=debug_kernel,
+        kernel=kernel,
         kernel_args=("kunit.enable=1", "kunit.filter_glob=linnos*"),
     )
     suites = re.findall(r"# (linnos[\w-]*): pass:(\d+) fail:(\d+)", ran.dmesg)
@@ -109,9 +109,34 @@ def test_kunit_suites_under_debug(boot: Callable[..., Ran], debug_kernel: Path) 
 
 
 @pytest.mark.debug
+def test_kunit_suites_under_debug(boot: Callable[..., Ran], debug_kernel: Path) -> None:
+    run_kunit(boot, debug_kernel)
+
+
+@pytest.mark.debug
 @pytest.mark.parametrize("name", SCRIPTS + DEBUG_SCRIPTS)
 def test_block_layer_under_debug(
     name: str, boot: Callable[..., Ran], tools: Path, models: Path, debug_kernel: Path
 ) -> None:
     """Run the same tests with KASAN, lockdep and UBSAN."""
     run_script(name, boot, tools, models, kernel=debug_kernel)
+
+
+def version_of(kernel: Path) -> str:
+    return kernel.parents[1].name
+
+
+@pytest.mark.series
+@pytest.mark.parametrize("kernel", SERIES_KERNELS, ids=version_of)
+def test_kunit_suites_pass_on_series(boot: Callable[..., Ran], kernel: Path) -> None:
+    run_kunit(boot, kernel)
+
+
+@pytest.mark.series
+@pytest.mark.parametrize("kernel", SERIES_KERNELS, ids=version_of)
+@pytest.mark.parametrize("name", [name for name in SCRIPTS if name not in NEED_FLASHSIM])
+def test_block_layer_on_series(
+    name: str, boot: Callable[..., Ran], tools: Path, models: Path, kernel: Path
+) -> None:
+    """Run the same tests on the kernels that have the patch series and nothing else of ours."""
+    run_script(name, boot, tools, models, kernel=kernel, array=Array(n_drives=0))

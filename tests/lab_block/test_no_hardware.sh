@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# A disk that cannot be an SSD has no policy by default, and admits hinted reads. A disk
+# A disk that cannot be an SSD has no policy by default, and refuses the hint. A disk
 # behind a controller has one.
 . "$TESTS/lib.sh"
 
@@ -7,7 +7,7 @@ virtual=/sys/module/blk_linnos/parameters/virtual
 echo N >$virtual
 null_disk nullb_n
 [ ! -e "$(linnos_dir nullb_n)" ] || fail "a null_blk disk has a policy unasked"
-expect hinted "ok=3 busy=0 other=0" "$(lcread -n 3 /dev/nullb_n)"
+refuses "a disk without a policy" /dev/nullb_n
 remove_null_disk nullb_n
 scsi_disk 100000
 [ -e "$(linnos_dir $disk)/mode" ] || fail "a SCSI drive has none"

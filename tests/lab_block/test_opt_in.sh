@@ -3,9 +3,13 @@
 # interface. All others return EOPNOTSUPP, and no drive is repaired or blamed for errors.
 . "$TESTS/lib.sh"
 
-a=flash0
-b=flash1
-for disk in $a $b; do use_model $disk slow enforce; done
+a=nullb_a
+b=nullb_b
+# xfs needs at least 300 MB
+for disk in $a $b; do
+	null_disk $disk size=512
+	use_model $disk slow enforce
+done
 mnt=/run/mnt/fs
 mkdir -p $mnt
 
@@ -26,6 +30,19 @@ takes()
 make_file()
 {
 	dd if=/dev/urandom of="$1" bs=64k count=4 conv=fsync 2>/dev/null || fail "write $1"
+}
+
+# Reads of a sector, a block of the file system, and more: Linux 7.3 has a path of its own
+# for those of up to a block.
+takes_sizes()
+{
+	for bytes in 512 4096 8192 65536; do
+		[ "$1-$bytes" != f2fs-512 ] || continue
+		expect "$1, $bytes bytes, hinted" "ok=0 busy=4 other=0" \
+			"$(lcread -n 4 -s $bytes "$2")"
+		expect "$1, $bytes bytes, unhinted" "ok=4 busy=0 other=0" \
+			"$(lcread -u -n 4 -s $bytes "$2")"
+	done
 }
 
 # a ring lets go of its registered file some time after its process has ended
@@ -50,6 +67,7 @@ for fs in ext4 xfs f2fs; do
 	mount -t $fs /dev/$a $mnt || fail "mount $fs"
 	make_file $mnt/file
 	takes $fs $mnt/file
+	takes_sizes $fs $mnt/file
 
 	# frozen, remounted read-only and thawed under an open file: as before
 	fsfreeze -f $mnt || fail "freeze $fs"
@@ -75,8 +93,24 @@ for fs in ext4 xfs f2fs; do
 		expect "loop device" "ok=2 busy=0 other=0" "$(lcread -n 2 "$loop")"
 		losetup -d "$loop"
 	fi
+	# a read that is not aligned to the blocks of f2fs goes through the page cache
+	[ $fs != f2fs ] || refuses "f2fs, 512 bytes" $mnt/file -s 512
 	unmount $mnt
 done
+
+# so do those of ext4 for files with inline or journaled data
+mkfs.ext4 -q -F -O inline_data /dev/$a || fail "mkfs.ext4 -O inline_data"
+mount -t ext4 -o data=journal /dev/$a $mnt || fail "mount ext4 -o data=journal"
+make_file $mnt/journaled
+refuses "ext4, journaled data" $mnt/journaled
+unmount $mnt
+mount -t ext4 /dev/$a $mnt || fail "mount ext4"
+head -c 40 /dev/urandom >$mnt/inline
+sync
+for interface in preadv2 uring fixed aio; do
+	expect "ext4, inline data, $interface" EOPNOTSUPP "$("$LCREAD" -e $interface $mnt/inline)"
+done
+unmount $mnt
 
 # btrfs takes an error of a read for a bad block: with one copy the read fails, with
 # two it writes the block again
