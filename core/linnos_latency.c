@@ -74,7 +74,7 @@ size_t linnos_latency_sizeof(size_t file_bytes)
 	       file_bytes / LINNOS_TREE_BYTES * sizeof(struct linnos_tree);
 }
 
-/* Like linnos_network_parse(). @model has linnos_latency_sizeof() bytes. */
+/* Check and load a complete file. @model has linnos_latency_sizeof() bytes. */
 enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 					     const void *file, size_t bytes)
 {

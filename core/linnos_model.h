@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* LinnOS models: what both kinds have in common, and latency models. See linnos_network.h. */
+/* LinnOS models: what all kinds have in common, and latency models. */
 #ifndef _LINNOS_MODEL_H
 #define _LINNOS_MODEL_H
 
