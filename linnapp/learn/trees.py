@@ -83,6 +83,10 @@ BURST_LEARNING_RATE = 0.35
 #: With fewer reads in the training slice, no trees are trained to distinguish them.
 MIN_READS = 1000
 
+#: Blocks of time in which trees are judged if the validation slice of a short recording speaks
+#: against them; see :func:`_worse_in_blocks`.
+N_BLOCKS = 5
+
 #: Longer traces are thinned to every second, third, ... read, because trees of this size do not
 #: learn more from more reads.
 MAX_READS = 2_000_000
@@ -324,12 +328,13 @@ def _tried(
     """Choose the training data, and train on the training slice.
 
     Trees are grown from the recorded reads if there are enough of them and if this improves
-    predictions of the validation slice compared with a constant. The mean of the last latencies may
-    also distinguish reads, but this is no reason against trees. The prior, if permitted, is
-    evaluated in the same way. The recorded reads were not used to train it, so for a short
-    recording the training slice is also used to evaluate it. In this case the prior is used unless
-    it is significantly worse than a constant, because it contains knowledge that so few reads
-    cannot show.
+    predictions of the validation slice compared with a constant. If that slice is short, trees that
+    improve predictions of blocks of time of the whole recording are sufficient. The mean of the
+    last latencies may also distinguish reads, but this is no reason against trees. The prior, if
+    permitted, is evaluated on the validation slice. The recorded reads were not used to train it,
+    so for a short recording the training slice is also used to evaluate it. In this case the prior
+    is used unless it is significantly worse than a constant, because it contains knowledge that so
+    few reads cannot show.
 
     Returns
     -------
@@ -359,6 +364,8 @@ def _tried(
         trees, _ = lesson.grown(n_training)
         own = tried["trees"] = Quality.of(trees, judged)
         why = own.worse_than(one_number)
+        if why and len(judged) < MIN_READS and not _worse_in_blocks(lesson, parts.validation.stop):
+            why = ""
         if not why:
             return lesson, trees, tried, why
     if with_prior:
@@ -370,6 +377,31 @@ def _tried(
         if not worse:
             return of_prior, shrunk, tried, why
     raise NoGainError(f"{why}; {remedy}")
+
+
+def _worse_in_blocks(lesson: Lesson, n_reads: int) -> str:
+    """Return why trees predict the first `n_reads` reads no better than a constant, or "".
+
+    Each block of time is predicted by trees, and by a mean, of the other blocks. The validation
+    slice of a short recording can be a single burst, which says little about other reads.
+    """
+    reads = lesson.reads.take(slice(0, n_reads))
+    block = np.arange(n_reads) * N_BLOCKS // n_reads
+    by_trees_us, by_mean_us = np.empty((2, n_reads), np.uint32)
+    for k in range(N_BLOCKS):
+        here, others = block == k, reads.take(block != k)
+        latency_us = np.maximum(others.latency_us, 1)
+        trees, _ = grow_from_reads(
+            others.features, latency_us, lesson.like, lesson.seed,
+            n_trees=N_TREES, learning_rate=LEARNING_RATE,
+        )  # fmt: skip
+        by_trees_us[here] = predict_us(trees, reads.features[here])
+        by_mean_us[here] = round(float(latency_us.mean()))
+    trees_quality, mean_quality = (
+        Quality.of_predicted(us, reads, lesson.like.threshold_us)
+        for us in (by_trees_us, by_mean_us)
+    )
+    return trees_quality.worse_than(mean_quality)
 
 
 def _worse_by_more_than_chance(model: LatencyModel, reads: LatencyReads) -> bool:

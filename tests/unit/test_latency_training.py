@@ -402,6 +402,22 @@ def lasting_log(path: Path, n: int = 6000) -> None:
     path.write_text("".join(line(i * 1.0, int(latency_us[i]), 1, 4096) for i in range(n)))
 
 
+def test_trees_are_used_if_only_a_short_validation_slice_speaks_against_them(
+    tmp_path: Path,
+) -> None:
+    """Reads are slow in long runs, but all reads of the validation slice take the same time."""
+    n, path = 3000, tmp_path / "bursts.trace"
+    slow = np.arange(n) // 40 % 2 == 1
+    parts = split(n, RECIPE.training)
+    latency_us = np.where(slow, 300, 100) + np.arange(n) % 7
+    latency_us[parts.validation] = 200
+    path.write_text("".join(line(4.0 * k, int(us), 1, 4096) for k, us in enumerate(latency_us)))
+    _, record = trained(path, WITHOUT_PRIOR)
+    quality = record["validation_quality"]
+    assert quality["trees"]["deviance"] > quality["one number"]["deviance"]
+    assert record["prediction"] == "trees" and record["why_no_trees"] is None
+
+
 def test_trees_are_used_even_if_last_latencies_rank_better(tmp_path: Path) -> None:
     """The kernel does not choose by last latencies; without trees all predictions are equal."""
     path = tmp_path / "lasting.trace"
