@@ -39,9 +39,14 @@ GIVE_UP_S = 1800.0
 
 
 def pytest_configure() -> None:
-    """Restore the default for ctrl-C, which a background job of a script inherits as ignored."""
+    """Make tests independent of the environment that they are started in.
+
+    A background job of a script inherits ctrl-C as ignored.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Programs that tests start leave no compiled modules in folders that tests compare.
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
