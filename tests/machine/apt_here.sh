@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: MIT
-# Sourced by what makes a Debian 12 of its own: packages, and certificates, are to come from where
+# Sourced by scripts that install a Debian of their own: packages and certificates come from where
 # this machine has them.
 
-sources=$(apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' \
-	'Created-By: Packages' 'Origin: Debian' | grep ' bookworm' | sort -u)
-mirror=$(echo "$sources" | awk '$3 == "bookworm" && !found++ { print $2 }')
-[ -n "$mirror" ] || { echo "${0##*/}: apt here knows no mirror of bookworm" >&2; exit 1; }
+# sources_of RELEASE: print this machine's sources of Debian's packages for the given release
+sources_of() {
+	local here
 
-# bootstrap FOLDER ROOT OPTION...: the base system in ROOT; packages and a log are left in FOLDER
+	here=$(. /etc/os-release && echo "$VERSION_CODENAME")
+	apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' \
+		'Created-By: Packages' 'Origin: Debian' |
+		awk -v here="$here" -v wanted="$1" 'sub(here, wanted, $3)' | sort -u
+}
+
+# bootstrap RELEASE FOLDER ROOT OPTION...: install the base system in ROOT; FOLDER keeps packages and a log
 bootstrap() {
-	local folder=$1 root=$2
+	local release=$1 folder=$2 root=$3 sources mirror
 
-	debootstrap --cache-dir="$folder/packages" "${@:3}" bookworm "$root" "$mirror" \
+	sources=$(sources_of "$release")
+	mirror=$(echo "$sources" | awk -v release="$release" '$3 == release && !found++ { print $2 }')
+	[ -n "$mirror" ] || { echo "${0##*/}: apt here knows no mirror of $release" >&2; exit 1; }
+	debootstrap --cache-dir="$folder/packages" "${@:4}" "$release" "$root" "$mirror" \
 		>"$folder/debootstrap.log" || { tail "$folder/debootstrap.log" >&2; exit 1; }
 	echo "$sources" >"$root/etc/apt/sources.list"
 	# No questions; the settings of this machine's apt for downloads.
@@ -20,6 +28,18 @@ bootstrap() {
 		apt-config dump Acquire |
 			grep -E '^Acquire::(http|https|Check|Languages|GzipIndexes)' || :
 	} >"$root/etc/apt/apt.conf.d/90here"
+	mkdir -p "$root/usr/local/share/ca-certificates"
 	cp /usr/local/share/ca-certificates/*.crt "$root/usr/local/share/ca-certificates/" \
 		2>/dev/null || :
+}
+
+# pip_here ROOT: pip in ROOT downloads from where pip does here; ROOT needs certificates in /etc/ssl/certs
+pip_here() {
+	{
+		echo '[global]'
+		echo 'cert = /etc/ssl/certs/ca-certificates.crt'
+		python3 -m pip config list 2>/dev/null |
+			sed -nE "s/^(global|:env:)\.(index-url|extra-index-url|proxy|timeout|default-timeout|trusted-host)='(.*)'\$/\2 = \3/p"
+	} >"$1/etc/pip.conf"
+	env | grep -iE '^(http|https|no)_proxy=' >>"$1/etc/environment" || :
 }

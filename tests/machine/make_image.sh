@@ -29,15 +29,9 @@ device=$(losetup --offset $((2048 * 512)) --show -f "$image")
 mkfs.ext4 -q -L root "$device"
 mount "$device" "$root"
 # With what kernel modules are built with: to unpack it takes the translator minutes.
-bootstrap "$folder" "$root" \
+bootstrap bookworm "$folder" "$root" \
 	--include=grub-pc,openssh-server,mdadm,fio,ca-certificates,zstd,apt-utils,gcc,make,patch,dpkg-dev,xz-utils,dwarves
-{
-	echo '[global]'
-	echo 'cert = /etc/ssl/certs/ca-certificates.crt'
-	python3 -m pip config list 2>/dev/null |
-		sed -nE "s/^(global|:env:)\.(index-url|extra-index-url|proxy|timeout|default-timeout|trusted-host)='(.*)'\$/\2 = \3/p"
-} >"$root/etc/pip.conf"
-env | grep -iE '^(http|https|no)_proxy=' >>"$root/etc/environment" || :
+pip_here "$root"
 
 echo linnos-walk >"$root/etc/hostname"
 echo 'LABEL=root / ext4 errors=remount-ro 0 1' >"$root/etc/fstab"

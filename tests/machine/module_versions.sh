@@ -21,7 +21,7 @@ trap finish EXIT
 . "$here/apt_here.sh"
 if [ ! -e "$root/.made" ]; then
 	rm -rf "$root"
-	bootstrap "$folder" "$root" --variant=minbase \
+	bootstrap bookworm "$folder" "$root" --variant=minbase \
 		--include=ca-certificates,gcc,make,patch,dpkg-dev,xz-utils,dwarves,kmod,libelf1,linux-base
 	chroot "$root" update-ca-certificates >/dev/null 2>&1
 	touch "$root/.made"
