@@ -51,6 +51,17 @@ static bool linnos_predict_latency(struct blk_linnos *linnos,
 	return found->out[1] > found->out[0];
 }
 
+static bool linnos_run_model(struct blk_linnos *linnos,
+			     const struct linnos_model *active,
+			     struct linnos_prediction *found)
+{
+#ifdef CONFIG_BLK_LINNOS_NETWORK
+	if (!active->latency)
+		return linnos_predict_network(active, found);
+#endif
+	return linnos_predict_latency(linnos, active, found);
+}
+
 /* Return true if the model predicts that the read will be slow. */
 bool linnos_predict(struct blk_linnos *linnos,
 		    const struct linnos_model *active,
@@ -63,12 +74,7 @@ bool linnos_predict(struct blk_linnos *linnos,
 
 	if (sample)
 		start_ns = ktime_get_ns();
-#ifdef CONFIG_BLK_LINNOS_NETWORK
-	if (!active->latency)
-		slow = linnos_predict_network(active, found);
-	else
-#endif
-		slow = linnos_predict_latency(linnos, active, found);
+	slow = linnos_run_model(linnos, active, found);
 	linnos_count(linnos, LINNOS_STAT_INFERENCES);
 	if (sample)
 		this_cpu_add(linnos->stats->count[LINNOS_STAT_INFERENCE_NS],
@@ -129,18 +135,23 @@ static void linnos_model_free_rcu(struct rcu_head *rcu)
 	linnos_model_free(container_of(rcu, struct linnos_model, rcu));
 }
 
+static enum linnos_model_error linnos_parse_weights(struct linnos_model *active,
+						    const void *file,
+						    size_t bytes)
+{
+#ifdef CONFIG_BLK_LINNOS_NETWORK
+	if (!active->latency)
+		return linnos_network_parse(&active->net, file, bytes);
+#endif
+	return linnos_latency_parse(active->latency, file, bytes);
+}
+
 static enum linnos_model_error
 linnos_model_parse(struct linnos_model *active, const void *file, size_t bytes)
 {
-	struct linnos_latency *trees = active->latency;
 	enum linnos_model_error error;
 
-#ifdef CONFIG_BLK_LINNOS_NETWORK
-	if (!trees)
-		error = linnos_network_parse(&active->net, file, bytes);
-	else
-#endif
-		error = linnos_latency_parse(trees, file, bytes);
+	error = linnos_parse_weights(active, file, bytes);
 	if (error)
 		return error;
 	active->id = get_unaligned_le32(file + LINNOS_FILE_CRC32);
