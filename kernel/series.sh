@@ -54,7 +54,7 @@ files() {
 		echo "1 $kernel_dir/linnos/$f block/linnos/$f"
 	done
 	for f in "$core_dir"/*.[ch]; do
-		[[ $f = */linnos_network.* ]] && first=7 || first=1
+		[[ $f = */linnos_network.* ]] && first=6 || first=1
 		echo "$first $f block/linnos/core/${f##*/}"
 	done
 	for f in linux/blk-linnos.h trace/events/linnos.h; do
@@ -65,14 +65,14 @@ files() {
 	f=include/linux/blk-linnos-array.h
 	echo "2 $kernel_dir/linnos/$f $f"
 	for f in blk-linnos-{query,ioctl}.c blk-linnos-query.h; do
-		echo "4 $kernel_dir/linnos/$f block/linnos/$f"
+		echo "3 $kernel_dir/linnos/$f block/linnos/$f"
 	done
-	echo "4 $core_dir/uapi/linux/blk-linnos.h include/uapi/linux/blk-linnos.h"
+	echo "3 $core_dir/uapi/linux/blk-linnos.h include/uapi/linux/blk-linnos.h"
 	for f in blk-linnos-latcrit.{c,h}; do
-		echo "6 $kernel_dir/linnos/$f block/linnos/$f"
+		echo "5 $kernel_dir/linnos/$f block/linnos/$f"
 	done
 	for f in "$kernel_dir"/linnos/linnos_*test*.[ch]; do
-		echo "8 $f block/linnos/${f##*/}"
+		echo "7 $f block/linnos/${f##*/}"
 	done
 }
 
@@ -80,8 +80,8 @@ files() {
 add_file() {
 	local to=$tree/$3 later=()
 
-	[ "$1" -ge 6 ] || later+=(-UCONFIG_BLK_LATCRIT)
-	[ "$1" -ge 7 ] || later+=(-UCONFIG_BLK_LINNOS_NETWORK)
+	[ "$1" -ge 5 ] || later+=(-UCONFIG_BLK_LATCRIT)
+	[ "$1" -ge 6 ] || later+=(-UCONFIG_BLK_LINNOS_NETWORK)
 	mkdir -p "${to%/*}"
 	case $3 in
 	# nothing for programs and for linnos.ko, and nothing for a later patch
@@ -110,8 +110,8 @@ add_file() {
 			{ print }' "$2" >"$to" ;;
 	*/Kconfig)
 		awk -v number="$1" '
-			/^config / { skip = (/NETWORK/ && number < 7) || (/KUNIT_TEST/ && number < 8) }
-			skip || (/select BLK_LATCRIT/ && number < 6) { next }
+			/^config / { skip = (/NETWORK/ && number < 6) || (/KUNIT_TEST/ && number < 7) }
+			skip || (/select BLK_LATCRIT/ && number < 5) { next }
 			{ print }' "$2" | sed -e :a -e '/^\n*$/{$d;N;ba' -e '}' >"$to" ;;
 	*)	awk -v number="$1" '
 			/^What:/ { skip = /<md>/ && number < 2 }
