@@ -164,8 +164,8 @@ install-cluster: cluster ## the same for liblinnos-cluster; PREFIX=/usr/local
 install-ceph: ceph install-cluster ## the same for liblinnos-ceph, with liblinnos-cluster; PREFIX=/usr/local
 	@$(MAKE) --no-print-directory -C cluster/ceph OUT=$(CURDIR)/$(BUILD)/ceph CLUSTER=$(CURDIR)/$(BUILD)/cluster install
 
-deb: $(BUILD)/.deps venv liblinnos replayer ublk agent cluster ## Debian packages of the commands, the libraries, the modules and the agent, in build/deb
-	PYTHON=$(PYTHON) packaging/build.sh $(BUILD)/deb
+deb: $(BUILD)/.deps ## Debian packages of the commands, the libraries, the modules and the agent, in build/deb
+	packaging/build.sh $(BUILD)/deb
 
 # --- What it is for ------------------------------------------------------------
 

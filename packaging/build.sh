@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Builds the Debian packages linnos-tools, linnos-dkms and linnos-agent, and two packages (library and development
 # files) for each of liblinnos, liblinnos-cluster and liblinnos-ceph: `packaging/build.sh OUT` leaves them in OUT.
-# Needs dpkg-dev, and a Python with pip and the network or a wheel cache for the wheel's build. The packages of
+# Needs dpkg-dev, python3-venv, and the network or a wheel cache for the wheel's build. The packages of
 # liblinnos-ceph are left out where librados-dev is not installed. Installs nothing and needs no root.
 set -euo pipefail
 umask 022	# files written here are for all who use the package, whoever builds it
@@ -10,7 +10,6 @@ cd "$(dirname "$0")/.."
 [ $# = 1 ] || { echo "usage: packaging/build.sh OUT" >&2; exit 2; }
 mkdir -p "$1"
 out=$(realpath "$1")
-python=${PYTHON:-python3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -141,6 +140,10 @@ ceph_library() {
 tools() {
 	local root=$work/linnos-tools
 	local python_dir=$root/usr/lib/python3/dist-packages
+	# `linnapp completion` needs click; nothing here needs TensorFlow.
+	"${PYTHON:-python3}" -m venv "$work/venv"
+	local python=$work/venv/bin/python
+	"$python" -m pip install -q --disable-pip-version-check click
 	"$python" -m pip wheel -q --disable-pip-version-check --no-deps -w "$work/wheel" .
 	install -d "$python_dir" "$root/usr/bin" "$root/usr/lib/systemd/system"
 	"$python" -m zipfile -e "$work"/wheel/linnapp-*.whl "$python_dir"

@@ -48,16 +48,11 @@ manylinux() {
 	echo "manylinux_2_${newest#*.}_$(uname -m)"
 }
 
-make_environment() {
-	python3 -m venv "$work/venv"
-	python=$work/venv/bin/python
-}
-
 build_python() {
-	local tag
-	make_environment
+	local tag python=$work/venv/bin/python
+	python3 -m venv "$work/venv"
 	"$python" -m pip install -q scikit-build-core wheel
-	"$python" -c "from scikit_build_core import build; build.build_sdist('$out')" >/dev/null
+	"$python" -c 'import sys; from scikit_build_core import build; build.build_sdist(sys.argv[1])' "$out" >/dev/null
 	LINNOS_PORTABLE=1 "$python" -m pip wheel -q --no-deps --no-build-isolation -w "$work/wheel" .
 	tag=$(manylinux "$work"/wheel/linnapp-*.whl)
 	"$python" -m wheel tags --remove --platform-tag "$tag" "$work"/wheel/linnapp-*.whl >/dev/null
@@ -104,8 +99,7 @@ build_sources() {
 }
 
 build_packages() {
-	make_environment
-	PYTHON=$python packaging/build.sh "$out" >&2
+	packaging/build.sh "$out" >&2
 }
 
 # run_on RELEASE PART OUT: here if this machine is that release of Debian, otherwise in its folder.

@@ -226,7 +226,7 @@ def test_release_is_equal_when_another_user_builds_it_elsewhere_later(tmp_path: 
     The packages for the other Debian are built in its folder, which needs root; the user's name and
     home folder differ all the same.
     """
-    clone = tmp_path / "another name"
+    clone = tmp_path / "another-name"
     run("git", "clone", "-q", ROOT, clone)
     run("chown", "-R", "nobody", clone)
     run(

@@ -67,7 +67,6 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             umask=0o077,
             env={
                 **os.environ,
-                "PYTHON": sys.executable,
                 "SOURCE_DATE_EPOCH": str(BUILT_S),
                 **environment,
             },
