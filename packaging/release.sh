@@ -18,7 +18,8 @@ kernel=linnos-lab-kernel-$version
 export SOURCE_DATE_EPOCH
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 # Older versions of pip apply the first to build environments, newer ones the second.
-export PIP_CONSTRAINT=$PWD/packaging/wheel/constraints.txt PIP_BUILD_CONSTRAINT=$PWD/packaging/wheel/constraints.txt
+# The path is relative: pip takes a space for the end of a name.
+export PIP_CONSTRAINT=packaging/wheel/constraints.txt PIP_BUILD_CONSTRAINT=packaging/wheel/constraints.txt
 
 # archive FOLDER OUT: as OUT, a tar.xz with equal bytes for equal content.
 archive() {
