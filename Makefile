@@ -47,14 +47,15 @@ deps: $(BUILD)/.deps ## install the Debian packages (root, or sudo)
 deps-gluster: $(BUILD)/.deps-gluster ## install the packages of `linnapp lab cluster`: GlusterFS; no service is started
 deps-ceph: $(BUILD)/.deps-ceph $(BUILD)/.deps-librados ## install those of `linnapp lab cluster --engine ceph`; no service is started
 list = $(1:%=packaging/apt/%.txt)
-PACKAGE_LISTS := qemu fuzz kernel-deb elasticsearch module gluster ceph release
-PACKAGES_INSTALLED := $(BUILD)/.deps $(patsubst %,$(BUILD)/.deps-%,libraries cluster librados programs lab machine $(PACKAGE_LISTS))
+PACKAGE_LISTS := qemu fuzz kernel-deb elasticsearch module gluster ceph
+PACKAGES_INSTALLED := $(BUILD)/.deps $(patsubst %,$(BUILD)/.deps-%,libraries cluster librados programs lab machine release $(PACKAGE_LISTS))
 $(BUILD)/.deps-libraries: $(call list,libraries)
 $(BUILD)/.deps-cluster: $(call list,libraries cluster)
 $(BUILD)/.deps-librados: $(call list,libraries cluster librados)
 $(BUILD)/.deps-programs: $(call list,libraries programs)
 $(BUILD)/.deps-lab: $(call list,libraries programs lab)
 $(BUILD)/.deps-machine: $(call list,machine chroot)
+$(BUILD)/.deps-release: $(call list,release chroot)
 $(BUILD)/.deps: $(call list,libraries cluster programs lab build)
 $(PACKAGE_LISTS:%=$(BUILD)/.deps-%): $(BUILD)/.deps-%: $(call list,%)
 # Ceph's packages would start services.

@@ -118,7 +118,7 @@ run_on() {
 		command -v debootstrap >/dev/null || die "$folder does not exist, and debootstrap is not installed"
 		debootstrap --variant=minbase --include=ca-certificates "${code_name[$1]}" "$folder" >&2
 	fi
-	needed=$(sed 's/#.*//' packaging/apt/{build,libraries,librados}.txt | xargs)
+	needed=$(sed 's/#.*//' packaging/apt/{build,lab,programs,cluster,libraries,librados}.txt | xargs)
 	unshare --mount sh -ec '
 		mkdir -p "$1/mnt/clone" "$1/mnt/out"
 		mount --bind "$2" "$1/mnt/clone"
