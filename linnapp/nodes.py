@@ -58,10 +58,10 @@ class Choosing(TypedDict, total=False):
     """Options of `Nodes`, which documents them."""
 
     mode: Mode
-    home_margin_percent: int
+    margin_percent: int
     report_ttl_ms: int
     report_max_uses: int
-    explore_ms: int
+    probe_after_ms: int
     hedge_percent: int
     probe_percent: float
     max_duplicates: float
@@ -148,11 +148,11 @@ class Nodes(Closable):
     mode : str
         "observe": reads go to the default node, and the possible gain is counted; "choose", the
         default; "hedge": a read that takes long is also sent to a second node.
-    home_margin_percent : int
+    margin_percent : int
         A read leaves its default node if its expected latency elsewhere is lower by this margin.
     report_ttl_ms, report_max_uses : int
         Time and number of reads for which an agent's report is valid; 0 if it is never used.
-    explore_ms : int
+    probe_after_ms : int
         Initial wait before a node that was slow is probed again.
     hedge_percent : int
         A read is hedged when it has taken this percentage of the usual latency.

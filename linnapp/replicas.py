@@ -96,9 +96,9 @@ class Replicas(Closable):
     home : int, optional
         The default replica, which reads use unless another is predicted to be clearly faster.
         Default: round robin.
-    home_margin_percent : int
+    margin_percent : int
         Minimum margin by which the prediction of another replica must be lower for a redirect.
-    explore_ms : int
+    probe_after_ms : int
         Time after which a replica without reads is probed; 0 for never.
     hedge_us, hedge_percentile, hedge_tables, duplicates
         When a second replica is read as well: after a time in us, after a percentile of the
@@ -137,8 +137,8 @@ class Replicas(Closable):
         models: Sequence[AnyPath | None] | None = None,
         *,
         home: int | None = None,
-        home_margin_percent: int = 25,
-        explore_ms: int = 20,
+        margin_percent: int = 25,
+        probe_after_ms: int = 20,
         hedge_us: int = 0,
         hedge_percentile: float = 0,
         hedge_tables: Sequence[AnyPath] | None = None,
@@ -171,8 +171,8 @@ class Replicas(Closable):
             "linnos_options",
             flags=sum(flag for flag, is_set in flags.items() if is_set),
             home=lib.LINNOS_DEFAULT_ROUND_ROBIN if home is None else home,
-            home_margin_percent=home_margin_percent,
-            explore_ms=explore_ms,
+            margin_percent=margin_percent,
+            probe_after_ms=probe_after_ms,
             hedge_us=hedge_us,
             duplicates_burst=duplicates_burst,
             hedge_percentile=hedge_percentile,

@@ -74,7 +74,7 @@ const struct option_row option_rows[] = {
 	WHOLE("threads", "N", threads, 1, 64, 1, "threads",
 	      "submit from N threads, each one of N I/Os (1); with policies that keep no count of "
 	      "the drives"),
-	WHOLE("losers", "N", losers, 1, 1u << 20, 4096, "losers",
+	WHOLE("max-orphans", "N", max_orphans, 1, 1u << 20, 4096, "max_orphans",
 	      "a drive that holds N reads whose race is lost gets no further copies (4096)"),
 	NUMBER("timeout", "S", timeout_s, 0, 1e9, 120, "timeout_s",
 	       "end the run when a drive keeps an I/O for S seconds (120; 0: never)"),
@@ -129,7 +129,7 @@ const struct option_row option_rows[] = {
 	LIST("heimdall-network", "F[,F]", heimdall_networks, n_heimdall_networks,
 	     "heimdall_network",
 	     "heimdall: a network for each drive, by `python -m eval.heimdall`"),
-	WHOLE("home-margin", "P", home_margin, 0, 100, 25, "home_margin",
+	WHOLE("margin", "P", margin, 0, 100, 25, "margin",
 	      "fastest: a read leaves its home drive for a prediction more than P percent lower "
 	      "(25)"),
 	FLAG("unguarded", unguarded, "unguarded",
@@ -140,7 +140,7 @@ const struct option_row option_rows[] = {
 	     "linnos: reads carry the hint only as far as they gain from being revoked; otherwise "
 	     "all "
 	     "do"),
-	NUMBER("explore-ms", "X", explore_ms, 0, 1e9, 20, "explore_ms",
+	NUMBER("probe-after-ms", "X", probe_after_ms, 0, 1e9, 20, "probe_after_ms",
 	       "fastest: a drive unheard of for X ms gets a read, of at most 1 in 100 (20; 0: "
 	       "never)"),
 
@@ -564,8 +564,9 @@ static void require_shares(const struct options *o)
 		die("--threads %u: --guarded goes by what reads took, of which each thread would "
 		    "know a part only; leave one of them out",
 		    o->threads);
-	if (o->depth < o->threads || o->losers < o->threads || o->hedge_burst < o->threads)
-		die("--threads %u: --depth, --losers and --hedge-burst are shared out, and must be "
+	if (o->depth < o->threads || o->max_orphans < o->threads || o->hedge_burst < o->threads)
+		die("--threads %u: --depth, --max-orphans and --hedge-burst are shared out, and "
+		    "must be "
 		    "%u at least",
 		    o->threads, o->threads);
 }

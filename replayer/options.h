@@ -38,8 +38,8 @@ struct options {
 	unsigned int n_latency_models;
 	char *heimdall_networks[MAX_DRIVES];
 	unsigned int n_heimdall_networks;
-	double explore_ms;    /* 0 to disable */
-	uint32_t home_margin; /* percent */
+	double probe_after_ms; /* 0 to disable */
+	uint32_t margin;       /* percent */
 	bool unguarded, guarded;
 	bool duplicates;
 	double max_duplicates;	   /* percent of the reads; infinite for no limit */
@@ -64,8 +64,8 @@ struct options {
 	unsigned int prefill, unwritten; /* values of PREFILL_ and UNWRITTEN_ */
 	unsigned int settle_ms;
 	unsigned int depth, threads;
-	unsigned int losers;	 /* maximum number of orphaned reads per drive */
-	bool given[MAX_OPTIONS]; /* by index in option_rows[] */
+	unsigned int max_orphans; /* maximum number of orphaned reads per drive */
+	bool given[MAX_OPTIONS];  /* by index in option_rows[] */
 };
 
 /* The type of an option's field in struct options. */

@@ -64,9 +64,9 @@ struct counters {
 	uint64_t revoked;    /* reads revoked at least once */
 	uint64_t revocations;
 	uint64_t hedged, hedges_won, hedges_denied;
-	uint64_t explored;	/* probe copies sent */
-	uint64_t copies_denied; /* hedges and copies not sent: a drive had --losers orphans */
-	uint64_t losers_max;	/* maximum number of orphaned reads at one drive */
+	uint64_t probes;	/* probe copies sent */
+	uint64_t copies_denied; /* hedges and copies not sent: a drive had --max-orphans orphans */
+	uint64_t orphans_max;	/* maximum number of orphaned reads at one drive */
 	uint64_t extra_ios; /* read attempts in excess of one per read, including cancelled ones */
 	uint64_t cancels_tried, cancelled; /* orphaned attempts; those that reached no drive */
 	uint64_t data_errors;		   /* read attempts with wrong contents */
@@ -93,7 +93,7 @@ struct replay {
 	struct content *contents; /* by drive; shared by all threads */
 	uint32_t pending_pages[MAX_DRIVES], in_flight[MAX_DRIVES]; /* attempts at the drive */
 	struct observer observers[MAX_DRIVES];			   /* observers of these attempts */
-	uint32_t losers[MAX_DRIVES], losers_in_flight;		   /* orphaned ones; their sum */
+	uint32_t orphans[MAX_DRIVES], orphans_in_flight;	   /* orphaned ones; their sum */
 	struct linnos_stats stats_before[MAX_DRIVES], stats_after[MAX_DRIVES];
 	char linnos_mode[MAX_DRIVES][16], model_id[MAX_DRIVES][16];
 
@@ -115,7 +115,7 @@ struct replay {
 	struct attempt *earliest, *latest; /* list of attempts in flight */
 	struct attempt *unsubmitted;	   /* the first of them that is not submitted yet */
 	uint32_t user_ios_in_flight;	   /* not answered yet; limited by depth */
-	uint32_t depth, losers_limit;	   /* this thread's share of --depth and --losers */
+	uint32_t depth, orphans_limit;	   /* this thread's share of --depth and --max-orphans */
 	bool draining;			   /* no I/O is started any more */
 	struct io *free_ios;
 	struct attempt *free_attempts;

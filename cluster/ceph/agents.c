@@ -130,7 +130,7 @@ int agents_create(struct agents **agents, struct linnos_cluster *cluster, uint32
 	int status = -ENOMEM;
 
 	if (!a)
-		return error_say(status, "cannot allocate memory for %u agents", n_nodes);
+		return format_error(status, "cannot allocate memory for %u agents", n_nodes);
 	a->cluster = cluster;
 	a->n_nodes = n_nodes;
 	a->port = port;
@@ -144,8 +144,8 @@ int agents_create(struct agents **agents, struct linnos_cluster *cluster, uint32
 	else
 		status = thread_begin(&a->thread, receive_loop, a);
 	if (status) {
-		error_say(status, "cannot start the thread that receives agent reports: %s",
-			  strerror(-status));
+		format_error(status, "cannot start the thread that receives agent reports: %s",
+			     strerror(-status));
 		close(a->poll_fd);
 		close(a->end_fd);
 		free(a);

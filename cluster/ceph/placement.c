@@ -187,9 +187,9 @@ static int configure(struct placement *p, rados_t client, const char *host, unsi
 	int status = rados_conf_read_file(client, p->login.configuration);
 
 	if (status < 0)
-		return error_say(status, "%s: %s; it must be the configuration of Ceph",
-				 p->login.configuration ? p->login.configuration : "ceph.conf",
-				 strerror(-status));
+		return format_error(status, "%s: %s; it must be the configuration of Ceph",
+				    p->login.configuration ? p->login.configuration : "ceph.conf",
+				    strerror(-status));
 	rados_conf_set(client, "rados_mon_op_timeout", mon_timeout_s);
 	if (!*host)
 		return 0;
@@ -203,7 +203,7 @@ static int configure(struct placement *p, rados_t client, const char *host, unsi
 	rados_conf_set(client, "client_mount_timeout", mon_timeout_s);
 	snprintf(place, sizeof(place), "host=%s", host);
 	status = rados_conf_set(client, "crush_location", place);
-	return status < 0 ? error_say(status, "crush_location %s: %s", place, strerror(-status))
+	return status < 0 ? format_error(status, "crush_location %s: %s", place, strerror(-status))
 			  : 0;
 }
 
@@ -217,22 +217,24 @@ static int add_handle(struct placement *p, const char *host, unsigned int slot)
 	int status = rados_create(&client, p->login.user);
 
 	if (status < 0)
-		return error_say(status, "cannot create a librados handle: %s", strerror(-status));
+		return format_error(status, "cannot create a librados handle: %s",
+				    strerror(-status));
 	status = configure(p, client, host, slot);
 	if (status < 0)
 		goto shut;
 	status = rados_connect(client);
 	if (status < 0) {
-		error_say(status,
-			  "cannot connect to the monitors as client.%s: %s; check the keyring and "
-			  "the network with `ceph -s --id %s`",
-			  user, strerror(-status), user);
+		format_error(
+			status,
+			"cannot connect to the monitors as client.%s: %s; check the keyring and "
+			"the network with `ceph -s --id %s`",
+			user, strerror(-status), user);
 		goto shut;
 	}
 	status = rados_ioctx_create(client, p->login.pool, &pool);
 	if (status < 0) {
-		error_say(status, "pool %s: %s; `ceph osd pool ls` lists the pools", p->login.pool,
-			  strerror(-status));
+		format_error(status, "pool %s: %s; `ceph osd pool ls` lists the pools",
+			     p->login.pool, strerror(-status));
 		goto shut;
 	}
 	pthread_mutex_lock(&p->lock);
@@ -706,7 +708,7 @@ int placement_create(struct placement **placement, const struct login *login, ui
 	int status;
 
 	if (!p)
-		return error_say(-ENOMEM, "cannot allocate the object placement table");
+		return format_error(-ENOMEM, "cannot allocate the object placement table");
 	p->login = *login;
 	p->fresh_ns = fresh_ns;
 	p->on_found = on_found;
@@ -723,23 +725,23 @@ int placement_create(struct placement **placement, const struct login *login, ui
 		goto fail;
 	if (!mon_number(p, "\"prefix\":\"osd getmaxosd\"", "max_osd = ", &n_osds) ||
 	    n_osds > INT32_MAX / 2 - OSDS_MORE || !mon_groups(p, &n_groups)) {
-		status = error_say(-EPROTO, "the monitors do not report the numbers of OSDs and "
-					    "placement groups; the user needs `mon 'allow r'`");
+		status = format_error(-EPROTO, "the monitors do not report the numbers of OSDs and "
+					       "placement groups; the user needs `mon 'allow r'`");
 		goto fail;
 	}
 	erasure = mon_pool(p, "erasure_code_profile");
 	if (erasure) {
 		free(erasure);
-		status = error_say(-ENOTSUP,
-				   "pool %s is erasure-coded, so that no OSD holds whole "
-				   "objects; it must be replicated",
-				   p->login.pool);
+		status = format_error(-ENOTSUP,
+				      "pool %s is erasure-coded, so that no OSD holds whole "
+				      "objects; it must be replicated",
+				      p->login.pool);
 		goto fail;
 	}
 	status = rados_ioctx_create(p->handles[0].client, p->login.pool, &p->users_pool);
 	if (status < 0) {
 		p->users_pool = NULL;
-		error_say(status, "pool %s: %s", p->login.pool, strerror(-status));
+		format_error(status, "pool %s: %s", p->login.pool, strerror(-status));
 		goto fail;
 	}
 	p->n_osds = 2 * n_osds + OSDS_MORE;
@@ -747,14 +749,14 @@ int placement_create(struct placement **placement, const struct login *login, ui
 	p->groups = calloc(n_groups, sizeof(*p->groups));
 	p->osds = calloc(p->n_osds, sizeof(*p->osds));
 	if (!p->groups || !p->osds) {
-		status = error_say(-ENOMEM, "cannot allocate memory for %lu placement groups",
-				   (unsigned long)n_groups);
+		status = format_error(-ENOMEM, "cannot allocate memory for %lu placement groups",
+				      (unsigned long)n_groups);
 		goto fail;
 	}
 	status = thread_begin(&p->thread, monitor_thread, p);
 	if (status) {
-		error_say(status, "cannot start the thread that asks the monitors: %s",
-			  strerror(-status));
+		format_error(status, "cannot start the thread that asks the monitors: %s",
+			     strerror(-status));
 		goto fail;
 	}
 	*main = p->handles[0].pool;

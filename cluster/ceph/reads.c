@@ -250,7 +250,7 @@ static int check_name(const struct linnos_ceph *ceph, const char *object)
 {
 	if (!ceph || !object)
 		return error_null(!ceph ? "pool" : "object");
-	return *object ? 0 : error_say(-EINVAL, "the name of the object is empty");
+	return *object ? 0 : format_error(-EINVAL, "the name of the object is empty");
 }
 
 static int check_read(const struct linnos_ceph *ceph, const char *object, const void *buffer,
@@ -267,10 +267,10 @@ static int check_read(const struct linnos_ceph *ceph, const char *object, const 
 	 * abort the program
 	 */
 	if (!bytes || bytes > INT32_MAX)
-		return error_say(-EINVAL,
-				 "object %." NAMED
-				 "s: the read has %zu bytes; it must have 1 to %d",
-				 object, bytes, INT32_MAX);
+		return format_error(-EINVAL,
+				    "object %." NAMED
+				    "s: the read has %zu bytes; it must have 1 to %d",
+				    object, bytes, INT32_MAX);
 	return 0;
 }
 
@@ -284,9 +284,9 @@ static int prepare(struct read **read, struct linnos_ceph *ceph, const char *obj
 		return status;
 	*read = new_read(ceph, object, buffer, bytes, offset, done, of);
 	return *read ? 0
-		     : error_say(-ENOMEM,
-				 "object %." NAMED "s: cannot allocate memory for the read",
-				 object);
+		     : format_error(-ENOMEM,
+				    "object %." NAMED "s: cannot allocate memory for the read",
+				    object);
 }
 
 /* Send a read, whose memory may be freed at any time after that, or free it on failure. */
@@ -301,8 +301,8 @@ static int send_first(struct read *read, const char *object, uint64_t now_ns)
 		linnos_cluster_on_answer(read->ceph->cluster, &read->choice, NULL, now_ns);
 	}
 	release(read);
-	return error_say(status, "object %." NAMED "s: cannot send the read: %s", object,
-			 strerror(-status));
+	return format_error(status, "object %." NAMED "s: cannot send the read: %s", object,
+			    strerror(-status));
 }
 
 int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buffer, size_t bytes,
@@ -348,9 +348,9 @@ int linnos_ceph_aio_read_from(struct linnos_ceph *ceph, int osd, const char *obj
 		read->first.handle = handle_enter(ceph->placement, osd);
 		if (!read->first.handle) {
 			release(read);
-			return error_say(-ENXIO,
-					 "osd.%d: the location of none of its objects is known yet",
-					 osd);
+			return format_error(
+				-ENXIO, "osd.%d: the location of none of its objects is known yet",
+				osd);
 		}
 	}
 	return send_first(read, object, 0);
@@ -368,8 +368,8 @@ static ssize_t describe_failure(const struct linnos_ceph *ceph, const char *obje
 		snprintf(remedy, sizeof(remedy),
 			 "; `ceph pg stat` shows whether the pool is available, and "
 			 "rados_osd_op_timeout limits the wait");
-	return error_say(status, "object %." NAMED "s of pool %s: %s%s", object, ceph->name,
-			 strerror(-status), remedy);
+	return format_error(status, "object %." NAMED "s of pool %s: %s%s", object, ceph->name,
+			    strerror(-status), remedy);
 }
 
 /* A thread that waits for its read. */
@@ -503,10 +503,10 @@ static int take(struct linnos_ceph_options *o, const char *pool,
 	if (error)
 		return error;
 	if (o->agent_port > UINT16_MAX)
-		return error_say(-EINVAL, "agent_port is %u; it must be at most 65535",
-				 o->agent_port);
+		return format_error(-EINVAL, "agent_port is %u; it must be at most 65535",
+				    o->agent_port);
 	if (o->choosing && o->choosing->mode == LINNOS_CLUSTER_HEDGE)
-		return error_say(
+		return format_error(
 			-ENOTSUP,
 			"mode LINNOS_CLUSTER_HEDGE is not supported; use LINNOS_CLUSTER_CHOOSE");
 	return 0;
@@ -525,12 +525,12 @@ int linnos_ceph_open(struct linnos_ceph **ceph, const char *pool,
 		return status;
 	c = calloc(1, sizeof(*c));
 	if (!c)
-		return error_say(-ENOMEM, "cannot allocate memory for the pool");
+		return format_error(-ENOMEM, "cannot allocate memory for the pool");
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->none_left, NULL);
 	if (!copy_text(&c->configuration, o.configuration) || !copy_text(&c->user, o.user) ||
 	    !copy_text(&c->name, pool)) {
-		status = error_say(-ENOMEM, "cannot allocate memory for the pool");
+		status = format_error(-ENOMEM, "cannot allocate memory for the pool");
 		goto fail;
 	}
 	login = (struct login){c->configuration, c->user, c->name};
@@ -540,7 +540,7 @@ int linnos_ceph_open(struct linnos_ceph **ceph, const char *pool,
 		goto fail;
 	status = linnos_cluster_create(&c->cluster, placement_osds(c->placement), o.choosing);
 	if (status) {
-		error_say(status, "%s", linnos_cluster_error());
+		format_error(status, "%s", linnos_cluster_error());
 		goto fail;
 	}
 	/* OSDs are looked up only after the first read, so this is early enough */

@@ -239,9 +239,9 @@ int linnos_cluster_receive_report(struct linnos_cluster *c, uint32_t node, const
 		c->stats.answers++;
 	pthread_mutex_unlock(&c->lock);
 	return error == -EBADMSG
-		       ? error_say(error, "node %u: the datagram is not an answer of an agent",
-				   node)
-	       : error ? error_say(error, "node %u: the datagram does not answer the last query",
-				   node)
+		       ? format_error(error, "node %u: the datagram is not an answer of an agent",
+				      node)
+	       : error ? format_error(error, "node %u: the datagram does not answer the last query",
+				      node)
 		       : 0;
 }

@@ -66,8 +66,9 @@ static int check_range(const char *name, double value, double min, double max)
 	if (value >= min && value <= max)
 		return 0;
 	if (max == UINT32_MAX)
-		return error_say(-EINVAL, "%s is %g; it must be at least %g", name, value, min);
-	return error_say(-EINVAL, "%s is %g; it must be between %g and %g", name, value, min, max);
+		return format_error(-EINVAL, "%s is %g; it must be at least %g", name, value, min);
+	return format_error(-EINVAL, "%s is %g; it must be between %g and %g", name, value, min,
+			    max);
 }
 
 static int check(const struct linnos_cluster_options *o, uint32_t n_nodes)
@@ -79,8 +80,8 @@ static int check(const struct linnos_cluster_options *o, uint32_t n_nodes)
 		{"n_nodes", n_nodes, 1, UINT32_MAX},
 		{"mode", o->mode, 0, LINNOS_CLUSTER_HEDGE},
 		{"flags", o->flags, 0, LINNOS_CLUSTER_UNGUARDED},
-		{"home_margin_percent", o->home_margin_percent, 0, 100},
-		{"explore_ms", o->explore_ms, 1, EXPLORE_MS_MAX},
+		{"margin_percent", o->margin_percent, 0, 100},
+		{"probe_after_ms", o->probe_after_ms, 1, EXPLORE_MS_MAX},
 		{"probe_percent", o->probe_percent, 0, 100},
 		{"max_duplicates", o->max_duplicates, 0, 100},
 		{"query_percent", o->query_percent, 0, 100},
@@ -110,8 +111,8 @@ static int draw_seed(uint64_t *seed)
 {
 	int error = *seed ? 0 : random_u64(seed);
 
-	return error ? error_say(error, "getrandom: %s; set a seed to choose without it",
-				 strerror(-error))
+	return error ? format_error(error, "getrandom: %s; set a seed to choose without it",
+				    strerror(-error))
 		     : 0;
 }
 
@@ -129,7 +130,7 @@ int linnos_cluster_create(struct linnos_cluster **cluster, uint32_t n_nodes,
 		return error;
 	c = calloc(1, sizeof(*c) + (size_t)n_nodes * sizeof(*c->nodes));
 	if (!c)
-		return error_say(-ENOMEM, "out of memory");
+		return format_error(-ENOMEM, "out of memory");
 	pthread_mutex_init(&c->lock, NULL);
 	c->o = o;
 	if (o.key_bytes)
@@ -143,7 +144,7 @@ int linnos_cluster_create(struct linnos_cluster **cluster, uint32_t n_nodes,
 	c->estimator.report_ttl_ns = o.report_ttl_ms * NS_PER_MS;
 	c->useful_answer_share = 1;
 	c->estimator.report_max_uses = o.report_max_uses;
-	c->estimator.probe_wait_ns = o.explore_ms * NS_PER_MS;
+	c->estimator.probe_wait_ns = o.probe_after_ms * NS_PER_MS;
 	c->extra = (struct budget){.share = o.max_duplicates / 100, .burst = EXTRA_BURST};
 	c->copies = (struct budget){.share = o.probe_percent / 100, .burst = COPIES_BURST};
 	c->queries = (struct budget){.share = o.query_percent / 100, .burst = QUERIES_BURST};
@@ -198,7 +199,7 @@ static uint32_t us_of(const struct field *f, unsigned int k)
 static int choose_near_best(struct linnos_cluster *c, const struct field *f)
 {
 	unsigned int near[LINNOS_CLUSTER_CANDIDATES], n = 0;
-	double kept = 1 - c->o.home_margin_percent / 100.0, best = INFINITY;
+	double kept = 1 - c->o.margin_percent / 100.0, best = INFINITY;
 
 	for (unsigned int k = 0; k < f->n; k++)
 		if (!(f->out >> k & 1))
@@ -289,17 +290,17 @@ static int check_read(const struct linnos_cluster *c, const struct linnos_choice
 		      const uint32_t *candidates, unsigned int n)
 {
 	if (!n || n > LINNOS_CLUSTER_CANDIDATES)
-		return error_say(-EINVAL, "n_candidates is %u; it must be between 1 and %d", n,
-				 LINNOS_CLUSTER_CANDIDATES);
+		return format_error(-EINVAL, "n_candidates is %u; it must be between 1 and %d", n,
+				    LINNOS_CLUSTER_CANDIDATES);
 	if (choice->home != LINNOS_DEFAULT_ROUND_ROBIN &&
 	    (choice->home < 0 || (unsigned int)choice->home >= n))
-		return error_say(-EINVAL, "home is %d; it must be between 0 and %u", choice->home,
-				 n - 1);
+		return format_error(-EINVAL, "home is %d; it must be between 0 and %u",
+				    choice->home, n - 1);
 	for (unsigned int k = 0; k < n; k++)
 		if (candidates[k] >= c->n_nodes)
-			return error_say(-EINVAL,
-					 "candidate %u is node %u; it must be between 0 and %u", k,
-					 candidates[k], c->n_nodes - 1);
+			return format_error(-EINVAL,
+					    "candidate %u is node %u; it must be between 0 and %u",
+					    k, candidates[k], c->n_nodes - 1);
 	return 0;
 }
 
@@ -332,7 +333,7 @@ int64_t linnos_cluster_choose(struct linnos_cluster *c, struct linnos_choice *ch
 	own->is_unknown =
 		!node_has_recent_data(&c->estimator, node_of(c, choice, choice->home), now_ns);
 	choice->replica = choose_near_best(c, &f);
-	kept = 1 - c->o.home_margin_percent / 100.0;
+	kept = 1 - c->o.margin_percent / 100.0;
 	own->home_us = us_of(&f, choice->home);
 	own->best_us = us_of(&f, choice->replica);
 	if (f.ratio[choice->home] * kept <= f.ratio[choice->replica])
@@ -527,8 +528,8 @@ int linnos_cluster_get_node(struct linnos_cluster *c, uint32_t node, uint64_t no
 	struct node *n;
 
 	if (node >= c->n_nodes)
-		return error_say(-EINVAL, "node is %u; it must be between 0 and %u", node,
-				 c->n_nodes - 1);
+		return format_error(-EINVAL, "node is %u; it must be between 0 and %u", node,
+				    c->n_nodes - 1);
 	pthread_mutex_lock(&c->lock);
 	n = &c->nodes[node];
 	e = node_expect(&c->estimator, n, now_ns);

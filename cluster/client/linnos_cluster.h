@@ -69,15 +69,15 @@ enum linnos_cluster_mode {
  * @flags: %LINNOS_CLUSTER_UNGUARDED: always follow the predictions. Otherwise a random part of the
  *	reads that would be redirected stays at its default node as a control group, which grows if
  *	redirected reads turn out to gain little
- * @home_margin_percent: how much faster than the default node another node must be expected to be
+ * @margin_percent: how much faster than the default node another node must be expected to be
  *	for a read to be redirected, in percent of the latency expected at the default node, 0 to
  *	100
  * @report_ttl_ms: how long the report of an agent is used, counted from the query; 0 to never use
  *	reports
  * @report_max_uses: the maximum number of reads that one report is used for
- * @explore_ms: the initial time after which a slow node is probed again, by one read at a time. It
- *	doubles after each probe that was slow again, up to 250 ms, and adapts to how long nodes
- *	stay slow; 1 to 250
+ * @probe_after_ms: the initial time after which a slow node is probed again, by one read at a time.
+ *It doubles after each probe that was slow again, up to 250 ms, and adapts to how long nodes stay
+ *slow; 1 to 250
  * @hedge_percent: a read is hedged after this percentage of the median latency of its size class,
  *	or of its expected latency if that is higher; 100 or more
  * @probe_percent: the maximum percentage of reads that are accompanied by a probe copy, a duplicate
@@ -96,10 +96,10 @@ struct linnos_cluster_options {
 	size_t size;
 	uint32_t mode;
 	uint32_t flags;
-	uint32_t home_margin_percent;
+	uint32_t margin_percent;
 	uint32_t report_ttl_ms;
 	uint32_t report_max_uses;
-	uint32_t explore_ms;
+	uint32_t probe_after_ms;
 	uint32_t hedge_percent;
 	double probe_percent;
 	double max_duplicates;

@@ -38,7 +38,7 @@ MD = Case(
     "/dev/md0",
 )
 SERVED = (
-    _served("linnos-ublk, in turn", "--home-margin 100 --explore-ms 0", _DRIVES),
+    _served("linnos-ublk, in turn", "--margin 100 --probe-after-ms 0", _DRIVES),
     _served("linnos-ublk, no models", "", _DRIVES),
     _served("linnos-ublk, models", "", _WITH_MODELS),
     _served("linnos-ublk, hedged", "--hedge-percentile 95", _WITH_MODELS),

@@ -755,10 +755,10 @@ static const struct option_row table[] = {
 	OPTION("slow_to_ms", SCALED, injected.slow_to_ns, .scale = NS_PER_MS),
 	OPTION("log", TEXT, log, .min = 0),
 	/* options of the library */
-	OPTION("margin", U32, options.home_margin_percent, .min = 0),
+	OPTION("margin", U32, options.margin_percent, .min = 0),
 	OPTION("report_ttl_ms", U32, options.report_ttl_ms, .min = 0),
 	OPTION("report_max_uses", U32, options.report_max_uses, .min = 0),
-	OPTION("explore_ms", U32, options.explore_ms, .min = 0),
+	OPTION("probe_after_ms", U32, options.probe_after_ms, .min = 0),
 	OPTION("copies", DOUBLE, options.probe_percent, .min = 0),
 	OPTION("hedge", U32, options.hedge_percent, .min = 0),
 	OPTION("extra", DOUBLE, options.max_duplicates, .min = 0),

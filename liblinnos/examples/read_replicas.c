@@ -110,7 +110,7 @@ static void print_stats(struct linnos_array *array)
 	       "%llu\n"
 	       "saved_us_estimate %lld\n",
 	       (unsigned long long)s.asked, (unsigned long long)s.moved,
-	       (unsigned long long)s.explored, (unsigned long long)s.failovers,
+	       (unsigned long long)s.probes, (unsigned long long)s.failovers,
 	       (unsigned long long)s.hedges, (unsigned long long)s.hedges_won,
 	       (long long)s.saved_us_estimate);
 }

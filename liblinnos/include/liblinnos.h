@@ -122,7 +122,7 @@ int linnos_array_open_backend(struct linnos_array **array, unsigned int n_replic
  * linnos_array_close() - close an array and free its memory
  * @array: an array, or NULL
  *
- * This call waits for probe copies (&linnos_options.explore_ms) and for the slower attempts of
+ * This call waits for probe copies (&linnos_options.probe_after_ms) and for the slower attempts of
  * hedged reads, because the kernel still writes to their memory. If a replica hangs, the call
  * returns only when the kernel fails the read.
  *
@@ -201,7 +201,7 @@ void linnos_array_write_complete(struct linnos_array *array, struct linnos_attem
  * @bytes: bytes returned to callers
  * @moved: reads that were redirected from their default replica because another one had a lower
  *	prediction, or because the default replica had failed or hung
- * @explored: probe copies, that is, copies of reads sent to replicas that had completed nothing for
+ * @probes: probe copies, that is, copies of reads sent to replicas that had completed nothing for
  *	a while; without io_uring, users' reads that were sent there instead
  * @hedges: second attempts sent because the first had not been answered in time
  * @hedges_won: second attempts that were answered first
@@ -233,7 +233,7 @@ struct linnos_stats {
 	uint64_t reads;
 	uint64_t bytes;
 	uint64_t moved;
-	uint64_t explored;
+	uint64_t probes;
 	uint64_t hedges;
 	uint64_t hedges_won;
 	uint64_t hedges_denied;

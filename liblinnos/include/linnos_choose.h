@@ -69,16 +69,16 @@ extern "C" {
  *	(docs/latency-model.md#when-to-send-two).
  *	%LINNOS_PREDICT_ALL: predict the latency of each read at every replica. Otherwise a read
  *	stays at an idle default replica, and the other replicas are not predicted for it, if none
- *	of their previous predictions is lower by more than @home_margin_percent. At most 32
+ *	of their previous predictions is lower by more than @margin_percent. At most 32
  *	consecutive reads of a thread are decided in this way.
  * @home: default replica, from 0, which serves reads when the predictions barely differ; or
  *	%LINNOS_DEFAULT_ROUND_ROBIN
- * @home_margin_percent: a read leaves its default replica only for a prediction that is lower by
+ * @margin_percent: a read leaves its default replica only for a prediction that is lower by
  *	more than this percentage of the default replica's prediction, 0 to 100
- * @explore_ms: if a replica has completed nothing for this time and has nothing in flight, send it
- *	a probe copy: a copy of the next read, for whose completion no caller waits. Probe copies
- *	are at most 1 % of the reads, and at most a fifth of @max_duplicates if reads are hedged.
- *	0 disables them.
+ * @probe_after_ms: if a replica has completed nothing for this time and has nothing in flight, send
+ *it a probe copy: a copy of the next read, for whose completion no caller waits. Probe copies are
+ *at most 1 % of the reads, and at most a fifth of @max_duplicates if reads are hedged. 0 disables
+ *them.
  * @hedge_us: send a read that is not answered after this many us to a second replica as well; 0
  *	disables hedging after a fixed time
  * @duplicates_burst: a thread can save up the hedges that @max_duplicates allows and that it does
@@ -98,8 +98,8 @@ struct linnos_options {
 	size_t size;
 	uint32_t flags;
 	int32_t home;
-	uint32_t home_margin_percent;
-	uint32_t explore_ms;
+	uint32_t margin_percent;
+	uint32_t probe_after_ms;
 	uint32_t hedge_us;
 	uint32_t duplicates_burst;
 	double hedge_percentile;
@@ -185,7 +185,7 @@ int linnos_predictor_drop_replica(struct linnos_predictor *known, unsigned int r
  * @known: the predictor
  * @replica: from 0; it must hold the same data as the others
  *
- * The history of the replica is reset. If @explore_ms and @max_duplicates of the options allow
+ * The history of the replica is reset. If @probe_after_ms and @max_duplicates of the options allow
  * copies, it is probed by a copy before reads are sent there.
  *
  * Return: 0; -%EINVAL if there is no such replica; -%ENODEV for a replica of an array that was
@@ -211,7 +211,7 @@ int linnos_predictor_set_model(struct linnos_predictor *known, unsigned int repl
  * @LINNOS_SLOW: its last read exceeded the time limit for a healthy drive, or a read in flight
  *	has. The limit is ten times the overdue time of the model, but at least 20 ms, plus 0.1 ms
  *	for each 4 KiB in flight.
- * @LINNOS_SILENT: healthy, but no read has completed for longer than &linnos_options.explore_ms
+ * @LINNOS_SILENT: healthy, but no read has completed for longer than &linnos_options.probe_after_ms
  * @LINNOS_FAILING: its last read failed
  * @LINNOS_DROPPED: dropped by linnos_predictor_drop_replica(), or absent when the array was opened
  */

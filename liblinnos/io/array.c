@@ -46,7 +46,7 @@ static int set_backend(struct linnos_array *a, const struct linnos_backend *back
 		return 0;
 	}
 	if (file_flags)
-		return error_say(
+		return format_error(
 			-EINVAL,
 			"options: flags has 0x%x, which a backend does not support; it is only for "
 			"files and block devices",
@@ -142,8 +142,9 @@ int linnos_array_close(struct linnos_array *a)
 	if (!a)
 		return 0;
 	if (a->queues)
-		return error_say(-EBUSY, "the array has open queues; close them first, each in its "
-					 "thread or after that thread has exited");
+		return format_error(-EBUSY,
+				    "the array has open queues; close them first, each in its "
+				    "thread or after that thread has exited");
 	destroy(a);
 	return 0;
 }
@@ -176,8 +177,8 @@ int linnos_array_write_start(struct linnos_array *a, struct linnos_attempt *writ
 	if (!a)
 		return error_null("array");
 	if (replica >= a->set.n)
-		return error_say(-EINVAL, "replica is %u; it must be between 0 and %u", replica,
-				 a->set.n - 1);
+		return format_error(-EINVAL, "replica is %u; it must be between 0 and %u", replica,
+				    a->set.n - 1);
 	linnos_chooser_on_submit(a->writer, write, &c, replica, LINNOS_WRITE,
 				 replica_set_clock_ns(&a->set));
 	return 0;
@@ -236,7 +237,7 @@ void linnos_array_get_stats(struct linnos_array *a, struct linnos_stats *stats, 
 	s.reads = c.reads;
 	s.bytes = q.bytes;
 	s.moved = c.moved;
-	s.explored = c.explored;
+	s.probes = c.probes;
 	s.hedges = c.hedges;
 	s.hedges_won = c.hedges_won;
 	s.hedges_denied = c.hedges_denied;

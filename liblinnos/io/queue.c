@@ -112,12 +112,12 @@ void queue_submit_copy(struct linnos_queue *q, struct linnos_read *r)
 static int check_options(const struct linnos_array *a, const struct linnos_queue_options *o)
 {
 	if (o->n_buffers && !o->buffers)
-		return error_say(-EINVAL, "queue options: n_buffers is %u, but buffers is NULL",
-				 o->n_buffers);
+		return format_error(-EINVAL, "queue options: n_buffers is %u, but buffers is NULL",
+				    o->n_buffers);
 	if (!a->set.is_files && (o->n_buffers || o->register_files || o->fixed_files))
-		return error_say(-EINVAL,
-				 "queue options: a backend supports no registered buffers or "
-				 "files; only files and block devices do");
+		return format_error(-EINVAL,
+				    "queue options: a backend supports no registered buffers or "
+				    "files; only files and block devices do");
 	return 0;
 }
 
@@ -185,16 +185,16 @@ int linnos_queue_close(struct linnos_queue *q)
 	for (struct attempt *at = q->callers_ring.first; at; at = at->later)
 		n++;
 	if (n)
-		return error_say(
+		return format_error(
 			-EBUSY,
 			"%u attempts of linnos_queue_prep_read() are in flight; pass their "
 			"completions to linnos_queue_complete(), or call "
 			"linnos_queue_abandon_reads() after their ring was torn down",
 			n);
 	if (q->in_channel.n_in_flight || q->in_channel.first_done)
-		return error_say(-EBUSY,
-				 "reads of linnos_queue_submit_read() have not been returned; "
-				 "call linnos_queue_wait() until it has returned all of them");
+		return format_error(-EBUSY,
+				    "reads of linnos_queue_submit_read() have not been returned; "
+				    "call linnos_queue_wait() until it has returned all of them");
 	close_channel(q);
 	array_remove_queue(q->array, &q->account);
 	destroy(q);
@@ -359,7 +359,8 @@ int linnos_queue_submit_read(struct linnos_queue *q, const struct iovec *iov, in
 	if (!q)
 		return error_null("queue");
 	if (!get_channel(q, &error))
-		return error_say(error, "cannot create the queue's own ring: %s", strerror(-error));
+		return format_error(error, "cannot create the queue's own ring: %s",
+				    strerror(-error));
 	target.timed = &q->in_channel.timed;
 	target.channel_reads = &q->in_channel;
 	r = queue_begin_read(q, iov, n_iov, offset, options, user, &target, &error);
@@ -417,6 +418,6 @@ int linnos_queue_wait(struct linnos_queue *q, struct linnos_completion *completi
 	if (!reads->n_in_flight && q->channel)
 		hand_over_channel(q);
 	if (error && !reads->first_done)
-		return error_say(error, "waiting for reads: %s", strerror(-error));
+		return format_error(error, "waiting for reads: %s", strerror(-error));
 	return (int)take_done(q, completions, n);
 }

@@ -38,13 +38,14 @@ int read_options_copy_in(const struct account *account, struct linnos_read_optio
 	if (error)
 		return error;
 	if (taken->flags & ~LINNOS_NEVER_HEDGE)
-		return error_say(-EINVAL, "read options: flags is 0x%x; the known flags are 0x%x",
-				 taken->flags, LINNOS_NEVER_HEDGE);
+		return format_error(-EINVAL,
+				    "read options: flags is 0x%x; the known flags are 0x%x",
+				    taken->flags, LINNOS_NEVER_HEDGE);
 	error = options_check_default_replica("read options", taken->home, account->set->n);
 	if (error)
 		return error;
 	if (taken->sqe_flags & ~SQE_FLAGS)
-		return error_say(
+		return format_error(
 			-EINVAL,
 			"read options: sqe_flags is 0x%x; only IOSQE_ASYNC and IOSQE_IO_DRAIN are "
 			"supported, because a read may take several attempts",
@@ -56,17 +57,17 @@ static int total_bytes(const struct iovec *iov, int n_iov, size_t *bytes)
 {
 	*bytes = 0;
 	if (n_iov < 1 || n_iov > IOV_MAX_PARTS)
-		return error_say(-EINVAL, "read: n_iov is %d; it must be between 1 and %d", n_iov,
-				 IOV_MAX_PARTS);
+		return format_error(-EINVAL, "read: n_iov is %d; it must be between 1 and %d",
+				    n_iov, IOV_MAX_PARTS);
 	for (int i = 0; i < n_iov; i++) {
 		size_t room = READ_BYTES_MAX - *bytes;
 
 		/* preadv(2) rejects such a length, at every replica. A single buffer is cut to
 		 * READ_BYTES_MAX instead. */
 		if (n_iov > 1 && iov[i].iov_len > SSIZE_MAX)
-			return error_say(-EINVAL,
-					 "read: iov[%d].iov_len is %zu; it must be at most %zd", i,
-					 iov[i].iov_len, SSIZE_MAX);
+			return format_error(-EINVAL,
+					    "read: iov[%d].iov_len is %zu; it must be at most %zd",
+					    i, iov[i].iov_len, SSIZE_MAX);
 		*bytes += iov[i].iov_len < room ? iov[i].iov_len : room;
 	}
 	return 0;
@@ -82,9 +83,9 @@ __attribute__((format(printf, 4, 5))) static int say(const struct linnos_read *r
 	va_start(args, format);
 	vsnprintf(what, sizeof(what), format, args);
 	va_end(args);
-	return error_say(error, "read of %zu bytes at %llu: %s%s%s", r->bytes,
-			 (unsigned long long)r->offset, replica ? replica : "", replica ? ": " : "",
-			 what);
+	return format_error(error, "read of %zu bytes at %llu: %s%s%s", r->bytes,
+			    (unsigned long long)r->offset, replica ? replica : "",
+			    replica ? ": " : "", what);
 }
 
 static const char *name_of(const struct linnos_read *r, unsigned int replica)
@@ -164,8 +165,9 @@ int read_begin(struct account *account, struct linnos_read *r, const struct iove
 	if (error)
 		return error;
 	if (offset < 0 || offset > INT64_MAX - 2 * (off_t)READ_BYTES_MAX)
-		return error_say(-EINVAL, "read of %zu bytes at %lld: the offset is out of range",
-				 r->bytes, (long long)offset);
+		return format_error(-EINVAL,
+				    "read of %zu bytes at %lld: the offset is out of range",
+				    r->bytes, (long long)offset);
 	r->account = account;
 	r->target = *target;
 	r->iov = iov;

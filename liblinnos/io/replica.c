@@ -111,7 +111,7 @@ static int open_path(struct replica *r, const char *path, uint32_t flags, bool m
 	r->is_ours = r->fd >= 0;
 	if (r->is_ours)
 		return 0;
-	return error_say(
+	return format_error(
 		-errno, "replica %s: %s%s", path, strerror(errno),
 		errno == EACCES ? "; only root and members of the group disk can read drives"
 		: errno == ENOENT && may_be_absent ? "; to open the array without this replica, "
@@ -126,22 +126,22 @@ static int measure(struct replica_set *set, struct replica *r)
 	struct stat st;
 
 	if (flags < 0 || fstat(r->fd, &st))
-		return error_say(-errno, "replica %s: %s", r->name, strerror(errno));
+		return format_error(-errno, "replica %s: %s", r->name, strerror(errno));
 	if ((flags & O_ACCMODE) == O_WRONLY)
-		return error_say(-EBADF, "replica %s: not open for reading", r->name);
+		return format_error(-EBADF, "replica %s: not open for reading", r->name);
 	if (S_ISREG(st.st_mode))
 		bytes = st.st_size;
 	else if (!S_ISBLK(st.st_mode))
-		return error_say(-EINVAL, "replica %s: neither a block device nor a regular file",
-				 r->name);
+		return format_error(
+			-EINVAL, "replica %s: neither a block device nor a regular file", r->name);
 	else if (ioctl(r->fd, BLKGETSIZE64, &bytes))
-		return error_say(-errno, "replica %s: cannot get its size: %s", r->name,
-				 strerror(errno));
+		return format_error(-errno, "replica %s: cannot get its size: %s", r->name,
+				    strerror(errno));
 	if (flags & O_DIRECT)
 		replica_direct_alignment(r->fd, &r->align_bytes, &r->memory_align_bytes);
 	/* No current drive requires more. All reads of such a drive would fail. */
 	if (r->memory_align_bytes > BOUNCE_ALIGN)
-		return error_say(
+		return format_error(
 			-EINVAL,
 			"replica %s: O_DIRECT requires memory that is aligned to %u bytes; at most "
 			"%u are supported, so set LINNOS_BUFFERED",
@@ -175,7 +175,7 @@ int replica_add(struct replica_set *set, const struct linnos_replica *given)
 		r->memory_align_bytes = given->memory_align_bytes;
 	if (!is_power_of_two(r->align_bytes) || !is_power_of_two(r->memory_align_bytes) ||
 	    r->memory_align_bytes > BOUNCE_ALIGN)
-		return error_say(
+		return format_error(
 			-EINVAL,
 			"%s: align_bytes is %u and memory_align_bytes is %u; both must be powers "
 			"of two, and the second at most %u",
@@ -202,25 +202,25 @@ int replica_set_check_files(struct replica_set *set)
 			continue;
 		}
 		if (fstat(r->fd, &stats[k]))
-			return error_say(-errno, "replica %s: %s", r->name, strerror(errno));
+			return format_error(-errno, "replica %s: %s", r->name, strerror(errno));
 		for (unsigned int i = 0; i < k; i++)
 			if (!(set->missing & 1u << i) && is_same(&stats[i], &stats[k]))
-				return error_say(
+				return format_error(
 					-EINVAL,
 					"replica %s: the same file or device as replica %s; each "
 					"replica must be a file or device of its own",
 					r->name, set->replicas[i].name);
 		if (!r->size_bytes && set->size_bytes)
-			return error_say(
+			return format_error(
 				-EINVAL,
 				"replica %s: it is empty, but another replica holds %llu bytes; "
 				"copy them there, or open the array without this replica",
 				r->name, (unsigned long long)set->size_bytes);
 	}
 	if (set->missing == (1u << set->n) - 1)
-		return error_say(-EINVAL,
-				 "all %u replicas are absent; at least one must be present",
-				 set->n);
+		return format_error(-EINVAL,
+				    "all %u replicas are absent; at least one must be present",
+				    set->n);
 	return 0;
 }
 

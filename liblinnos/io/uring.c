@@ -289,14 +289,14 @@ int uring_register(void *ring, const struct linnos_queue_options *o)
 	if (o->register_files)
 		error = io_uring_register_files(&u->ring, fds, set->n);
 	if (error)
-		return error_say(error, "cannot register the files of a queue: %s",
-				 strerror(-error));
+		return format_error(error, "cannot register the files of a queue: %s",
+				    strerror(-error));
 	u->has_files = o->register_files;
 	if (o->n_buffers)
 		error = io_uring_register_buffers(&u->ring, o->buffers, o->n_buffers);
 	if (error)
-		return error_say(error, "cannot register the %u buffers of a queue: %s",
-				 o->n_buffers, strerror(-error));
+		return format_error(error, "cannot register the %u buffers of a queue: %s",
+				    o->n_buffers, strerror(-error));
 	u->has_buffers = o->n_buffers;
 	return 0;
 }

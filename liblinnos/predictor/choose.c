@@ -92,7 +92,7 @@ void chooser_use_external(struct linnos_chooser *ch, const struct external_predi
 
 void chooser_copy_not_sent(struct linnos_chooser *ch, bool permanent)
 {
-	count(&ch->counts.explored, -1);
+	count(&ch->counts.probes, -1);
 	if (permanent)
 		WRITE_ONCE(ch->predictor->common.users_probe, true);
 }
@@ -196,7 +196,7 @@ void linnos_choose(struct linnos_chooser *ch, struct linnos_choice *c, uint64_t 
 		.redirected = choice.drive != (unsigned int)c->home,
 	};
 	if (c->copy >= 0) {
-		count(&ch->counts.explored, 1);
+		count(&ch->counts.probes, 1);
 		if (READ_ONCE(ch->predictor->common.users_probe)) {
 			choice.drive = c->copy;
 			c->copy = -1;
@@ -245,7 +245,7 @@ int linnos_choose_next(struct linnos_chooser *ch, struct linnos_choice *c, uint6
 static bool cap_allows(const struct linnos_chooser *ch)
 {
 	return budget_allows(&ch->hedges) &&
-	       (double)(ch->counts.hedges + ch->counts.explored + 1) * 100 <=
+	       (double)(ch->counts.hedges + ch->counts.probes + 1) * 100 <=
 		       ch->predictor->o.max_duplicates * (double)ch->counts.reads;
 }
 

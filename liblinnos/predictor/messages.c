@@ -9,7 +9,7 @@
 
 static __thread char error_text[ERROR_BYTES];
 
-int error_say(int error, const char *format, ...)
+int format_error(int error, const char *format, ...)
 {
 	va_list args;
 
@@ -21,14 +21,14 @@ int error_say(int error, const char *format, ...)
 
 int error_null(const char *thing)
 {
-	return error_say(-EINVAL,
-			 "the %s is NULL; check whether the call that creates it has failed",
-			 thing);
+	return format_error(-EINVAL,
+			    "the %s is NULL; check whether the call that creates it has failed",
+			    thing);
 }
 
 int error_memory(void)
 {
-	return error_say(-ENOMEM, "out of memory");
+	return format_error(-ENOMEM, "out of memory");
 }
 
 const char *linnos_error(void)

@@ -6,7 +6,7 @@
 #define ERROR_BYTES 512
 
 /* Store a message for this thread and return @error. */
-int error_say(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int format_error(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Report that NULL was given in place of an object that must be created first. Return -EINVAL. */
 int error_null(const char *thing);

@@ -32,28 +32,27 @@ static int check(const struct linnos_options *o, unsigned int n)
 	int error;
 
 	if (!n || n > linnos_replicas_max())
-		return error_say(-EINVAL, "n_replicas is %u; it must be between 1 and %u", n,
-				 linnos_replicas_max());
+		return format_error(-EINVAL, "n_replicas is %u; it must be between 1 and %u", n,
+				    linnos_replicas_max());
 	if (o->flags & ~KNOWN_FLAGS)
-		return error_say(-EINVAL, "options: flags is 0x%x; the known flags are 0x%x",
-				 o->flags, KNOWN_FLAGS);
+		return format_error(-EINVAL, "options: flags is 0x%x; the known flags are 0x%x",
+				    o->flags, KNOWN_FLAGS);
 	error = options_check_default_replica("options", o->home, n);
 	if (error)
 		return error;
-	if (o->home_margin_percent > 100)
-		return error_say(-EINVAL, percent, "home_margin_percent",
-				 (double)o->home_margin_percent);
+	if (o->margin_percent > 100)
+		return format_error(-EINVAL, percent, "margin_percent", (double)o->margin_percent);
 	if (o->max_duplicates != LINNOS_MAX_DUPLICATES_DEFAULT &&
 	    !(o->max_duplicates >= 0 && o->max_duplicates <= 100))
-		return error_say(-EINVAL, percent, "max_duplicates", o->max_duplicates);
+		return format_error(-EINVAL, percent, "max_duplicates", o->max_duplicates);
 	if (o->hedge_percentile > 0 && o->hedge_percentile < 1)
-		return error_say(
+		return format_error(
 			-EINVAL,
 			"options: hedge_percentile is %g; it is in percent, so it must be at least "
 			"1; is %g meant?",
 			o->hedge_percentile, 100 * o->hedge_percentile);
 	if (!(o->hedge_percentile >= 0 && o->hedge_percentile < 100))
-		return error_say(
+		return format_error(
 			-EINVAL,
 			"options: hedge_percentile is %g; it must be at least 1 and less than 100, "
 			"or 0 to disable hedging after a percentile",
@@ -61,8 +60,9 @@ static int check(const struct linnos_options *o, unsigned int n)
 	if (!!o->hedge_us + (o->hedge_percentile > 0) + !!o->hedge_tables +
 		    !!(o->flags & LINNOS_DUPLICATES) >
 	    1)
-		return error_say(-EINVAL, "options: hedge_us, hedge_percentile, hedge_tables and "
-					  "LINNOS_DUPLICATES exclude each other; set one of them");
+		return format_error(-EINVAL,
+				    "options: hedge_us, hedge_percentile, hedge_tables and "
+				    "LINNOS_DUPLICATES exclude each other; set one of them");
 	return 0;
 }
 
@@ -70,7 +70,7 @@ int options_check_default_replica(const char *what, int32_t replica, unsigned in
 {
 	if (replica >= LINNOS_DEFAULT_ROUND_ROBIN && replica < (int32_t)n)
 		return 0;
-	return error_say(
+	return format_error(
 		-EINVAL,
 		"%s: home is %d; it must be between 0 and %u, or LINNOS_DEFAULT_ROUND_ROBIN", what,
 		replica, n - 1);

@@ -29,7 +29,7 @@ static struct linnos_latency *model_new(unsigned int replica, const char *path, 
 		path ? model_file_read(path, error, why) : model_mean_of_last(OVERDUE_US);
 
 	if (!model)
-		*error = path ? error_say(*error, "model of replica %u: %s", replica, why)
+		*error = path ? format_error(*error, "model of replica %u: %s", replica, why)
 			      : error_memory();
 	return model;
 }
@@ -44,15 +44,16 @@ static int read_hedge_tables(struct linnos_predictor *p)
 		return error_memory();
 	for (unsigned int k = 0; !error && k < p->n; k++) {
 		if (!p->o.hedge_tables[k])
-			return error_say(-EINVAL,
-					 "options: hedge_tables[%u] is NULL; each replica needs a "
-					 "hedge table",
-					 k);
+			return format_error(
+				-EINVAL,
+				"options: hedge_tables[%u] is NULL; each replica needs a "
+				"hedge table",
+				k);
 		error = hedge_table_read(&p->hedge_tables[k], p->o.hedge_tables[k], why);
 	}
 	/* The caller may free the array of paths. */
 	p->o.hedge_tables = NULL;
-	return error ? error_say(error, "hedge table %s", why) : 0;
+	return error ? format_error(error, "hedge table %s", why) : 0;
 }
 
 static int set_up(struct linnos_predictor *p, const char *const *models)
@@ -71,8 +72,9 @@ static int set_up(struct linnos_predictor *p, const char *const *models)
 	p->duplicates = p->duplicates && p->hedging;
 	p->hedge_ns = o->hedge_us * 1000ull;
 	hedge_gain_init(&p->gain, share);
-	chooser_init(&p->first, &p->common, p->n, p->drives, p->models, o->explore_ms * 1000000ull,
-		     o->home_margin_percent, !(o->flags & LINNOS_UNGUARDED));
+	chooser_init(&p->first, &p->common, p->n, p->drives, p->models,
+		     o->probe_after_ms * 1000000ull, o->margin_percent,
+		     !(o->flags & LINNOS_UNGUARDED));
 	p->first.max_unpredicted_reads = o->flags & LINNOS_PREDICT_ALL ? 0 : UNPREDICTED_MAX;
 	p->past_replicas = calloc(p->n, sizeof(*p->past_replicas));
 	if (!p->past_replicas || !histogram_init(&p->latencies, HISTOGRAM_BITS))
@@ -86,7 +88,7 @@ static int init_random(struct linnos_predictor *p)
 	int error = random_u64(&p->common.guard.random);
 
 	p->next_default = p->common.guard.random >> 32;
-	return error ? error_say(error, "getrandom: %s", strerror(-error)) : 0;
+	return error ? format_error(error, "getrandom: %s", strerror(-error)) : 0;
 }
 
 int linnos_predictor_create(struct linnos_predictor **p, unsigned int n, const char *const *models,
@@ -136,8 +138,8 @@ static int no_such_replica(const struct linnos_predictor *p, unsigned int replic
 	if (!p)
 		return error_null("array or predictor");
 	return replica < p->n ? 0
-			      : error_say(-EINVAL, "replica is %u; it must be between 0 and %u",
-					  replica, p->n - 1);
+			      : format_error(-EINVAL, "replica is %u; it must be between 0 and %u",
+					     replica, p->n - 1);
 }
 
 int linnos_predictor_drop_replica(struct linnos_predictor *p, unsigned int replica)
@@ -150,9 +152,9 @@ int linnos_predictor_drop_replica(struct linnos_predictor *p, unsigned int repli
 	pthread_mutex_lock(&p->lock);
 	dropped = p->common.dropped | 1u << replica;
 	if (dropped == (1u << p->n) - 1)
-		error = error_say(-EBUSY,
-				  "replica %u cannot be dropped, because it is the last one",
-				  replica);
+		error = format_error(-EBUSY,
+				     "replica %u cannot be dropped, because it is the last one",
+				     replica);
 	else
 		WRITE_ONCE(p->common.dropped, dropped);
 	pthread_mutex_unlock(&p->lock);
@@ -166,10 +168,11 @@ int linnos_predictor_restore_replica(struct linnos_predictor *p, unsigned int re
 	if (error)
 		return error;
 	if (p->missing & 1u << replica)
-		return error_say(-ENODEV,
-				 "replica %u was absent when the array was opened; to use it, open "
-				 "another array",
-				 replica);
+		return format_error(
+			-ENODEV,
+			"replica %u was absent when the array was opened; to use it, open "
+			"another array",
+			replica);
 	pthread_mutex_lock(&p->lock);
 	if (p->common.dropped & 1u << replica)
 		observer_reset(&p->drives[replica]);
@@ -244,7 +247,7 @@ static enum linnos_state state_of(const struct linnos_predictor *p, unsigned int
 		return LINNOS_FAILING;
 	if (READ_ONCE(o->slow) || observer_has_late_read(o, now_ns))
 		return LINNOS_SLOW;
-	if (!last_completion_ns || now_ns > last_completion_ns + p->o.explore_ms * 1000000ull)
+	if (!last_completion_ns || now_ns > last_completion_ns + p->o.probe_after_ms * 1000000ull)
 		return LINNOS_SILENT;
 	return LINNOS_HEALTHY;
 }

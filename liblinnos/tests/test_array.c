@@ -57,7 +57,7 @@ static struct linnos_array *array_on(struct drives *d, const struct linnos_optio
 	struct linnos_array *a;
 
 	d->reader = pthread_self();
-	none.explore_ms = 0;
+	none.probe_after_ms = 0;
 	a = made_up_array(N, BYTES, o ? o : &none);
 	a->set.hooks = (struct hooks){.clock_ns = clock_ns, .answer = answer, .context = d};
 	return a;
@@ -155,7 +155,7 @@ TEST(dropped_replica_receives_no_reads)
 		char buf[READ_BYTES];
 
 		o.home = home;
-		o.explore_ms = 1;
+		o.probe_after_ms = 1;
 		a = array_on(&d, &o);
 		read_often(a, 30);
 		assert(linnos_array_drop_replica(a, N) == -EINVAL && says("between 0 and 2"));
@@ -210,7 +210,7 @@ TEST(reads_leave_default_replica_only_beyond_the_margin)
 	struct linnos_stats s;
 
 	o.flags = LINNOS_UNGUARDED;
-	o.explore_ms = 0;
+	o.probe_after_ms = 0;
 	a = array_on(&d, &o);
 	/* Reads use the replicas round robin. */
 	read_often(a, 8 * N);
@@ -233,9 +233,9 @@ TEST(saved_us_estimate_is_predicted_default_minus_measured)
 	char buf[4096];
 
 	o.flags = LINNOS_UNGUARDED;
-	o.explore_ms = 0;
+	o.probe_after_ms = 0;
 	o.home = 0;
-	o.home_margin_percent = 0;
+	o.margin_percent = 0;
 	a = array_on(&d, &o);
 	/* The others have no history, so their predictions are the lowest possible. */
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf) &&
@@ -258,8 +258,8 @@ TEST(failed_read_goes_to_next_best_replica)
 	char buf[4096];
 
 	o.flags = LINNOS_UNGUARDED;
-	o.explore_ms = 0;
-	o.home_margin_percent = 100;
+	o.probe_after_ms = 0;
+	o.margin_percent = 100;
 	a = array_on(&d, &o);
 	read_often(a, 8 * N);
 	only_queue(a)->account.chooser->c.margin_percent = 0;
@@ -394,7 +394,7 @@ TEST(open_names_invalid_options)
 	REFUSED(size, 0, -EINVAL, "struct linnos_options: size is 0");
 	REFUSED(flags, 1u << 20, -EINVAL, "flags is 0x100000");
 	REFUSED(home, N, -EINVAL, "home is 3; it must be between 0 and 2");
-	REFUSED(home_margin_percent, 101, -EINVAL, "home_margin_percent is 101");
+	REFUSED(margin_percent, 101, -EINVAL, "margin_percent is 101");
 	REFUSED(max_duplicates, 101, -EINVAL, "max_duplicates is 101");
 	REFUSED(max_duplicates, NAN, -EINVAL, "max_duplicates");
 	REFUSED(hedge_percentile, 100, -EINVAL, "hedge_percentile is 100");

@@ -134,14 +134,14 @@ static void keeps_its_rate(uint64_t bad_us, int error, bool chooses, uint64_t fo
 	if (!chooses)
 		a->predictor->common.chooses = 0;
 	healthy = reads_in(a, &s, 1000 * MS);
-	assert(stats_of(a).explored == 0 || chooses);
+	assert(stats_of(a).probes == 0 || chooses);
 	s.bad_us = bad_us;
 	s.error = error;
 	reads = reads_in(a, &s, for_s * 1000 * MS);
 	assert(reads >= healthy * for_s * 9 / 10);
 	/* The first read, when there was no history. */
 	assert(s.n_waited == 1);
-	assert(stats_of(a).explored * 100 <= stats_of(a).reads);
+	assert(stats_of(a).probes * 100 <= stats_of(a).reads);
 	assert(!error == !stats_of(a).failovers && !stats_of(a).failed);
 	if (is_at(a, BAD, &since_ns))
 		let_go(a, &s);
@@ -222,7 +222,7 @@ TEST(probe_copies_are_not_in_the_callers_ring)
 		assert(stats_of(a).in_flight == 0);
 		settle(a);
 	}
-	assert(stats_of(a).explored == 9 + 1 && replica_of(a, 0).served == 1000);
+	assert(stats_of(a).probes == 9 + 1 && replica_of(a, 0).served == 1000);
 	put_away(a);
 	close_pipe(&s);
 }
@@ -257,7 +257,7 @@ TEST(probe_copy_is_submitted_by_the_reaper)
 	a->set.backend.wait = note_and_wait;
 	reads_in(a, &s, 1000 * MS);
 	settle(a);
-	assert(stats_of(a).explored > 0);
+	assert(stats_of(a).probes > 0);
 	assert(n_readers_waits == 0 && n_others_waits > 0);
 	put_away(a);
 	close_pipe(&s);
@@ -336,7 +336,7 @@ TEST(reads_without_ring_are_counted)
 	first->account.chooser->c.budget.tokens = first->account.chooser->hedges.tokens = 10;
 	s.now_ns += 1000 * MS;
 	assert(linnos_pread(first, buf, sizeof(buf), 0) == sizeof(buf));
-	assert(stats_of(a).without_ring == 1 && stats_of(a).explored == 0);
+	assert(stats_of(a).without_ring == 1 && stats_of(a).probes == 0);
 	/* No descriptor is left for the ring of the second queue. */
 	for (unsigned int i = 2; i <= 5; i++) {
 		second->account.chooser->c.budget.tokens = 0;
@@ -369,7 +369,7 @@ TEST(empty_read_does_not_change_the_history)
 	struct stuck s;
 
 	o.home = 0;
-	o.explore_ms = 0;
+	o.probe_after_ms = 0;
 	a = array_on(&s, &o);
 	a->predictor->common.chooses = 0;
 	for (int i = 0; i < 4; i++)

@@ -78,7 +78,7 @@ static struct linnos_options hedged(uint32_t hedge_us, double percent)
 
 	o.hedge_us = hedge_us;
 	o.max_duplicates = percent;
-	o.explore_ms = 0;
+	o.probe_after_ms = 0;
 	return o;
 }
 
@@ -238,7 +238,7 @@ TEST(percentile_hedging_starts_after_enough_latencies)
 	char buf[READ_BYTES];
 
 	o.hedge_percentile = 90;
-	o.explore_ms = 0;
+	o.probe_after_ms = 0;
 	a = array_on(&k, &o);
 	for (unsigned int i = 0; i < 400; i++) {
 		assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, NULL));
@@ -287,7 +287,7 @@ TEST(hedge_table_delay_depends_on_the_prediction)
 		paths[i] = names[i];
 	}
 	o.hedge_tables = paths;
-	o.explore_ms = 0;
+	o.probe_after_ms = 0;
 	o.home = 1;
 	a = array_on(&k, &o);
 	for (int i = 0; i < N; i++)
@@ -366,7 +366,7 @@ static void assert_cap(struct linnos_array *a, double percent)
 {
 	struct linnos_stats s = stats_of(a);
 
-	assert((double)(s.hedges + s.explored) * 100 <= percent * (double)s.reads);
+	assert((double)(s.hedges + s.probes) * 100 <= percent * (double)s.reads);
 	assert(s.hedges_won <= s.hedges);
 }
 
@@ -401,7 +401,7 @@ static uint64_t live(uint64_t seed, uint32_t flags, double percent, uint32_t bur
 
 	o.flags = flags;
 	o.duplicates_burst = burst;
-	o.explore_ms = 1;
+	o.probe_after_ms = 1;
 	a = array_on(&k, &o);
 	for (unsigned int step = 0; step < steps || waiting || k.n_pending; step++) {
 		struct user *u = &users[chance(&seed) % USERS];
@@ -713,7 +713,7 @@ TEST(pread_returns_with_the_hedge_and_counts_the_orphan_later)
 
 	o.flags = LINNOS_UNGUARDED;
 	o.home = 0;
-	o.explore_ms = 0;
+	o.probe_after_ms = 0;
 	a = array_held(&h, &o);
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 8192) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 8192));
@@ -763,7 +763,7 @@ TEST(array_close_waits_for_orphans)
 	char buf[READ_BYTES];
 
 	o.home = 0;
-	o.home_margin_percent = 100;
+	o.margin_percent = 100;
 	a = array_held(&h, &o);
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf));
 	/* Closing would wait forever. */

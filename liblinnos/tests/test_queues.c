@@ -54,7 +54,7 @@ static struct linnos_options default_1(void)
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 
 	o.home = 1;
-	o.explore_ms = 0;
+	o.probe_after_ms = 0;
 	return o;
 }
 
@@ -118,7 +118,7 @@ TEST(preadv_fills_several_buffers)
 	static char buf[60000];
 	uint64_t seed = 1;
 
-	o.explore_ms = 0;
+	o.probe_after_ms = 0;
 	for (int direct = 0; direct < 2; direct++) {
 		struct linnos_array *a = made_up_array(N, BYTES, &o);
 
@@ -562,7 +562,7 @@ TEST(restored_replica_gets_reads_at_once_without_probes)
 
 		o.home = 1;
 		if (never)
-			o.explore_ms = 0;
+			o.probe_after_ms = 0;
 		else
 			o.max_duplicates = 0;
 		s = simulate(&o, 1);

@@ -52,7 +52,7 @@ TEST(reads_are_aligned_for_each_block_size)
 		struct linnos_options o = LINNOS_OPTIONS_INIT;
 		struct linnos_array *a;
 
-		o.explore_ms = 0;
+		o.probe_after_ms = 0;
 		a = made_up_array(N, BYTES, &o);
 		wanted = drives[d].bytes;
 		wanted_of_memory = drives[d].memory;
@@ -126,7 +126,7 @@ TEST(device_alignment_is_its_block_size)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert(fd >= 0 && read(fd, content, BYTES) == BYTES && !close(fd));
 	assert(!posix_memalign((void **)&buf, 65536, BYTES));
-	o.explore_ms = 0;
+	o.probe_after_ms = 0;
 	o.flags = LINNOS_QUERY_KERNEL;
 	assert(!linnos_array_open(&a, 1, &path, NULL, &o) && linnos_array_size(a) == BYTES);
 	assert(a->set.replicas[0].align_bytes == block);
@@ -156,7 +156,7 @@ static struct linnos_array *array_of(uint32_t hedge_us)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 
-	o.explore_ms = 0;
+	o.probe_after_ms = 0;
 	o.hedge_us = hedge_us;
 	o.max_duplicates = 100;
 	return made_up_array(N, BYTES, &o);

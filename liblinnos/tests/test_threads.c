@@ -155,7 +155,7 @@ TEST(reads_survive_truncated_and_vanished_replicas)
 	struct many m = {.loses_two = true, .seed = 3, .n_reads = reads_asked_for()};
 
 	/* Reads use the replicas round robin until one fails. */
-	o.home_margin_percent = 100;
+	o.margin_percent = 100;
 	m.array = made_up_array(N, BYTES, &o);
 	run(&m);
 	check(&m);

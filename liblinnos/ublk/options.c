@@ -105,14 +105,14 @@ static const struct option_row table[] = {
 	 "default replica, from 0, for reads whose predictions barely differ (turns: round\n"
 	 "robin)",
 	 OPTION_PARSED, .parse = parse_home},
-	{"home-margin", "P",
+	{"margin", "P",
 	 "leave the default replica only for a prediction that is lower by more than P\n"
 	 "percent (25; 100 for never)",
-	 OPTION_U32, AT(reads.home_margin_percent), .max = 100},
-	{"explore-ms", "N",
+	 OPTION_U32, AT(reads.margin_percent), .max = 100},
+	{"probe-after-ms", "N",
 	 "probe a replica without completions for N ms by a copy of a read, of at most one\n"
 	 "read in 100 (20; 0 for never)",
-	 OPTION_U32, AT(reads.explore_ms)},
+	 OPTION_U32, AT(reads.probe_after_ms)},
 	{"hedge-us", "N", "send a read that is not answered after N us to a second replica as well",
 	 OPTION_U32, AT(reads.hedge_us), .min = 1},
 	{"hedge-percentile", "P", "the same, after this percentile of the recent latencies",

@@ -30,7 +30,7 @@ static const struct counter of_mirror[] = {
 };
 static const struct counter of_reads[] = {
 	{"moved", IN_READS(moved)},
-	{"explored", IN_READS(explored)},
+	{"probes", IN_READS(probes)},
 	{"hedges", IN_READS(hedges)},
 	{"hedges_won", IN_READS(hedges_won)},
 	{"hedges_denied", IN_READS(hedges_denied)},

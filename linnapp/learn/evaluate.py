@@ -289,7 +289,7 @@ def evaluate(
 WITHIN_US = 200
 
 #: The other drive's prediction must be lower by this share to redirect a read from the default
-#: replica, as with `replayer --home-margin`.
+#: replica, as with `replayer --margin`.
 HOME_MARGIN = 0.25
 
 #: Maximum number of pairs whose sums are stored together. Few pairs are stored one by one, so that

@@ -52,7 +52,7 @@ READ, WRITE = 0, 1
 #: Value of served_by if every drive failed, or a write failed. The latency is that of the error.
 NOBODY = 255
 
-REVOKED, HEDGED, HEDGE_WON, DATA_ERROR, IO_ERROR, EXPLORED = 1, 2, 4, 8, 16, 32
+REVOKED, HEDGED, HEDGE_WON, DATA_ERROR, IO_ERROR, PROBED = 1, 2, 4, 8, 16, 32
 
 
 def response_ns(records: NDArray[Any]) -> NDArray[np.uint64]:

@@ -99,8 +99,8 @@ static void attempt_done(struct replay *r, struct attempt *a, int result)
 	r->in_flight[a->drive]--;
 	observer_ended(&r->observers[a->drive], &a->observed, r->done_ns, end_of(a, result));
 	if (a->lost) {
-		r->losers[a->drive]--;
-		r->losers_in_flight--;
+		r->orphans[a->drive]--;
+		r->orphans_in_flight--;
 	}
 }
 
@@ -266,9 +266,9 @@ void attempts_cancel(struct replay *r, struct io *io)
 		struct io_uring_sqe *sqe = ring_sqe(&r->ring);
 
 		a->lost = true;
-		r->losers_in_flight++;
-		if (++r->losers[a->drive] > r->c.losers_max)
-			r->c.losers_max = r->losers[a->drive];
+		r->orphans_in_flight++;
+		if (++r->orphans[a->drive] > r->c.orphans_max)
+			r->c.orphans_max = r->orphans[a->drive];
 		io_uring_prep_cancel64(sqe, (uint64_t)(uintptr_t)a, 0);
 		sqe->user_data = CANCEL_USER_DATA;
 		r->c.cancels_tried++;

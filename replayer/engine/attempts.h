@@ -64,7 +64,7 @@ enum { /* flags of user I/Os, as in the per-I/O log */
        IO_HEDGE_WON = 4,
        IO_DATA_ERROR = 8,
        IO_ERROR = 16,
-       IO_EXPLORED = 32,
+       IO_PROBED = 32,
 };
 
 #define SERVED_BY_NONE 255
@@ -95,12 +95,12 @@ void attempts_cancel(struct replay *r, struct io *io);
  */
 int replica_after_home(const struct replay *r, const struct io *io, uint32_t mask);
 /*
- * Return true if a drive has the maximum number of orphaned reads (--losers). No hedge or copy is
- * then sent to the drive, and no read in flight there is hedged.
+ * Return true if a drive has the maximum number of orphaned reads (--max-orphans). No hedge or copy
+ * is then sent to the drive, and no read in flight there is hedged.
  */
-static inline bool losers_full(const struct replay *r, unsigned int drive)
+static inline bool orphans_full(const struct replay *r, unsigned int drive)
 {
-	return r->losers[drive] >= r->losers_limit;
+	return r->orphans[drive] >= r->orphans_limit;
 }
 
 /* For done(): count an attempt that failed or was short, and print the first few. */

@@ -46,7 +46,7 @@ static void take_share(struct replay *r, unsigned int share)
 	unsigned int n = r->o.threads;
 
 	r->depth = r->o.depth / n + (share < r->o.depth % n);
-	r->losers_limit = r->o.losers / n;
+	r->orphans_limit = r->o.max_orphans / n;
 	r->hedge_budget.burst = r->o.hedge_burst / n;
 	r->random_state = share ? splitmix_mix(r->o.seed + share) : r->o.seed;
 	r->sources.n_shares = n;
@@ -154,11 +154,11 @@ static void team_prepare(struct replay *first)
 static void take_results(struct replay *first, struct replay *r)
 {
 	uint64_t *into = (uint64_t *)&first->c, *from = (uint64_t *)&r->c;
-	uint64_t losers_max = first->c.losers_max;
+	uint64_t orphans_max = first->c.orphans_max;
 
 	for (unsigned int i = 0; i < sizeof(first->c) / sizeof(*into); i++)
 		into[i] += from[i];
-	first->c.losers_max = losers_max > r->c.losers_max ? losers_max : r->c.losers_max;
+	first->c.orphans_max = orphans_max > r->c.orphans_max ? orphans_max : r->c.orphans_max;
 	for (unsigned int i = 0; i < N_LATENCIES; i++)
 		latency_merge(&first->latency[i], &r->latency[i]);
 	for (unsigned int k = 0; k < r->n_drives; k++)

@@ -64,7 +64,7 @@ bool loop_close(struct replay *r)
 	 * The kernel still uses the buffers of I/Os at the drives; it cleans up after the program
 	 * has ended.
 	 */
-	if (r->user_ios_in_flight || storms_in_flight(r->storms) || r->losers_in_flight ||
+	if (r->user_ios_in_flight || storms_in_flight(r->storms) || r->orphans_in_flight ||
 	    r->explorations_in_flight)
 		return false;
 	ring_close(&r->ring);
@@ -166,7 +166,7 @@ static bool is_over(struct replay *r)
 	if (!r->end_ns)
 		r->end_ns = r->ring.now_ns;
 	r->draining = true;
-	return !storms_in_flight(r->storms) && !r->losers_in_flight && !r->explorations_in_flight;
+	return !storms_in_flight(r->storms) && !r->orphans_in_flight && !r->explorations_in_flight;
 }
 
 void loop_run(struct replay *r, struct progress *progress)

@@ -14,7 +14,7 @@
  * Every user I/O is answered exactly once and counted exactly once, and then no longer counts for
  * --depth. An attempt keeps its buffer until the kernel has completed it, even if another attempt
  * has answered the user. The number of such orphaned attempts per drive is limited separately, by
- * --losers.
+ * --max-orphans.
  */
 #ifndef REPLAYER_LOOP_H
 #define REPLAYER_LOOP_H

@@ -50,7 +50,7 @@ static void answer(struct replay *r, struct io *io, struct attempt *by)
 	timer_disarm(&r->timers, &io->timer);
 	if (!io->is_write && io->sent > io->revocations + 1)
 		extra = io->sent - io->revocations - 1;
-	extra += !!(io->flags & IO_EXPLORED);
+	extra += !!(io->flags & IO_PROBED);
 	if (by)
 		io->served_by = by->drive;
 	if (by && by->hedge)
@@ -77,7 +77,7 @@ static void answer(struct replay *r, struct io *io, struct attempt *by)
 			r->c.reads_failed++;
 		r->c.revoked += io->revocations > 0;
 		r->c.revocations += io->revocations;
-		r->c.explored += !!(io->flags & IO_EXPLORED);
+		r->c.probes += !!(io->flags & IO_PROBED);
 		r->c.hedged += !!(io->flags & IO_HEDGED);
 		r->c.hedges_won += !!(io->flags & IO_HEDGE_WON);
 		r->c.extra_ios += extra;
@@ -217,7 +217,7 @@ void user_read_copy(struct replay *r, struct io *io, unsigned int drive)
 {
 	struct io *copy = io_new(r);
 
-	io->flags |= IO_EXPLORED;
+	io->flags |= IO_PROBED;
 	copy->done = copy_done;
 	copy->answered = true;
 	copy->offset_bytes = io->offset_bytes;

@@ -64,7 +64,7 @@ static void fastest_setup(struct replay *r)
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		f->models[k] = model_read(r->o.latency_models[k]);
 	chooser_init(&f->chooser, &f->common, r->n_drives, r->observers, f->models,
-		     r->o.explore_ms * 1e6, r->o.home_margin, !r->o.unguarded);
+		     r->o.probe_after_ms * 1e6, r->o.margin, !r->o.unguarded);
 	r->guard = r->o.unguarded ? NULL : &f->common.guard;
 	r->policy_state = f;
 	if (r->o.duplicates)

@@ -50,9 +50,9 @@ void hedging_arm(struct replay *r, struct io *io)
 static bool would_lose_too_many(const struct replay *r, const struct io *io, unsigned int drive)
 {
 	for (const struct attempt *a = io->in_flight; a; a = a->next)
-		if (losers_full(r, a->drive))
+		if (orphans_full(r, a->drive))
 			return true;
-	return losers_full(r, drive);
+	return orphans_full(r, drive);
 }
 
 void hedging_send(struct replay *r, struct io *io, unsigned int drive, unsigned int send_flags)

@@ -28,7 +28,7 @@ const struct policy policy_random = {
 
 /*
  * The tail latency is reduced at the cost of twice the read load. A drive with the maximum number
- * of orphaned reads (--losers) is left out.
+ * of orphaned reads (--max-orphans) is left out.
  */
 static void clone_read(struct replay *r, struct io *io)
 {
@@ -37,7 +37,7 @@ static void clone_read(struct replay *r, struct io *io)
 	for (unsigned int i = 0; i < copies; i++) {
 		unsigned int drive = (io->home + i) % r->n_drives;
 
-		if (!losers_full(r, drive))
+		if (!orphans_full(r, drive))
 			attempt_send(r, io, drive, SEND_PLAIN);
 	}
 	if (!io->sent)

@@ -331,13 +331,13 @@ static void set_decisions(json_t *o, struct replay *r)
 
 	set(o, "revoked", count(c->revoked));
 	set(o, "revocations", count(c->revocations));
-	set(o, "explored", count(c->explored));
+	set(o, "probes", count(c->probes));
 	set(o, "guard", guard(r));
 	set(o, "hedged", count(c->hedged));
 	set(o, "hedges_won", count(c->hedges_won));
 	set(o, "hedges_denied", count(c->hedges_denied));
 	set(o, "copies_denied", count(c->copies_denied));
-	set(o, "losers_max", count(c->losers_max));
+	set(o, "orphans_max", count(c->orphans_max));
 	set(o, "extra_ios", count(c->extra_ios));
 	set(o, "extra_io_ratio", number(ratio(c->extra_ios, c->reads)));
 	set(o, "cancels_tried", count(c->cancels_tried));
@@ -524,9 +524,8 @@ void report_text(struct replay *r)
 	       ULL(c->revoked), ULL(c->hedged), ULL(c->hedges_won), ULL(c->hedges_denied),
 	       c->reads ? 100.0 * (double)c->extra_ios / (double)c->reads : 0, ULL(c->cancelled),
 	       ULL(c->cancels_tried));
-	if (c->explored)
-		printf("explored %llu: copies sent to hear of a drive, for which no user waited\n",
-		       ULL(c->explored));
+	if (c->probes)
+		printf("probes %llu: copies of reads, for which no user waited\n", ULL(c->probes));
 	if (r->guard)
 		print_guard(r->guard);
 	if (isfinite(false_submits))
@@ -553,8 +552,9 @@ void report_text(struct replay *r)
 		       r->devices[s->drive].path, ULL(s->slots), ULL(s->writes),
 		       ULL(s->bytes >> 20));
 	NOTE(c->depth_stalls, "I/Os were due while --depth %u had no place for them", r->o.depth);
-	NOTE(c->copies_denied, "copies of reads were not sent: a drive held --losers %u lost ones",
-	     r->o.losers);
+	NOTE(c->copies_denied,
+	     "copies of reads were not sent: a drive held --max-orphans %u lost ones",
+	     r->o.max_orphans);
 	NOTE(r->sources.realigned, "trace I/Os were widened to whole 4 KiB blocks");
 	NOTE(r->sources.folded, "trace I/Os were folded into the drives' size");
 	if (r->o.readonly)

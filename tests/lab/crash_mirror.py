@@ -243,7 +243,7 @@ class Server:
         self.err = Path("/run/server.err").open("w+")  # noqa: SIM115
         self.out = Path("/run/server.out").open("w+")  # noqa: SIM115
         self.process = subprocess.Popen(
-            ["linnos-ublk", "--json", "--device", "0", "--home-margin", "100", "--explore-ms", "0",
+            ["linnos-ublk", "--json", "--device", "0", "--margin", "100", "--probe-after-ms", "0",
              *options, f"--{mode}", *(path_of(d) for d in drives)],
             stdout=self.out, stderr=self.err, preexec_fn=die_with_parent,
         )  # fmt: skip

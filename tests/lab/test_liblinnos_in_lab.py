@@ -93,7 +93,7 @@ def test_fewer_reads_are_slow_than_at_the_default_replica(
     assert home["slow"] > 0.3 * READS
     assert best["slow"] < 0.05 * READS
     assert best["mean_us"] < 0.5 * home["mean_us"]
-    assert best["moved"] > 0.2 * READS and best["explored"] <= 0.01 * READS
+    assert best["moved"] > 0.2 * READS and best["probes"] <= 0.01 * READS
     assert best["saved_us_estimate"] > 0
     assert hedged["hedges"] <= 0.05 * READS
     assert hedged["slow"] < best["slow"]
@@ -204,9 +204,9 @@ def test_one_thread_keeps_its_rate_with_a_stuck_replica(boot, tmp_path: Path, tr
         assert ran["slow"] == rate["slow"] == 1
         assert latency_us <= ran["max_us"] < latency_us + 2000
         assert ran["failovers"] == rate["failovers"] == fails
-        assert ran["explored"] <= 0.01 * ran["reads"]
+        assert ran["probes"] <= 0.01 * ran["reads"]
         # After a failure of 0.5 s there is no probe for 50 s; other cases vary.
-        assert ran["explored"] > 0 or name != "slow"
+        assert ran["probes"] > 0 or name != "slow"
         if latency_us < 10**6:
             assert rate["mean_us"] < healthy["mean_us"] / 0.9
         without_first_us = rate["mean_us"] * rate["reads"] - rate["max_us"]

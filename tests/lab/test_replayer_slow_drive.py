@@ -41,7 +41,7 @@ def write_reads(path: Path, at_us: Iterable[int], seed: int = 1) -> Path:
 def test_slow_replica_delays_only_reads_that_wait_for_it(
     boot, tmp_path: Path, policy: str, latency_us: int
 ) -> None:
-    """A depth of 32 is enough: reads take up to 1.2 ms, but the losers much longer."""
+    """A depth of 32 is enough: reads take up to 1.2 ms, but the orphans much longer."""
     trace = write_reads(tmp_path / "t", range(0, 8000 * 250, 250))
     boot(
         f"replayer --devices {DRIVES} --trace {trace} --spread --policy {policy} --depth 32"
@@ -52,9 +52,9 @@ def test_slow_replica_delays_only_reads_that_wait_for_it(
     assert result["depth_stalls"] == 0
     assert result["lag_max_us"] < 50
     assert result["max_us"] < 2000
-    # The run waits for losers and checks them, but does not count them.
+    # The run waits for orphans and checks them, but does not count them.
     assert result["blocks_checked"] == result["reads"] + result["extra_ios"] - result["cancelled"]
-    assert result["losers_max"] > 32
+    assert result["orphans_max"] > 32
     assert result["elapsed_s"] < 2.1
 
 
@@ -63,15 +63,15 @@ def test_losers_are_bounded(boot, tmp_path: Path, policy: str) -> None:
     trace = write_reads(tmp_path / "t", range(0, 2000 * 250, 250))
     ran = boot(
         f"replayer --devices {DRIVES} --trace {trace} --spread --policy {policy} --depth 32"
-        f" --losers 8 {slow(1, 100_000)} {QUIET} --json $OUT/o.json"
+        f" --max-orphans 8 {slow(1, 100_000)} {QUIET} --json $OUT/o.json"
     )
     result = summary(tmp_path / "o.json")
     assert result["reads"] == 2000
     # Hedged reads in flight when the last place is taken still complete.
-    assert 8 <= result["losers_max"] < 8 + 32
+    assert 8 <= result["orphans_max"] < 8 + 32
     assert result["copies_denied"] > 100
     assert f"{result['copies_denied']} copies of reads were not sent" in ran.stdout
-    assert result["config"]["losers"] == 8
+    assert result["config"]["max_orphans"] == 8
 
 
 def test_reads_of_an_overloaded_drive_are_reported_late(boot, tmp_path: Path) -> None:

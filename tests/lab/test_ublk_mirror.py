@@ -115,7 +115,7 @@ def test_reads_move_away_from_a_slow_drive(boot: Any, folder: Path, tmp_path: Pa
         folder,
         f"""
         bursts 1; {RECORDED} bursts 0
-        start turns --assume-clean --home-margin 100 --explore-ms 0 {DRIVES}
+        start turns --assume-clean --margin 100 --probe-after-ms 0 {DRIVES}
         {READS} --fill
         bursts 1; {READS} 4000 500 >$OUT/reads_turns; bursts 0
         stop; [ $status = 0 ]
@@ -129,7 +129,7 @@ def test_reads_move_away_from_a_slow_drive(boot: Any, folder: Path, tmp_path: Pa
         bursts 1; {READS} 4000 500 >$OUT/reads_hedged; bursts 0
         stop HUP; [ $status = 0 ]
         [ ! -e /dev/ublkb0 ]; [ ! -e /dev/ublkc0 ]
-        start hedge --compare --home-margin 100 --explore-ms 0 --hedge-us 200 \\
+        start hedge --compare --margin 100 --probe-after-ms 0 --hedge-us 200 \\
             --max-duplicates 100 {DRIVES}
         bursts 1; {READS} 4000 500 >$OUT/reads_hedge; bursts 0
         stop; [ $status = 0 ]

@@ -183,7 +183,7 @@ def test_errors_say_what_failed_and_what_to_do(rados: FakeRados) -> None:
     for options, says in (
         ({"configuration": "/no/ceph.conf"}, "/no/ceph.conf: No such file"),
         ({"mode": "hedge"}, "LINNOS_CLUSTER_HEDGE is not supported"),
-        ({"explore_ms": 0}, "explore_ms is 0; it must be between 1 and 250"),
+        ({"probe_after_ms": 0}, "probe_after_ms is 0; it must be between 1 and 250"),
     ):
         with pytest.raises(OSError, match=says):
             Pool("data", **options)

@@ -192,7 +192,7 @@ def test_modes_and_guard_follow_the_options() -> None:
     for name, options in (
         *[(mode, {"mode": mode}) for mode in get_args(binding.Mode)],
         ("unguarded", {"unguarded": True}),
-        ("margin", {"home_margin_percent": 100}),
+        ("margin", {"margin_percent": 100}),
     ):
         with Nodes(3, **options) as client:
             now_ns = MS
@@ -287,7 +287,7 @@ def test_repeated_calls_and_foreign_attempts_are_refused() -> None:
 
 def test_invalid_arguments_are_named() -> None:
     for options, says in (
-        ({"explore_ms": 0}, "explore_ms is 0; it must be between 1 and 250"),
+        ({"probe_after_ms": 0}, "probe_after_ms is 0; it must be between 1 and 250"),
         ({"hedge_percent": 99}, "hedge_percent is 99; it must be at least 100"),
         ({"probe_percent": 101}, "probe_percent is 101; it must be between 0 and 100"),
         ({"key": bytes(257)}, "key_bytes is 257; it must be between 0 and 256"),
@@ -366,7 +366,7 @@ def test_options_are_those_of_the_header() -> None:
     given = set(binding.Choosing.__annotations__)
     assert given - {"unguarded"} == members - {"size", "flags", "key_bytes"}
     defaults = library.defaults("linnos_cluster.h", "linnos_cluster_options")
-    assert defaults["home_margin_percent"] == 5 and defaults["query_percent"] == 100
+    assert defaults["margin_percent"] == 5 and defaults["query_percent"] == 100
 
 
 def test_every_function_of_the_header_is_used() -> None:

@@ -452,7 +452,7 @@ def test_the_config_of_the_results_has_every_setting(tmp_path: Path, drives: lis
         "from": None, "volume": None,
         "devices": [str(drive) for drive in drives], "traces": [str(trace)], "readonly": False,
         "force": [], "loops": 1, "spread": False, "skip_s": 0, "duration_s": None, "warmup_s": 0,
-        "rerate": 1, "saturate": False, "depth": 4096, "threads": 1, "losers": 4096,
+        "rerate": 1, "saturate": False, "depth": 4096, "threads": 1, "max_orphans": 4096,
         "timeout_s": None, "replicate_writes": False, "fit": False, "prefill": "touched",
         "settle_ms": 0,
         "unwritten": "zero", "start_every_s": 0.1, "tags": [0], "seed": 1, "failover_us": 15,
@@ -461,6 +461,6 @@ def test_the_config_of_the_results_has_every_setting(tmp_path: Path, drives: lis
         "heuristic_busy_us": None, "threshold_us": [None] * 3, "inject": [],
         "latency_model": [], "duplicates": False, "max_duplicates": None,
         "heimdall_network": [],
-        "explore_ms": 20,
-        "home_margin": 25, "unguarded": False, "guarded": False,
+        "probe_after_ms": 20,
+        "margin": 25, "unguarded": False, "guarded": False,
     }  # fmt: skip

@@ -52,26 +52,26 @@ def test_fastest_reports_how_often_it_explored(tmp_path: Path, drives: list[Path
     )  # fmt: skip
     ran = replay(
         drives, [trace], "fastest", "--latency-model", models(tmp_path, random_trees()),
-        "--explore-ms", "1", "--unguarded", "--replicate-writes",
+        "--probe-after-ms", "1", "--unguarded", "--replicate-writes",
         "--json", str(tmp_path / "o.json"), "--log", str(tmp_path / "o.log"),
     )  # fmt: skip
     run, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
     assert (run["data_errors"], run["io_errors"], run["hedged"]) == (0, 0, 0)
     assert run["reads"] == sum(run["reads_served_by"]) == 1050
     # Probe copies, for which no user waits, count as extra I/O.
-    assert 0 < run["explored"] <= 10
-    assert run["extra_ios"] == run["explored"] == log["extra_ios"].sum()
-    assert run["extra_io_ratio"] == pytest.approx(run["explored"] / run["reads"])
-    assert run["explored"] == np.count_nonzero(log["flags"] & replay_log.EXPLORED)
-    assert f"explored {run['explored']}: " in ran.stdout
+    assert 0 < run["probes"] <= 10
+    assert run["extra_ios"] == run["probes"] == log["extra_ios"].sum()
+    assert run["extra_io_ratio"] == pytest.approx(run["probes"] / run["reads"])
+    assert run["probes"] == np.count_nonzero(log["flags"] & replay_log.PROBED)
+    assert f"probes {run['probes']}: " in ran.stdout
     assert run["config"]["latency_model"] == models(tmp_path).split(",")
-    assert run["config"]["explore_ms"] == 1
+    assert run["config"]["probe_after_ms"] == 1
 
 
 def test_exploration_can_be_turned_off(tmp_path: Path, drives: list[Path], trace: Path) -> None:
     replay(drives, [trace], "fastest", "--latency-model", models(tmp_path, random_trees()),
-           "--explore-ms", "0", "--json", str(tmp_path / "o.json"))  # fmt: skip
-    assert summary(tmp_path / "o.json")["explored"] == 0
+           "--probe-after-ms", "0", "--json", str(tmp_path / "o.json"))  # fmt: skip
+    assert summary(tmp_path / "o.json")["probes"] == 0
 
 
 def test_duplicates_and_probes_stay_within_the_limit(
@@ -86,7 +86,7 @@ def test_duplicates_and_probes_stay_within_the_limit(
         percent = float(limit[0].rstrip("%")) if limit else None
         assert (run["data_errors"], run["io_errors"]) == (0, 0)
         assert run["config"]["duplicates"] and run["config"]["max_duplicates"] == percent
-        assert run["extra_ios"] == run["hedged"] + run["explored"]
+        assert run["extra_ios"] == run["hedged"] + run["probes"]
         assert run["extra_ios"] <= (1 if percent is None else percent / 100) * run["reads"]
         assert (run["hedged"] > 0) == (percent != 0)
 
@@ -97,7 +97,7 @@ def test_without_duplicates_only_probes_are_extra(
     replay(drives, [trace], "fastest", "--latency-model", models(tmp_path), "--spread",
            "--replicate-writes", "--json", str(tmp_path / "o.json"))  # fmt: skip
     run = summary(tmp_path / "o.json")
-    assert run["hedged"] == 0 and run["extra_ios"] == run["explored"]
+    assert run["hedged"] == 0 and run["extra_ios"] == run["probes"]
     assert not run["config"]["duplicates"] and run["config"]["max_duplicates"] is None
 
 
@@ -107,10 +107,10 @@ def test_probes_get_a_fifth_of_the_limit(tmp_path: Path, drives: list[Path]) -> 
         tmp_path / "t", [(i * 1000, "read", i % 512 * BLOCK, BLOCK) for i in range(1500)]
     )
     replay(drives, [trace], "fastest", "--latency-model", models(tmp_path, random_trees()),
-           "--explore-ms", "1", "--unguarded", "--duplicates", "--max-duplicates", "2",
+           "--probe-after-ms", "1", "--unguarded", "--duplicates", "--max-duplicates", "2",
            "--json", str(tmp_path / "o.json"))  # fmt: skip
     run = summary(tmp_path / "o.json")
-    assert 0 < run["explored"] <= 0.2 * 0.02 * run["reads"]
+    assert 0 < run["probes"] <= 0.2 * 0.02 * run["reads"]
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_a_policy_that_keeps_a_count_of_the_drives_is_refused(
         assert said == (policy not in KEEP_NO_COUNT), (policy, refused)
 
 
-@pytest.mark.parametrize("option", ["--depth", "--losers", "--hedge-burst"])
+@pytest.mark.parametrize("option", ["--depth", "--max-orphans", "--hedge-burst"])
 def test_limits_smaller_than_the_number_of_threads_are_refused(
     tmp_path: Path, drives: list[Path], option: str
 ) -> None:

@@ -134,7 +134,7 @@ def test_replica_is_dropped_restored_and_counted(
         assert array.stats().served_by[1] == 10
         while array.stats().served_by[1] == 10:
             array.pread(4096, 0)
-        assert array.stats().explored > 0
+        assert array.stats().probes > 0
         array.drop(0)
         array.drop(2)
         with pytest.raises(OSError, match="replica 1 cannot be dropped"):

@@ -47,7 +47,7 @@ def test_man_page_has_the_options_of_help(program: Path) -> None:
         (["--assume-clean", "--size", "3Q", "a", "b"], "--size 3Q: it must be a number of bytes"),
         (["--assume-clean", "--size", "99999999T", "a", "b"], "must be a whole number"),
         (["--assume-clean", "--queues", "33", "a", "b"], "from 1 to 32"),
-        (["--assume-clean", "--home-margin", "101", "a", "b"], "from 0 to 100"),
+        (["--assume-clean", "--margin", "101", "a", "b"], "from 0 to 100"),
         (["--assume-clean", "--hedge-percentile", "100", "a", "b"], "from 0 to 99.9999999;"),
         (["--assume-clean", "--max-duplicates", "nan", "a", "b"], "must be a number"),
         (["--remove", "0", "a"], "--remove 0 takes no replicas"),

@@ -21,7 +21,7 @@ TEST(invalid_options_are_refused)
 	for (unsigned int k = 0; k < 8; k++)
 		o[k] = defaults;
 	o[0].mode = 3;
-	o[1].explore_ms = 0;
+	o[1].probe_after_ms = 0;
 	o[2].probe_percent = 101;
 	o[3].hedge_percent = 99;
 	o[4].key_bytes = 257;

@@ -103,10 +103,10 @@ pub struct Options {
     /// robin.
     pub home: Option<u32>,
     /// By what percentage another prediction must be lower for a read to be redirected.
-    pub home_margin_percent: u32,
+    pub margin_percent: u32,
     /// A replica that has completed nothing for this time is probed by a copy of a read; 0 disables
     /// probes.
-    pub explore_ms: u32,
+    pub probe_after_ms: u32,
     /// Send a read to a second replica after this many us; 0 disables hedging after a fixed time.
     pub hedge_us: u32,
     /// The same after a percentile of the measured latencies, in percent (95.0); 0 disables it.
@@ -124,8 +124,8 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             home: None,
-            home_margin_percent: 25,
-            explore_ms: 20,
+            margin_percent: 25,
+            probe_after_ms: 20,
             hedge_us: 0,
             hedge_percentile: 0.0,
             max_duplicates: -1.0,
@@ -141,8 +141,8 @@ impl Options {
             size: size_of::<ffi::Options>(),
             flags: self.buffered.into(),
             home: home_of(self.home),
-            home_margin_percent: self.home_margin_percent,
-            explore_ms: self.explore_ms,
+            margin_percent: self.margin_percent,
+            probe_after_ms: self.probe_after_ms,
             hedge_us: self.hedge_us,
             duplicates_burst: self.duplicates_burst,
             hedge_percentile: self.hedge_percentile,

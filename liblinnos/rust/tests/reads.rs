@@ -138,7 +138,7 @@ fn a_replica_is_left_and_taken_back() {
     while array.replica_stats(1).unwrap().served == 0 {
         queue.pread(&mut buffer, 0).unwrap();
     }
-    assert!(array.stats().explored > 0);
+    assert!(array.stats().probes > 0);
     array.set_model(1, None).unwrap();
     let error = array.set_model(1, Some(Path::new("/nowhere"))).unwrap_err();
     assert!(

@@ -17,8 +17,8 @@ struct linnos_options {
   size_t size;
   uint32_t flags;
   int32_t home;
-  uint32_t home_margin_percent;
-  uint32_t explore_ms;
+  uint32_t margin_percent;
+  uint32_t probe_after_ms;
   uint32_t hedge_us;
   uint32_t duplicates_burst;
   double hedge_percentile;
@@ -52,7 +52,7 @@ struct linnos_stats {
   uint64_t reads;
   uint64_t bytes;
   uint64_t moved;
-  uint64_t explored;
+  uint64_t probes;
   uint64_t hedges;
   uint64_t hedges_won;
   uint64_t hedges_denied;
@@ -114,10 +114,10 @@ struct linnos_cluster_options {
   size_t size;
   uint32_t mode;
   uint32_t flags;
-  uint32_t home_margin_percent;
+  uint32_t margin_percent;
   uint32_t report_ttl_ms;
   uint32_t report_max_uses;
-  uint32_t explore_ms;
+  uint32_t probe_after_ms;
   uint32_t hedge_percent;
   double probe_percent;
   double max_duplicates;

@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
   GUARDED(linnos_cluster_stats);
   GUARDED(linnos_cluster_node);
   struct linnos_options o = {
-      .size = sizeof(o), .explore_ms = 20, .max_duplicates = 5};
+      .size = sizeof(o), .probe_after_ms = 20, .max_duplicates = 5};
   struct linnos_backend backend = {.size = sizeof(backend),
                                    .open = open_part,
                                    .close = close_part,
@@ -81,7 +81,7 @@ int main(int argc, char **argv) {
   struct linnos_queue_options qo = {.size = sizeof(qo)};
   struct linnos_read_options ro = {.size = sizeof(ro), .home = 1};
   struct linnos_cluster_options co = {
-      .size = sizeof(co), .mode = 1, .explore_ms = 20, .hedge_percent = 200};
+      .size = sizeof(co), .mode = 1, .probe_after_ms = 20, .hedge_percent = 200};
   struct linnos_cluster *cluster;
   struct linnos_array *array;
   struct linnos_queue *queue;
