@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import os
 import threading
 from collections.abc import Iterator
@@ -18,7 +17,15 @@ from typing import Any, Unpack
 from linnapp import nodes
 from linnapp.errors import LinnappError
 from linnapp.files import AnyPath
-from linnapp.native import Closable, Counters, Library, check_fits, check_status, load_public
+from linnapp.native import (
+    Closable,
+    Counters,
+    Library,
+    check_fits,
+    check_status,
+    load_public,
+    loaded_once,
+)
 
 _UNKNOWN = (1 << 64) - 1
 
@@ -26,7 +33,7 @@ _UNKNOWN = (1 << 64) - 1
 AGENT_PORT = 7316
 
 
-@functools.cache
+@loaded_once
 def _library() -> Library:
     # In a checkout, only this finds the library that it needs. Errors are reported below.
     with contextlib.suppress(LinnappError):

@@ -8,12 +8,19 @@ the options and counters in detail.
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
-from linnapp.native import Closable, Counters, Library, check_fits, check_status, load_public
+from linnapp.native import (
+    Closable,
+    Counters,
+    Library,
+    check_fits,
+    check_status,
+    load_public,
+    loaded_once,
+)
 from linnapp.replicas import STATES
 
 _NEVER = (1 << 64) - 1
@@ -35,7 +42,7 @@ _ENDS = {
 }
 
 
-@functools.cache
+@loaded_once
 def library() -> Library:
     """Return the library, which is loaded once."""
     return load_public(

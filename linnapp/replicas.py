@@ -7,20 +7,27 @@ liblinnos(3) describes the options and counters in detail.
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 from linnapp.files import AnyPath
-from linnapp.native import Closable, Counters, Library, check_fits, check_status, load_public
+from linnapp.native import (
+    Closable,
+    Counters,
+    Library,
+    check_fits,
+    check_status,
+    load_public,
+    loaded_once,
+)
 
 #: `enum linnos_state`
 STATES = ("healthy", "slow", "silent", "failing", "dropped")
 
 
-@functools.cache
+@loaded_once
 def _library() -> Library:
     return load_public(
         *("liblinnos.so.1", "LINNOS_LIB", ("liblinnos", "install-lib"), "LIBLINNOS_1"),

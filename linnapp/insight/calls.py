@@ -31,7 +31,7 @@ from linnapp.errors import DeviceError, LinnappError, needs
 from linnapp.files import AnyPath, os_errors
 from linnapp.insight import arguments as call_arguments
 from linnapp.insight.arguments import words as _words
-from linnapp.native import Library, declare, load_library, row_type
+from linnapp.native import Library, declare, load_library, loaded_once, row_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,7 +89,7 @@ COUNTS = {
 _ROWS = 65536
 
 
-@functools.cache
+@loaded_once
 def library() -> Library:
     """Load the native library, once."""
     try:

@@ -7,7 +7,6 @@ The engine ``c`` is core/, the C code that the kernel runs, built as a shared li
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Literal
 
 import numpy as np
@@ -27,7 +26,7 @@ from linnapp.model.file import (
     PLACE,
     LatencyModel,
 )
-from linnapp.native import Library, declare, load_library
+from linnapp.native import Library, declare, load_library, loaded_once
 
 Engine = Literal["numpy", "c"]
 ENGINES: tuple[Engine, ...] = ("numpy", "c")
@@ -122,7 +121,7 @@ long linnos_latency_batch(const void *model, const uint32_t *features, long n, u
 """
 
 
-@functools.cache
+@loaded_once
 def library() -> Library:
     """Return the kernel's code as a shared library, which is loaded once."""
     return load_library("liblinnos_engine.so", "LINNOS_ENGINE", declare(more=_FUNCTIONS))

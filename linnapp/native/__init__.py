@@ -11,8 +11,9 @@ import contextlib
 import functools
 import os
 import re
+import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -279,7 +280,25 @@ class Closable(abc.ABC):
             self.close()
 
 
-@functools.cache
+def loaded_once(load: Callable[[], Library]) -> Callable[[], Library]:
+    """Return a function that loads a library at the first call, whatever thread calls.
+
+    Two threads that load at the same time would otherwise get different declarations, and the
+    structures of one do not fit the functions of the other.
+    """
+    lock = threading.Lock()
+    cached = functools.cache(load)
+
+    @functools.wraps(load)
+    def library() -> Library:
+        with lock:
+            return cached()
+
+    vars(library)["cache_clear"] = cached.cache_clear
+    return library
+
+
+@loaded_once
 def native() -> Library:
     """Return the compiled core, which is loaded once."""
     return load_library("liblinnapp_native.so", "LINNAPP_NATIVE_LIB", declare(*_CORE_HEADERS))
