@@ -78,10 +78,17 @@ def _read_percentile_us(records: NDArray[Any], percent: float) -> int:
 
 
 @functools.cache
-def heuristic_options(cache: Cache, cell: Cell) -> tuple[str, ...]:
-    """Return the option of `heuristic`: the queue length at the inflection points' percentile."""
+def heuristic_options(
+    cache: Cache, cell: Cell, train_options: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """Return the option of `heuristic`: the queue length at the inflection points' percentile.
+
+    The inflection points are those of networks that are trained with `train_options`.
+    """
     records = replay_log.read(read_profile(cache, cell))
-    slow = [record["slow_ratio"] for record in training_records(trained(cache, cell))]
+    slow = [
+        record["slow_ratio"] for record in training_records(trained(cache, cell, train_options))
+    ]
     percents = [100 * (1 - float(np.mean(slow)))]
     (pages,) = queue_pages(records, percents, replicate_writes=cell.replicate_writes)
     return ("--heuristic-queue", str(max(1, pages)))

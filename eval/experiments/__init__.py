@@ -16,6 +16,8 @@ NAMES = (
 
 #: Those that run only when they are named: they need more installed, or more time.
 ON_REQUEST = (
+    "published",
+    "hedging",
     "replicated",
     "traces",
     "probing",

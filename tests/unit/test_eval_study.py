@@ -24,7 +24,6 @@ from eval.experiments import (
     fig07,
     fig08,
     fig09,
-    fig10,
     fig11,
     guarded,
     load,
@@ -187,7 +186,7 @@ def test_committed_results_have_tables_and_a_figure(name: str, tmp_path: Path) -
     study = load(name)
     path = RESULTS / f"{study.table_name}.csv"
     if not path.exists():
-        assert '"tables"' in (RESULTS / f"{name}.json").read_text()
+        assert name == "published", "has no committed results"
         return
     table = LongTable.load(path)
     tables = study.tables(table)
@@ -316,18 +315,6 @@ def test_stability_is_the_largest_deviation_within_fifteen_hours() -> None:
     found = fig07.stability(gone, 60)
     assert (found["largest"], found["left_out"]) == (0.0, pytest.approx(11 / 20))
     assert fig07.stability(np.full(20, np.nan), 60)["largest"] is None
-
-
-def test_kernel_counters_are_read_drive_by_drive(tmp_path: Path) -> None:
-    counts = {"latency_critical": 100, "false_submits": 4, "false_revokes": 6, "probes": 1}
-    lines = [f"flash{k} {name} {n * (k + 1)}" for k in range(2) for name, n in counts.items()]
-    # Older replays have the histogram, too.
-    lines.append("flash0 latency_us_histogram " + " ".join(["0"] * 88))
-    (tmp_path / "stats.txt").write_text("\n".join(lines))
-    found = list(fig10.live_ratios(tmp_path / "stats.txt"))
-    assert found == [
-        {"accuracy": pytest.approx(0.9), "false_submit_ratio": 0.04, "false_revoke_ratio": 0.06}
-    ] * 2  # fmt: skip
 
 
 def test_digits_of_integers_are_capped() -> None:
