@@ -184,7 +184,7 @@ def _load(recording: Recorded) -> IoTable:
     try:
         return load(recording)
     except TraceError as error:
-        if "empty trace" in str(error):
+        if "empty trace" in str(error) or "holds no read or write" in str(error):
             raise LinnappError(
                 f"{recording}: no I/O was recorded; record while the array is in use"
             ) from error
@@ -204,7 +204,10 @@ def _middle_ns(tables: Sequence[IoTable]) -> int:
     start = max(int(table.arrival_ns[0]) for table in tables)
     end = min(int(table.arrival_ns[-1]) for table in tables)
     if end <= start:
-        raise TraceError("the recordings do not overlap in time; record all replicas at once")
+        raise TraceError(
+            "the recordings do not overlap in time; record all replicas at once, while the array "
+            "is in use"
+        )
     return (start + end) // 2
 
 

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from linnapp.cli import cli
+from linnapp.errors import LinnappError
 from linnapp.insight.benefit import RIVALS, Benefit, _decide, estimate_benefit
 from linnapp.learn.evaluate import Estimate
 
@@ -152,3 +153,10 @@ def test_check_refuses_one_recording_and_none() -> None:
     assert result.exit_code and "name an md array" in result.output
     result = CliRunner().invoke(cli, ["check", "--trace", "a.blk"])
     assert result.exit_code
+
+
+def test_check_names_the_recording_without_io(tmp_path: Path) -> None:
+    paths = write_logs(tmp_path, "equal", 1)
+    paths[1].write_text("")
+    with pytest.raises(LinnappError, match="drive1.csv"):
+        estimate_benefit(paths, ["a", "b"])
