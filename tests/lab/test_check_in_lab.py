@@ -4,11 +4,21 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
+from check_arrays import KINDS, CheckedArray, script
 
+from linnapp.errors import LinnappError
+from linnapp.insight.benefit import estimate_benefit
 from linnapp.lab.array import Array
+
+#: Arrays of each kind; with 100, the promise of at most 5 wrong verdicts is checked by hand.
+N_ARRAYS = int(os.environ.get("LINNOS_CHECK_ARRAYS", "1"))
+
+#: Arrays that are recorded in one boot.
+ARRAYS_PER_BOOT = 10
 
 #: `array MIRRORS` makes an md raid1; `load` reads from it; `stall` slows each mirror in its turn.
 BEGIN = """
@@ -64,3 +74,25 @@ def test_check_says_yes_only_when_the_mirrors_stall(boot, tmp_path: Path) -> Non
     assert "no I/O in 1 s" in (tmp_path / "idle").read_text()
     assert "degraded" in (tmp_path / "degraded").read_text()
     assert (tmp_path / "mode").read_text() == "off\n"
+
+
+def verdict_of(array: CheckedArray, folder: Path) -> str:
+    """Return the verdict on a recorded array; an error, as for no I/O at all, is one, too."""
+    try:
+        found = estimate_benefit(array.recordings(folder), array.drives)
+    except LinnappError as error:
+        return f"error: {error}"
+    print(array.name, found.verdict, found.reason)
+    return found.verdict
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("kind", KINDS)
+def test_check_verdict_is_rarely_wrong_on_recorded_arrays(boot, tmp_path: Path, kind: str) -> None:
+    arrays = [CheckedArray(kind, seed) for seed in range(N_ARRAYS)]
+    for first in range(0, N_ARRAYS, ARRAYS_PER_BOOT):
+        boot(script(arrays[first : first + ARRAYS_PER_BOOT]), Array(n_drives=0))
+    wrong = "no" if kind == "in turn" else "yes"
+    verdicts = [verdict_of(array, tmp_path) for array in arrays]
+    print(kind, {verdict: verdicts.count(verdict) for verdict in set(verdicts)})
+    assert verdicts.count(wrong) <= 0.05 * N_ARRAYS

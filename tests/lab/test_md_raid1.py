@@ -188,3 +188,28 @@ def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, k
     # Except for slices without queries, one in 64.
     assert 3750 < sum(asked) < 9000 and max(asked) < 4050
     assert_clean(ran.dmesg)
+
+
+@pytest.mark.lab
+def test_raid1_of_two_mirrors_reads_from_the_one_that_is_not_slow(
+    boot: Any, tmp_path: Path
+) -> None:
+    save_models(tmp_path)
+    script = f"""{FUNCTIONS}
+mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 --raid-devices=2 \\
+	/dev/flash0 /dev/flash1 2>&1
+{READS} --fill
+models latency
+for state in off on; do
+	echo $state >$md/linnos
+	bursts 1
+	{READS} {WAYS["direct"]} >$OUT/$state
+done
+"""
+    ran = boot(script, Array(n_drives=2, size_mb=32, precondition=False))
+    off, on = (result(tmp_path / state) for state in ("off", "on"))
+    print({state: of["mean_us"] for state, of in (("off", off), ("on", on))})
+    assert off["reads"] == on["reads"]
+    assert on["mean_us"] < 0.65 * off["mean_us"]
+    assert on["slow"] < off["slow"] / 3
+    assert_clean(ran.dmesg)
