@@ -137,7 +137,7 @@ linnos_redirect_z_score(const struct linnos_moments samples[LINNOS_N_GROUPS])
 				    redirected_us - control_us;
 	u64 eighths = 0;
 
-	/* 8 * difference_us / sqrt(error) without a square root; larger values make no difference */
+	/* 8 * difference_us / sqrt(error) without a square root, up to the largest that matters */
 	while (eighths < EIGHTHS + OVER_3X_P90_BIAS &&
 	       error * (eighths + 1) * (eighths + 1) <
 		       64 * difference_us * difference_us)
@@ -266,6 +266,7 @@ void linnos_guard_record_latency(struct linnos_guard *guard,
 				 u64 latency_us)
 {
 	struct linnos_moments *samples = guard->samples[assignment.slowness];
+	u64 *predicted_us;
 
 	latency_us = min_t(u64, latency_us, LATENCY_MAX_US);
 	if (guard->mean_us)
@@ -280,10 +281,10 @@ void linnos_guard_record_latency(struct linnos_guard *guard,
 	    SAMPLES_MIN)
 		linnos_moments_decay(&samples[LINNOS_CONTROL], DECAY_SHIFT);
 	linnos_moments_decay(&samples[LINNOS_REDIRECTED], DECAY_SHIFT);
-	guard->predicted_default_us[assignment.slowness] = linnos_decayed(
-		guard->predicted_default_us[assignment.slowness], DECAY_SHIFT);
+	predicted_us = &guard->predicted_default_us[assignment.slowness];
+	*predicted_us = linnos_decayed(*predicted_us, DECAY_SHIFT);
 	if (assignment.redirected)
-		guard->predicted_default_us[assignment.slowness] +=
+		*predicted_us +=
 			(u64)min_t(u32, assignment.default_us, LATENCY_MAX_US) *
 			LINNOS_GUARD_ONE;
 	linnos_moments_add(samples + assignment.redirected, latency_us);

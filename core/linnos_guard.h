@@ -55,8 +55,8 @@ struct linnos_guard {
 	 */
 	u64 predicted_default_us[LINNOS_N_SLOWNESS];
 	u64 eligible[LINNOS_N_SLOWNESS]; /* number of reads of each class */
-	u64 redirected
-		[LINNOS_N_SLOWNESS]; /* number of redirected reads of each class */
+	/* the number of them that were redirected */
+	u64 redirected[LINNOS_N_SLOWNESS];
 	u64 mean_us; /* recent mean of all reads, times 2^LINNOS_GUARD_MEAN_SHIFT */
 	u64 random; /* state of linnos_random() */
 	/* set by the caller: redirect few reads until both groups have enough samples */

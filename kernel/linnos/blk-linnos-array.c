@@ -372,7 +372,8 @@ unsigned long blk_linnos_redirect(struct blk_linnos_array *array,
 			       answers[home] & BLK_LINNOS_US_MASK :
 			       U32_MAX;
 	raw_spin_lock_irqsave(&g->lock, flags);
-	lot->left = linnos_guard_assign(&g->core, wish, lot->home_us).redirected;
+	lot->left =
+		linnos_guard_assign(&g->core, wish, lot->home_us).redirected;
 	raw_spin_unlock_irqrestore(&g->lock, flags);
 	lot->start_ns = lot->start_ns ?: ktime_get_ns();
 	return lot->left ? best : 0;
@@ -514,8 +515,8 @@ ssize_t blk_linnos_array_show_guard(struct blk_linnos_array *array, char *page)
 	for (i = LINNOS_SLOWNESS_NONE + 1; i < LINNOS_N_SLOWNESS; i++) {
 		linnos_guard_get_benefit(&g.core, i, &benefit);
 		at += sysfs_emit_at(page, at, "%s reads %llu redirected %llu ",
-				    linnos_slowness_names[i], g.core.eligible[i],
-				    g.core.redirected[i]);
+				    linnos_slowness_names[i],
+				    g.core.eligible[i], g.core.redirected[i]);
 		at += sysfs_emit_at(page, at,
 				    "control_us %u redirected_us %u share %u\n",
 				    benefit.control_us, benefit.redirected_us,

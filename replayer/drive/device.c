@@ -156,8 +156,10 @@ void device_linnos_stats(const struct device *d, struct linnos_stats *stats)
 void device_require_linnos(const struct device *d, char mode[16], char model_id[16])
 {
 	if (!latcrit_is_known(d->fd, d->size_bytes))
-		die("drive %s: this kernel lacks the LinnOS patch, or has no LinnOS policy for it (a "
-		    "read with RWF_LATCRIT is not supported). Run inside the lab (`linnapp lab run -- replayer ...`) or on a "
+		die("drive %s: this kernel lacks the LinnOS patch, or has no LinnOS policy for it "
+		    "(a "
+		    "read with RWF_LATCRIT is not supported). Run inside the lab (`linnapp lab run "
+		    "-- replayer ...`) or on a "
 		    "kernel built by `make kernel`; the policies without \"linnos\" in their name "
 		    "run on any kernel",
 		    d->path);
