@@ -106,7 +106,7 @@ static void print_stats(struct linnos_array *array)
 	struct linnos_stats s;
 
 	linnos_array_get_stats(array, &s, sizeof(s));
-	printf("asked %llu\nmoved %llu\nexplored %llu\nfailovers %llu\nhedges %llu\nhedges_won "
+	printf("asked %llu\nmoved %llu\nprobes %llu\nfailovers %llu\nhedges %llu\nhedges_won "
 	       "%llu\n"
 	       "saved_us_estimate %lld\n",
 	       (unsigned long long)s.asked, (unsigned long long)s.moved,

@@ -87,7 +87,8 @@ extern "C" {
  *	soon as enough were observed; in percent (95, not 0.95), at least 1 and less than 100; 0
  *	disables it
  * @max_duplicates: hedges and copies never exceed this percentage of the reads begun so far, in
- *	each thread and therefore in total; 0 to 100, in percent (5, not 0.05).
+ *	each thread and therefore in total; 0 to 100, in percent (5, not 0.05), or INFINITY for no
+ *	limit.
  *	%LINNOS_MAX_DUPLICATES_DEFAULT: no limit with %LINNOS_DUPLICATES, because the expected delay
  *	of other reads limits duplicates; 5 for hedges after a fixed time
  * @hedge_tables: a file for each replica that `linnapp train --kind latency` writes next to its

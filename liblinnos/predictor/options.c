@@ -42,7 +42,7 @@ static int check(const struct linnos_options *o, unsigned int n)
 		return error;
 	if (o->margin_percent > 100)
 		return format_error(-EINVAL, percent, "margin_percent", (double)o->margin_percent);
-	if (o->max_duplicates != LINNOS_MAX_DUPLICATES_DEFAULT &&
+	if (o->max_duplicates != LINNOS_MAX_DUPLICATES_DEFAULT && o->max_duplicates != INFINITY &&
 	    !(o->max_duplicates >= 0 && o->max_duplicates <= 100))
 		return format_error(-EINVAL, percent, "max_duplicates", o->max_duplicates);
 	if (o->hedge_percentile > 0 && o->hedge_percentile < 1)

@@ -23,8 +23,8 @@ from linnapp.lab.guest import REPOSITORY
 
 pytestmark = pytest.mark.lab
 
-#: Files that a clone needs to record and replay, built and not.
-FOLDERS = ("linnapp", "eval", "traces", "tests/lab")
+#: Files that a clone needs to record and replay, built and not. A clone has kernel/build.sh.
+FOLDERS = ("linnapp", "eval", "traces", "tests/lab", "kernel/build.sh")
 BUILT = ("build/linux-um/linux", "build/lib", "build/replayer/replayer")
 
 PACKAGES = Path(click.__file__).parents[1]

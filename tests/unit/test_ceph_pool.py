@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_ceph_library import FUNCTIONS, ROOT, SOURCE
+from test_c_libraries import CEPH as SOURCE
+from test_c_libraries import CODE, ROOT
 from test_cluster_library import BUILDS as CLUSTER
 
 from linnapp import ceph as binding
@@ -328,4 +329,4 @@ def test_functions_of_the_header_are_used() -> None:
     """Except the asynchronous reads and the function that returns librados' own handle."""
     used = set(re.findall(r"\b(linnos_ceph_\w+)\b[=(.,)]", Path(binding.__file__).read_text()))
     others = {"linnos_ceph_aio_read", "linnos_ceph_aio_read_from", "linnos_ceph_pool"}
-    assert used == FUNCTIONS - others
+    assert used == CODE["ceph"].functions - others

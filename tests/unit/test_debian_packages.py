@@ -205,7 +205,8 @@ def test_install_names_the_missing_packages_on_a_supported_debian(
     wanted = tmp_path / "list.txt"
     other = {"12": "13", "13": "12"}[version]
     wanted.write_text(
-        "# SPDX-License-Identifier" ": MIT\n\nno-such-package\n"
+        "# SPDX-License-Identifier"
+        ": MIT\n\nno-such-package\n"
         f"no-such-package-here # only on Debian {version}\n"
         f"no-such-package-there # only on Debian {other}\n"
     )

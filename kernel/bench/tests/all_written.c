@@ -130,7 +130,6 @@ static bool send(struct io *io, int k)
 static void ask(int k)
 {
 	bool will_send = rnd() % 2;
-	bool in_full = rnd() % 2;
 	struct blk_expect_drive drive;
 	enum blk_linnos_expected answer;
 
@@ -138,10 +137,9 @@ static void ask(int k)
 	drive.fd = k;
 	leave_on_stack();
 	answer = blk_linnos_query(&bdevs[k], LINNOS_SECTOR_UNKNOWN, 4096, sim_now_ns, will_send,
-				in_full ? &drive : NULL);
+				  &drive);
 	tell("an answer", &answer, sizeof(answer));
-	if (in_full)
-		tell("an answer", &drive, sizeof(drive));
+	tell("an answer", &drive, sizeof(drive));
 	told_all();
 }
 
