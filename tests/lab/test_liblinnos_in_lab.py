@@ -97,7 +97,8 @@ def test_fewer_reads_are_slow_than_at_the_default_replica(
     assert best["saved_us_estimate"] > 0
     assert hedged["hedges"] <= 0.05 * READS
     assert hedged["slow"] < best["slow"]
-    assert 0 < by_gain["hedges"] <= 0.05 * READS
+    # Duplicates have no limit by default; the model of their cost limits them.
+    assert 0 < by_gain["hedges"] < 0.5 * READS
     assert by_gain["slow"] < best["slow"] and by_gain["mean_us"] < best["mean_us"]
     if kernel == "stock":
         return
