@@ -70,8 +70,8 @@ venv: $(VENV)/.installed ## the Python environment, .venv
 # hold that name: an environment that was copied or moved with its clone would run the other clone's code, so it
 # is made again.
 of_this_clone = $(if $(filter $(CURDIR),$(shell cat $(1) 2>/dev/null)),,always)
-$(VENV)/.installed: requirements.txt requirements-demo.txt pyproject.toml $(call of_this_clone,$(VENV)/.installed)
-$(VENV)/.installed-demo: requirements-demo.txt pyproject.toml $(call of_this_clone,$(VENV)/.installed-demo)
+$(VENV)/.installed: requirements-tests.txt requirements.txt pyproject.toml $(call of_this_clone,$(VENV)/.installed)
+$(VENV)/.installed-demo: requirements.txt pyproject.toml $(call of_this_clone,$(VENV)/.installed-demo)
 $(VENV)/.installed $(VENV)/.installed-demo: | $(BUILD)/.deps-programs
 	@! cat $(VENV)/.installed* 2>/dev/null | grep -qxvF '$(CURDIR)' || { echo "$(VENV) belongs to another folder; it is made again"; rm -rf $(VENV); }
 	@echo "python: installing $< in $(VENV)"

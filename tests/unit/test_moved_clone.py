@@ -44,7 +44,7 @@ def test_copied_build_compiles_again_when_a_header_changes(
 def clone_with_environment_of(folder: Path, owner: str) -> Path:
     """Make a folder with a Makefile whose environment was installed for the clone `owner`."""
     folder.mkdir()
-    for name in ("Makefile", "requirements.txt", "requirements-demo.txt", "pyproject.toml"):
+    for name in ("Makefile", "requirements.txt", "requirements-tests.txt", "pyproject.toml"):
         shutil.copy2(ROOT / name, folder)
     shutil.copytree(ROOT / "packaging" / "apt", folder / "packaging" / "apt")
     (folder / ".venv").mkdir()
