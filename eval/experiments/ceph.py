@@ -6,7 +6,7 @@
 `make eval` does not run it: it needs a kernel of its own (`make kernel-cluster`) and Debian's Ceph
 (`make deps-ceph`). The three nodes, the client and the wandering burst are those of
 `make eval-cluster`. Reads use the handles of liblinnos-ceph. The OSD is chosen by Ceph's own rules,
-by rules that ask nobody, and by liblinnos-ceph itself.
+by rules that send no queries, and by liblinnos-ceph itself.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Row(NamedTuple):
 
 #: The rows of `linnapp demo`, and what each does.
 ROWS = {
-    Row("baseline"): "read from the home drive and wait",
+    Row("baseline"): "read from the default replica and wait",
     Row("clone"): "read from two drives at once",
     Row("hedge"): "read from a second drive after the p95 of the recording",
     Row("c3"): "choose by past latencies and queues (C3)",

@@ -10,8 +10,8 @@ GlusterFS (`make deps-gluster`).
 
 Three nodes keep a file three times. Clients read from it over a network, while a burst wanders over
 the nodes' drives, or a Table 1 load or a trace runs on them. The node of a read is chosen by rules
-that ask nobody (they know what the client itself has in flight, or how long its last reads took),
-by the reports of the nodes' agents (how much is in flight at the drive, or what the kernel
+that send no queries (they know what the client itself has in flight, or how long its last reads
+took), by the reports of the nodes' agents (how much is in flight at the drive, or what the kernel
 predicts), by rules of other engines and of papers, and by GlusterFS itself.
 """
 

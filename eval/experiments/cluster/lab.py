@@ -229,7 +229,7 @@ def _beside(situation: Situation, places: Places, traces: Sequence[Path]) -> str
     # its latencies are not used
     return (
         f"{shlex.join(command)} >/run/beside.txt 2>&1 & beside=$!\n"
-        # it checks at its start that nobody else uses the drives
+        # it checks at its start that no other process uses the drives
         "sleep 1\n"
         "end_load() { wait $beside || { cat /run/beside.txt; exit 1; }; }\n"
     )
