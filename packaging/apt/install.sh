@@ -66,6 +66,8 @@ run() {
 		"$@" >"$log" 2>&1 </dev/null || { tail -n 20 "$log" >&2; die "\`$*\` failed"; }
 	fi
 }
-run $sudo apt-get update -q
-run $sudo env DEBIAN_FRONTEND=noninteractive ${INSTALL:-} apt-get install -q -y --no-install-recommends \
+# Another installation, such as the automatic one of security updates, may hold the locks for minutes.
+wait="-o DPkg::Lock::Timeout=600"
+run $sudo apt-get update -q $wait
+run $sudo env DEBIAN_FRONTEND=noninteractive ${INSTALL:-} apt-get install -q -y --no-install-recommends $wait \
 	-o APT::Keep-Downloaded-Packages=false "${missing[@]}"
