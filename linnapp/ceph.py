@@ -11,10 +11,10 @@ import contextlib
 import errno
 import os
 import threading
+import time
 from collections.abc import Iterator
-from typing import Any, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
-from linnapp import nodes
 from linnapp.errors import LinnappError
 from linnapp.files import AnyPath
 from linnapp.native import (
@@ -26,6 +26,7 @@ from linnapp.native import (
     load_public,
     loaded_once,
 )
+from linnapp.replicas import STATES
 
 _UNKNOWN = (1 << 64) - 1
 
@@ -33,15 +34,62 @@ _UNKNOWN = (1 << 64) - 1
 AGENT_PORT = 7316
 
 
+_MODES = {mode: f"LINNOS_CLUSTER_{mode.upper()}" for mode in ("observe", "choose")}
+
+
+class Choosing(TypedDict, total=False):
+    """Options of `Pool` for the choice, which documents them."""
+
+    mode: Literal["observe", "choose"]
+    margin_percent: int
+    report_ttl_ms: int
+    report_max_uses: int
+    probe_after_ms: int
+    probe_percent: float
+    max_duplicates: float
+    query_percent: float
+    seed: int
+    key: bytes
+    unguarded: bool
+
+
+@loaded_once
+def _cluster_library() -> Library:
+    return load_public(
+        *("liblinnos-cluster.so.1", "LINNOS_CLUSTER_LIB", ("cluster", "install-cluster")),
+        *("LIBLINNOS_CLUSTER_1", "linnos_choose.h", "linnos_cluster.h"),
+    )
+
+
 @loaded_once
 def _library() -> Library:
     # In a checkout, only this finds the library that it needs. Errors are reported below.
     with contextlib.suppress(LinnappError):
-        nodes.library()
+        _cluster_library()
     return load_public(
         *("liblinnos-ceph.so.1", "LINNOS_CEPH_LIB", ("ceph", "install-ceph"), "LIBLINNOS_CEPH_1"),
         *("linnos_choose.h", "linnos_cluster.h", "linnos_ceph.h"),
     )
+
+
+def _new_choosing(choosing: Choosing) -> tuple[Any, object]:
+    """Return the options of the choice in the library's form, and the key that they point to.
+
+    Options that are not given have the defaults of the C header.
+    """
+    given: dict[str, Any] = {**choosing}
+    for name in given.keys() - Choosing.__annotations__.keys():
+        raise TypeError(f"Pool() got an unexpected keyword argument {name!r}")
+    library = _cluster_library()
+    mode = given.pop("mode", "choose")
+    if mode not in _MODES:
+        raise ValueError(f"mode is {mode!r}; it must be one of {', '.join(_MODES)}")
+    key = library.ffi.from_buffer(given.pop("key", None) or b"")
+    flags = library.lib.LINNOS_CLUSTER_UNGUARDED if given.pop("unguarded", False) else 0
+    given |= {"mode": getattr(library.lib, _MODES[mode]), "flags": flags}
+    given |= {"key": key, "key_bytes": len(key)}
+    defaults = library.defaults("linnos_cluster.h", "linnos_cluster_options")
+    return library.new("linnos_cluster_options", **(defaults | given)), key
 
 
 def _text(what: str, given: str | bytes) -> bytes:
@@ -78,8 +126,24 @@ class Pool(Closable):
         is queried.
     fresh_ms : int
         Maximum time for which a written object is read from its primary.
-    **choosing
-        Options of `linnapp.nodes.Nodes`; `mode` is "observe" or "choose".
+    mode : str
+        "observe": reads go to the primary, and the possible gain is counted; or "choose", the
+        default.
+    margin_percent : int
+        A read leaves the primary if its expected latency elsewhere is lower by this margin.
+    report_ttl_ms, report_max_uses : int
+        Time and number of reads for which an agent's report is valid; 0 if it is never used.
+    probe_after_ms : int
+        Initial wait before an OSD that was slow is probed again.
+    probe_percent, max_duplicates, query_percent : float
+        Upper limits in percent of the reads: for copies that probe a slow OSD; for all copies; for
+        queries to an agent.
+    seed : int
+        Seed of the random choices; 0 for a random seed, so that clients choose differently.
+    key : bytes, optional
+        Key with which queries are signed, as the agents require; at most 256 bytes.
+    unguarded : bool
+        Follow the expected latencies even if that has no benefit.
 
     Raises
     ------
@@ -97,7 +161,7 @@ class Pool(Closable):
         user: str | None = None,
         agent_port: int = 0,
         fresh_ms: int = 30_000,
-        **choosing: Unpack[nodes.Choosing],
+        **choosing: Unpack[Choosing],
     ) -> None:
         self._handle = None
         self._process = os.getpid()
@@ -107,7 +171,7 @@ class Pool(Closable):
         library = _library()
         ffi, lib = library
         check_fits(16, agent_port=agent_port)
-        chosen_by, _key = nodes.new_options(type(self), choosing)
+        chosen_by, _key = _new_choosing(choosing)
         texts = library.strings(
             [
                 None if configuration is None else os.fsencode(configuration),
@@ -231,14 +295,39 @@ class Pool(Closable):
         return Counters(**counters)
 
     def client_stats(self) -> Counters:
-        """Return the counters of the choices so far: `linnapp.nodes.Nodes.stats`."""
+        """Return the counters of the choices so far: `struct linnos_cluster_stats`."""
+        library = _cluster_library()
+        stats = library.new("linnos_cluster_stats")
         with self._open() as handle:
-            return nodes.client_stats(_library().lib.linnos_ceph_cluster(handle))
+            cluster = self._cluster(handle)
+            library.lib.linnos_cluster_get_stats(cluster, stats, library.ffi.sizeof(stats[0]))
+        return Counters(**library.counters(stats[0]))
 
     def osd_stats(self, osd: int) -> Counters:
-        """Return the statistics of an OSD by its number: `linnapp.nodes.Nodes.node_stats`."""
+        """Return the statistics of an OSD by its number: `struct linnos_cluster_node`.
+
+        `state` is one of `linnapp.replicas.STATES` except the last. `report_age_us` is None if
+        there is no valid report of its agent.
+        """
+        check_fits(32, osd=osd)
+        library = _cluster_library()
+        stats = library.new("linnos_cluster_node")
+        n_bytes, now_ns = library.ffi.sizeof(stats[0]), time.monotonic_ns()
         with self._open() as handle:
-            return nodes.node_stats(_library().lib.linnos_ceph_cluster(handle), osd, None)
+            cluster = self._cluster(handle)
+            status = library.lib.linnos_cluster_get_node(cluster, osd, now_ns, stats, n_bytes)
+            check_status(library, status, library.lib.linnos_cluster_error)
+        counters: dict[str, Any] = library.counters(stats[0])
+        if counters["report_age_us"] == _UNKNOWN:
+            counters["report_age_us"] = None
+        counters |= {"state": STATES[stats.state], "is_trusted": bool(stats.is_trusted)}
+        return Counters(**counters)
+
+    @staticmethod
+    def _cluster(handle: Any) -> Any:
+        """Return the client in the other library's types."""
+        cluster = _library().lib.linnos_ceph_cluster(handle)
+        return _cluster_library().ffi.cast("struct linnos_cluster *", cluster)
 
     def close(self) -> None:
         """Close the pool when all reads of other threads have ended. May be repeated."""

@@ -26,6 +26,7 @@ from test_cluster_library import BUILDS as CLUSTER
 
 from linnapp import ceph as binding
 from linnapp.ceph import Pool
+from linnapp.errors import LinnappError
 from linnapp.native import Library
 
 INCLUDES = [
@@ -183,7 +184,6 @@ def test_errors_say_what_failed_and_what_to_do(rados: FakeRados) -> None:
             assert re.search(says, str(error))
     for options, says in (
         ({"configuration": "/no/ceph.conf"}, "/no/ceph.conf: No such file"),
-        ({"mode": "hedge"}, "LINNOS_CLUSTER_HEDGE is not supported"),
         ({"probe_after_ms": 0}, "probe_after_ms is 0; it must be between 1 and 250"),
     ):
         with pytest.raises(OSError, match=says):
@@ -198,7 +198,7 @@ def test_pool_rejects_values_that_do_not_fit(rados: FakeRados) -> None:
         ({"agent_port": 65536}, "agent_port is 65536; it must be between 0 and 65535"),
         ({"fresh_ms": -1}, "fresh_ms is -1"),
         ({"user": "a\0b"}, "user is .*; a name has no zero byte"),
-        ({"mode": "guess"}, "mode is 'guess'; it must be one of observe, choose, hedge"),
+        ({"mode": "guess"}, "mode is 'guess'; it must be one of observe, choose$"),
     ):
         with pytest.raises(ValueError, match=says):
             Pool("data", **options)
@@ -225,6 +225,8 @@ def test_pool_rejects_values_that_do_not_fit(rados: FakeRados) -> None:
             with pytest.raises(OSError, match="the name of the object is empty") as raised:
                 call()
             assert raised.value.errno == errno.EINVAL
+        with pytest.raises(ValueError, match="osd is -1;"):
+            pool.osd_stats(-1)
         with pytest.raises(OSError, match="node is 1000000; it must be between 0 and"):
             pool.osd_stats(1_000_000)
         assert not rados.requests() and not pool.stats().reads
@@ -323,6 +325,48 @@ def test_forked_process_cannot_use_the_pool(rados: FakeRados) -> None:
             os.kill(child, 9)
         assert ended == (child, 0)
         assert Reading(rados, pool, "a", 16).ended(16)
+
+
+def test_missing_library_error_names_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LINNOS_CLUSTER_LIB", str(tmp_path / "none.so"))
+    binding._cluster_library.cache_clear()
+    with pytest.raises(LinnappError, match="none.so: .*make cluster.*LINNOS_CLUSTER_LIB"):
+        binding._cluster_library()
+    binding._cluster_library.cache_clear()
+
+
+def test_library_of_another_version_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It has all functions, but its structures may differ."""
+    CLUSTER.make("all")
+    version = (CLUSTER.source / "liblinnos-cluster.map").read_text()
+    (tmp_path / "next.map").write_text(version.replace("CLUSTER_1", "CLUSTER_2"))
+    subprocess.run(
+        ["gcc", "-shared", f"-Wl,--version-script={tmp_path}/next.map", "-Wl,--whole-archive",
+         CLUSTER.out / "liblinnos-cluster.a", "-Wl,--no-whole-archive", "-lsodium", "-lm",
+         "-o", tmp_path / "next.so"],
+        check=True,
+    )  # fmt: skip
+    monkeypatch.setenv("LINNOS_CLUSTER_LIB", str(tmp_path / "next.so"))
+    binding._cluster_library.cache_clear()
+    with pytest.raises(
+        LinnappError, match=r"has no linnos_cluster_\w+ of LIBLINNOS_CLUSTER_1; run"
+    ):
+        binding._cluster_library()
+    binding._cluster_library.cache_clear()
+
+
+def test_options_are_those_of_the_header() -> None:
+    library = binding._cluster_library()
+    members = {name for name, _ in library.ffi.typeof("struct linnos_cluster_options").fields}
+    given = set(binding.Choosing.__annotations__)
+    # OSDs serve no hedges.
+    assert given - {"unguarded"} == members - {"size", "flags", "key_bytes", "hedge_percent"}
+    defaults = library.defaults("linnos_cluster.h", "linnos_cluster_options")
+    assert defaults["margin_percent"] == 5 and defaults["query_percent"] == 100
 
 
 def test_functions_of_the_header_are_used() -> None:
