@@ -102,9 +102,6 @@ INJECTED = (
     "hedge", "hedge-ip", "heuristic", "heuristic-adv", "linnos", "linnos-hl", "fastest", "oracle",
 )  # fmt: skip
 
-#: A bound that is computed after the fact, from replays (eval/learnt.py).
-LEARNT = "learnt"
-
 NAMES = tuple(contender.name for contender in CONTENDERS)
 
 

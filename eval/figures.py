@@ -53,7 +53,6 @@ POLICY_STYLE: dict[str, dict[str, Any]] = {
     "fastest with duplicates (limit 10 %)": {"color": "#aa3377", "linestyle": "-."},
     "oracle": {"color": "black", "linestyle": ":"},
     "verdict": {"color": "#555555", "linestyle": "-."},
-    "learnt": {"color": "#d55e00", "linestyle": "-."},
 }
 
 #: The percentiles of :func:`percentile_lines`.

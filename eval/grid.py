@@ -100,8 +100,7 @@ def replay_of(cache: Cache, cell: Cell, contender: Contender, **changes: Any) ->
         options += tuning.heuristic_options(cache, cell)
     elif contender.policy == "heuristic-adv":
         options += tuple(tuning.tune(cache, cell)["options"])
-    # What `learnt` is told from needs every I/O.
-    made = Replay(cell, contender.policy, options=options, keep_log=contender.policy == "random")
+    made = Replay(cell, contender.policy, options=options)
     return replace(made, **{**changes, "options": (*options, *changes.get("options", ()))})
 
 

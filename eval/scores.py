@@ -20,10 +20,6 @@ from eval.long_table import LongTable, Place
 PERCENTS = (50.0, 80.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 COMPARED = (95.0, 99.0)
 
-#: The reads that `random` sent to their default replica: the baseline of `learnt`.
-HOME = "home, at random's load"
-
-
 #: Fields of a replay's summary of which the value of each seed is kept.
 OF_EACH_SEED = ("reads", "response_mean_us", "revoked", "hedged", "late_ios", "training_reads")
 
@@ -35,10 +31,8 @@ class Reads(NamedTuple):
     latency_us: NDArray[Any]
     #: Length of the replay.
     length_s: float
-    #: The replayer's summary; empty if the reads are a selection of another replay's.
+    #: The replayer's summary.
     summary: Mapping[str, Any] = {}
-    #: Which of the reads count; None if all do.
-    among: NDArray[np.bool_] | None = None
 
 
 def as_reads(result: Replayed | Reads) -> Reads:
@@ -81,9 +75,8 @@ def add_reads(
                     f"{', '.join(place)}, seed {seed}: the reads of {name} are not those of "
                     f"{next(iter(by_policy))}; policies can be compared only on the same reads"
                 )
-            seeds[-1].add(name, reads.latency_us, reads.among)
-            counted = reads.latency_us if reads.among is None else reads.latency_us[reads.among]
-            latencies.setdefault(name, []).append(counted)
+            seeds[-1].add(name, reads.latency_us)
+            latencies.setdefault(name, []).append(reads.latency_us)
             summaries.setdefault(name, []).append(reads.summary)
             for field in fields:
                 if reads.summary.get(field) is not None:

@@ -6,18 +6,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from eval import contenders, grid, learnt, scores
+from eval import contenders, grid
 from eval.cache import RESULTS, ROOT
-from eval.cells import WORKLOADS, Replayed, reads_of, replayed
-from eval.contenders import LEARNT
+from eval.cells import WORKLOADS, Replayed, replayed
 from eval.experiment import GRID_SOURCES, Context
-from eval.scores import Reads
 from eval.study import Study
 from linnapp.lab.demo import with_duplicates
-
-#: The bounds that are computed from the replay under `random`: the reads that it sent where boosted
-#: trees would have sent them, and for comparison those that it sent to the default replica.
-FROM_RANDOM = (LEARNT, scores.HOME)
 
 #: The policies whose means are compared with those of all others.
 COMPARED = (
@@ -34,18 +28,12 @@ def prepare(context: Context, *, workload: str, seed: int, replicate_writes: boo
 
 def measure(
     context: Context, *, workload: str, policy: str, seed: int, replicate_writes: bool = False
-) -> Replayed | Reads:
+) -> Replayed:
     """Replay a workload under a policy."""
     cache = context.cache
     cell = replace(grid.cell(workload, seed), replicate_writes=replicate_writes)
-    (contender,) = contenders.named(["random" if policy in FROM_RANDOM else policy])
-    result = replayed(cache, grid.replay_of(cache, cell, contender))
-    if policy not in FROM_RANDOM:
-        return result
-    reads = reads_of(result)
-    drive = learnt.chosen(cache, result)[0] if policy == LEARNT else reads["home"]
-    among = reads["served_by"] == drive
-    return Reads(reads["due_us"], reads["latency_us"], cell.replay_s, among=among)
+    (contender,) = contenders.named([policy])
+    return replayed(cache, grid.replay_of(cache, cell, contender))
 
 
 EXPERIMENT = Study(
@@ -53,7 +41,7 @@ EXPERIMENT = Study(
     title="Mean read latency, all policies and bounds",
     source="LinnOS Fig. 8",
     factors={"workload": WORKLOADS},
-    policies=(*contenders.NAMES, *FROM_RANDOM),
+    policies=contenders.NAMES,
     cell=measure,
     prepare=prepare,
     reads=True,
@@ -67,13 +55,11 @@ EXPERIMENT = Study(
     "workload are represented by their first part. The alternatives run as published and with "
     "extra I/O capped at 5 %; `heuristic-adv` is tuned on the recording. The bounds are additions: "
     "`oracle` asks the emulator which replica would answer first, `verdict` whether each would be "
-    "slow, and `learnt` has boosted trees that see all that is visible outside of the drives; its "
-    "latencies are those of the reads that `random` happened to send where the trees would have. "
-    "`home, at random's load` has the reads that `random` sent to their default replica.",
+    "slow.",
     notes="Latencies count from the moment at which the workload wants a read. Where a drive "
     "cannot sustain the workload for a while, I/Os are submitted late (`late_ios`). Each drive has "
     "its own writes, and each read is compared with the data of the drive that served it.",
-    sources=(*GRID_SOURCES, "eval/tuning.py", "eval/learnt.py"),
+    sources=(*GRID_SOURCES, "eval/tuning.py"),
     pages={"fig08.md.j2": RESULTS / "tables.md", "results.md.j2": ROOT / "docs" / "results.md"},
 )
 

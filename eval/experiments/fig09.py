@@ -17,7 +17,6 @@ PERCENTS = (80.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 DRAWN = (
     "baseline", "clone", "shortest-queue", "shortest-queue-h95", "prequal", "c3", "heimdall",
     "hedge", "hedge-ip", "heuristic-adv", "linnos", "linnos-hl", "linnos-h99", "oracle", "verdict",
-    "learnt",
 )  # fmt: skip
 
 

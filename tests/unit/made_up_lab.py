@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from eval import cells, grid, intervals, learnt
+from eval import cells, grid, intervals
 from linnapp.lab.guests import Scenario
 from linnapp.trace import convert as iolog
 from linnapp.trace import replay_log
@@ -136,11 +136,9 @@ def _train(traces: Sequence[Path], model_dir: Path, log: Path, *options: str) ->
 def install(patch: pytest.MonkeyPatch) -> None:
     """Make configurations record, train and replay in the fake lab, each in about a second."""
     patch.setattr(intervals, "RESAMPLES", 300)
-    patch.setitem(learnt.TREES, "max_iter", 30)
     for workload in grid.LENGTHS:
         patch.setitem(grid.LENGTHS, workload, grid.Length(1.0, 0.6, 0.3))
     patch.setitem(grid.LENGTHS, "bs-c", grid.Length(60, 40))
     patch.setattr(cells.guests, "record", _record)
     patch.setattr(cells.guests, "replay", _replay)
     patch.setattr(cells.workers, "train", _train)
-    patch.setattr(learnt.workers, "call", lambda function, *args: function(*args))

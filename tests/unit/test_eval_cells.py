@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eval import cells, heimdall, learnt
+from eval import cells, heimdall
 from eval.cache import Cache
 from linnapp.trace import convert as iolog
 from linnapp.trace import replay_log
@@ -122,6 +122,3 @@ def test_a_replicated_write_was_given_to_every_drive() -> None:
     records["due_ns"] = [10, 20, 30, 40]
     assert cells.given(records, 0)["due_ns"].tolist() == [10, 40]
     assert cells.given(records, 0, replicate_writes=True)["due_ns"].tolist() == [10, 30, 40]
-    log = learnt.DriveLog.of(records, 1, replicate_writes=True)
-    assert log.start.tolist() == [10, 20, 30]
-    assert log.is_read.tolist() == [False, True, False]

@@ -37,11 +37,11 @@ def test_policies_in_development_are_in_no_result() -> None:
 
 
 def test_alternatives_are_neither_our_policies_nor_bounds() -> None:
-    rivals = contenders.rivals((*contenders.NAMES, contenders.LEARNT, "home"))
+    rivals = contenders.rivals((*contenders.NAMES, "home"))
     assert {"baseline", "clone", "shortest-queue", "hedge, 5% cap", "heuristic-adv"} <= set(rivals)
     assert {"shortest-queue-h95", "shortest-queue-h95, 5% cap", "prequal", "c3"} <= set(rivals)
     assert "heimdall" in rivals
-    assert not {"oracle", "verdict", "learnt", "linnos", "linnos-hl, 5% cap", "home"} & set(rivals)
+    assert not {"oracle", "verdict", "linnos", "linnos-hl, 5% cap", "home"} & set(rivals)
     assert set(contenders.ours(contenders.NAMES)) == {
         "linnos", "linnos-hl", "linnos-hl, 5% cap", "linnos-h99", "fastest",
         "fastest with duplicates",
@@ -165,5 +165,3 @@ def test_policy_is_replayed_with_its_tuned_options(
     assert made["heuristic"].options == ("--heuristic-queue", "5", "--duration", "2")
     assert made["linnos-hl, 5% cap"].options == ("--hedge-budget", "5%", "--duration", "2")
     assert made["baseline"].options == ("--duration", "2")
-    # The bound `learnt` uses every I/O of `random`.
-    assert made["random"].keep_log and not made["baseline"].keep_log

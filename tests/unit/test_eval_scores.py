@@ -90,22 +90,6 @@ def test_best_rival_is_neither_a_bound_nor_our_policy(table: LongTable) -> None:
     assert share is not None and share.value == pytest.approx(2 / 3, abs=0.03)
 
 
-def test_selected_reads_are_pooled_alone() -> None:
-    latency_us = np.tile([100.0, 300.0], 500)
-    by_seed = {
-        seed: {
-            "random": _reads(latency_us),
-            "learnt": _reads(latency_us)._replace(summary={}, among=latency_us < 200),
-        }
-        for seed in (1, 2, 3)
-    }
-    made = LongTable(("workload",))
-    scores.add_reads(made, PLACE, by_seed)
-    assert made.value(PLACE, "learnt", "mean_us") == pytest.approx(100)
-    assert made.value(PLACE, "learnt", "reads") == 1500
-    assert made.get(PLACE, "learnt", "extra_io_ratio") is None
-
-
 def test_different_reads_cannot_be_compared() -> None:
     reads = _reads(np.ones(100))
     other = reads._replace(due_us=np.arange(100.0))

@@ -214,8 +214,6 @@ def test_every_policy_reaches_its_known_latency(lab: LongTable) -> None:
     assert mean["oracle"] < mean["linnos"] < mean["hedge"] < mean["baseline"]
     assert mean["oracle"] == pytest.approx(made_up_lab.FAST_US, rel=0.1)
     assert mean["linnos"] < made_up_lab.FAST_US * 1.1 + made_up_lab.FAILOVER_US
-    # The trees learn the rotation from the reads of `random`.
-    assert mean["oracle"] <= mean["learnt"] < mean["home, at random's load"]
     assert lab.value(place, "hedge, 5% cap", "extra_io_ratio") == pytest.approx(0.05)
     assert lab.best_rival(place) == "clone"
     fig08.EXPERIMENT.tables(lab)

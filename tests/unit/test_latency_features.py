@@ -11,7 +11,7 @@ from reference_drive import walk
 from test_latency_log import line, random_log
 from test_logged_drive import ios_of
 
-from eval.learnt import of_all
+from eval.drive_log import of_all
 from linnapp.model.file import CAP, FEATURES
 from linnapp.native import HISTORY
 from linnapp.trace.blktrace import IoChunk
