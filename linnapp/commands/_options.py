@@ -87,7 +87,7 @@ def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add all options for finding inflection points."""
     from linnapp.learn.labels import LabellingOptions
 
-    return array_options(flags_of(LabellingOptions, "search", "by_size", "method")(command))
+    return array_options(flags_of(LabellingOptions, "search")(command))
 
 
 def model_option(*, required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:

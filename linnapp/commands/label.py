@@ -23,7 +23,6 @@ from linnapp.option_types import FOLDER, PATH
     required=True,
     help="A drive's blktrace recording; once per drive of the array.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, help="Of --method simulate.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--figures", type=FOLDER, help="Draw DIR/<drive>.png: CDF, candidates, boost areas, the point."
@@ -32,7 +31,6 @@ from linnapp.option_types import FOLDER, PATH
 @reader_options
 def label(
     traces: tuple[Path, ...],
-    seed: int,
     as_json: bool,
     figures: Path | None,
     device: str | None,
@@ -56,7 +54,7 @@ def label(
     recipe = Recipe(options, reader={"device": device, "allow_truncated": allow_truncated})
     names = drive_names(traces)
     distributions = [read_latencies(trace, recipe, whole=True) for trace in traces]
-    points = find_inflection_points(distributions, options, seed)
+    points = find_inflection_points(distributions, options)
     if figures is not None:
         from linnapp.learn.labels import draw
 

@@ -253,9 +253,8 @@ def _decide(
     traces = [recordings / f"{drive.name}.blk" for drive in drives]
     blocks = [_read_blocks(trace, recipe) for trace in traces]
     distributions = [drive.distribution() for drive in blocks]
-    seed = recipe.training.seed
-    points = find_inflection_points(distributions, recipe.labelling, seed)
-    sampling = sampling_percentiles(blocks, recipe.labelling, seed)
+    points = find_inflection_points(distributions, recipe.labelling)
+    sampling = sampling_percentiles(blocks, recipe.labelling, recipe.training.seed)
     runs = []
     for drive, trace, distribution, point, by_chance in zip(
         drives, traces, distributions, points, sampling, strict=True
@@ -345,9 +344,7 @@ def _read_blocks(trace: Path, recipe: Recipe) -> LatencyBlocks:
     reads = load_reads(recording, **recipe.reader)
     check_losses(trace, reads.stats)
     rows = split(len(reads), recipe.training).training
-    return LatencyBlocks(
-        reads.latency_us[rows], reads.pages[rows] if recipe.labelling.by_size else None
-    )
+    return LatencyBlocks(reads.latency_us[rows])
 
 
 def _upload(run: _DriveRun, path: Path, conf_path: AnyPath | None, log: Log) -> None:

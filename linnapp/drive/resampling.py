@@ -8,7 +8,6 @@ every drive of the array. The points of these samples vary like those of real re
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +19,6 @@ from linnapp.learn.labels import (
     LabellingOptions,
     LatencyDistribution,
     find_inflection_points,
-    size_classes,
 )
 
 #: Blocks long enough to contain a burst, and enough of them to resample: 1 s in a minute's
@@ -28,32 +26,20 @@ from linnapp.learn.labels import (
 N_BLOCKS = 42
 N_RESAMPLES = 40
 
-_KIND_BITS = 5
 _LATENCY_BITS = 32
 
 
 class LatencyBlocks:
-    """A drive's read latencies, in order of arrival, in blocks of consecutive reads.
+    """A drive's read latencies, in order of arrival, in blocks of consecutive reads."""
 
-    `pages` is as for :class:`~linnapp.learn.labels.LatencyDistribution`.
-    """
-
-    def __init__(
-        self,
-        latency_us: npt.NDArray[Any],
-        pages: npt.NDArray[Any] | None = None,
-        n_blocks: int = N_BLOCKS,
-    ) -> None:
+    def __init__(self, latency_us: npt.NDArray[Any], n_blocks: int = N_BLOCKS) -> None:
         self.n_reads = n = len(latency_us)
         self.n_blocks = n_blocks
         block = np.arange(n, dtype=np.int64) * n_blocks // max(n, 1)
-        kind = np.zeros(n, np.int64) if pages is None else size_classes(pages)
-        key = (block << _KIND_BITS | kind) << _LATENCY_BITS | latency_us.astype(np.int64)
+        key = block << _LATENCY_BITS | latency_us.astype(np.int64)
         different, self._counts = np.unique(key, return_counts=True)
         self._latency_us = different & ((1 << _LATENCY_BITS) - 1)
-        kinds = different >> _LATENCY_BITS & ((1 << _KIND_BITS) - 1)
-        self._pages = None if pages is None else 1 << kinds
-        self._block = different >> (_LATENCY_BITS + _KIND_BITS)
+        self._block = different >> _LATENCY_BITS
 
     def distribution(self, times: npt.NDArray[np.int64] | None = None) -> LatencyDistribution:
         """Return the latencies with each block repeated `times` times, once each by default.
@@ -63,7 +49,7 @@ class LatencyBlocks:
         counts = self._counts
         if times is not None and self.n_reads >= self.n_blocks:
             counts = counts * times[self._block]
-        return LatencyDistribution(self._latency_us, self._pages, counts)
+        return LatencyDistribution(self._latency_us, counts)
 
 
 def sampling_percentiles(
@@ -73,15 +59,11 @@ def sampling_percentiles(
 
     There is one value for each drive of the array; all drives need the same number of blocks. 95 of
     100 pairs of recordings differ by no more.
-    Points are found as the options say, but always in closed form.
     """
-    options = dataclasses.replace(options, method="exact")
     whole = [drive.distribution() for drive in drives]
     found = []
     for times in stats.resamples(drives[0].n_blocks, N_RESAMPLES, seed).astype(np.int64):
-        points = find_inflection_points(
-            [drive.distribution(times) for drive in drives], options, seed
-        )
+        points = find_inflection_points([drive.distribution(times) for drive in drives], options)
         found.append(
             [
                 100 * float(distribution.share_at_most(point.threshold_us))

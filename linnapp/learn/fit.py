@@ -134,9 +134,7 @@ def read_latencies(
             f"{trace}: {len(reads)} completed reads are too few to train on and to judge by; "
             "record more"
         )
-    return LatencyDistribution(
-        reads.latency_us[rows], reads.pages[rows] if recipe.labelling.by_size else None
-    )
+    return LatencyDistribution(reads.latency_us[rows])
 
 
 def train_array(
@@ -187,7 +185,7 @@ def train_array(
         tasks = zip(names, traces, strict=True)
         done = pool.run([Task(name, read_latencies, (t, recipe)) for name, t in tasks], observer)
         distributions: list[LatencyDistribution] = list(done.values())
-        points = find_inflection_points(distributions, recipe.labelling, recipe.training.seed)
+        points = find_inflection_points(distributions, recipe.labelling)
         for name, point, distribution in zip(names, points, distributions, strict=True):
             observer.labelled(name, point, len(distribution))
         return train_labelled(traces, points, out_dir, recipe, observer=observer, pool=pool)
@@ -534,7 +532,7 @@ def _of_bursts(bursts: _Bursts, model: Model) -> dict[str, Any]:
 
 
 #: Options that determine how an inflection point is found.
-_LABELLING = ("by_size", "failover_us", "method", "replicas", "search", "seed", "threshold_us")
+_LABELLING = ("failover_us", "replicas", "search", "threshold_us")
 
 #: Number of groups into which a figure divides the reads, in order of their scores.
 _PARTS = 20
@@ -765,7 +763,7 @@ def inflection_point(reads: Recorded, **options: Any) -> InflectionPoint:
     reads : IoTable or path
         Recording of the drive, which also represents its replicas.
     **options
-        Those of :class:`~linnapp.learn.labels.LabellingOptions`, and `seed`.
+        Those of :class:`~linnapp.learn.labels.LabellingOptions`.
 
     Returns
     -------
@@ -783,7 +781,7 @@ def inflection_point(reads: Recorded, **options: Any) -> InflectionPoint:
     check_names("inflection_point", options, _LABELLING)
     recipe = recipe_of("network", options)
     distribution = read_latencies(reads, recipe, whole=True)
-    return find_inflection_points([distribution], recipe.labelling, recipe.training.seed)[0]
+    return find_inflection_points([distribution], recipe.labelling)[0]
 
 
 def _fit(
@@ -792,6 +790,6 @@ def _fit(
     observer = observer or Observer()
     with releasing():
         distribution = read_latencies(reads, recipe, observer)
-        [point] = find_inflection_points([distribution], recipe.labelling, recipe.training.seed)
+        [point] = find_inflection_points([distribution], recipe.labelling)
         observer.labelled(drive_name(reads), point, len(distribution))
         return train_drive(reads, point, recipe, observer), point

@@ -176,7 +176,7 @@ def _connected(scheduler: str | None, workers: int | None) -> Iterator[Any]:
 
 def _find_points(latencies: list[LatencyDistribution], recipe: Recipe) -> list[InflectionPoint]:
     """Return the inflection points of an array's drives, without the candidates."""
-    points = find_inflection_points(latencies, recipe.labelling, recipe.training.seed)
+    points = find_inflection_points(latencies, recipe.labelling)
     return [
         dataclasses.replace(
             point,

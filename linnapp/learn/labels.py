@@ -23,16 +23,15 @@ failover, and M the mean latency of the last replica. With three replicas,
 A revoked read is "failed over to another randomly selected node" (section 4.2.1), so the mean is
 the expectation over all orders in which the other drives can follow. A point therefore does not
 depend on the order in which the drives are given, and identical drives have the same point.
-``exact`` evaluates the closed form over the empirical distributions. ``simulate`` draws a million
-random reads as the paper does, each with a random order of drives. Both estimate the same quantity.
+The closed form is evaluated over the empirical distributions. The paper estimates the same quantity
+from random reads, each with a random order of drives.
 
 The closed form does not model load: the best point of a drive that is slower than its replicas can
 be so low that most of its reads count as slow. :meth:`InflectionPoint.warning` reports this.
 
-The paper draws the latency on every replica from all reads of that drive. A failover, however,
-reads the same block, so a large read stays large. With `by_size`, latencies on the replicas are
-drawn from reads of the same size. Without it, a point can look good only because large reads are
-exchanged for small ones.
+As in the paper, the latency on every replica is that of any read of that drive. A failover reads
+the same block, though, so a large read stays large. A point can therefore look good only because
+large reads are exchanged for small ones.
 
 The labels are the reads that a network is trained to classify as slow. With ``paper``, these are
 the reads that took longer than the drive's inflection point. With ``avoidable``, they are only
@@ -69,7 +68,6 @@ REPLICAS = 3
 #: extension adds. They span ten percentiles.
 _EXTENSION = 100
 STEP_PERCENTILES = 0.1
-N_SIMULATED = 1_000_000
 
 #: The latency axis is scaled by this percentile, so that a single outlier does not change the point
 #: where the slope is one.
@@ -83,10 +81,6 @@ _MAX_ROUNDS = 4
 #: If the point is at a lower percentile, most reads of the drive are slow.
 LOWEST_PERCENTILE = 50.0
 
-#: The class of all reads, if sizes are not considered.
-_ALL_SIZES = -1
-
-Method = Literal["exact", "simulate"]
 Search = Literal["wide", "paper"]
 FloatArray = npt.NDArray[np.float64]
 
@@ -97,16 +91,12 @@ class LabellingOptions:
 
     Attributes
     ----------
-    method : {"exact", "simulate"}
-        Closed form, or random reads as in the paper.
     replicas : int
         Number of drives that hold each block, at most the number of drives in the array. A single
         drive represents all replicas. If the array has more drives than replicas, the other copies
         of a block are on random drives.
     failover_us : float
         Cost of a failover in us.
-    by_size : bool
-        Compare replicas within size classes, because a failover reads the same block.
     threshold_us : int, optional
         Use this inflection point for all drives instead of searching.
     search : {"wide", "paper"}
@@ -114,11 +104,6 @@ class LabellingOptions:
         percentiles like the paper.
     """
 
-    method: Method = option(
-        "exact",
-        choices=get_args(Method),
-        help="In closed form, or by simulating a million random reads.",
-    )
     replicas: int = option(
         REPLICAS,
         2,
@@ -127,9 +112,6 @@ class LabellingOptions:
         help="Number of drives that hold each block; with several traces at most their number.",
     )
     failover_us: float = option(FAILOVER_US, 0, 1e9, help="Cost of a failover in us.")
-    by_size: bool = option(
-        default=False, help="Compare replicas among reads of similar sizes, as a failover does."
-    )
     threshold_us: int | None = option(
         None,
         1,
@@ -161,8 +143,6 @@ class LatencyDistribution:
     Parameters
     ----------
     latency_us : array, shape (n,)
-    pages : array, shape (n,), optional
-        Sizes in 4 KiB pages. If given, replicas are compared within size classes.
     counts : integer array, shape (n,), optional
         Number of reads that each entry represents, by default one.
 
@@ -175,43 +155,27 @@ class LatencyDistribution:
     def __init__(
         self,
         latency_us: npt.NDArray[Any],
-        pages: npt.NDArray[Any] | None = None,
         counts: npt.NDArray[np.int64] | None = None,
     ) -> None:
         if not len(latency_us) or (counts is not None and not counts.any()):
             raise TraceError("no read latencies to find an inflection point from")
         if counts is None:
             self._values_us, counts = np.unique(latency_us, return_counts=True)
-            entries = np.ones(len(latency_us), np.int64)
         else:
-            entries = counts
-            there = entries > 0
-            latency_us, entries = latency_us[there], entries[there]
-            pages = None if pages is None else pages[there]
-            self._values_us, index = np.unique(latency_us, return_inverse=True)
-            counts = np.bincount(index, weights=entries).astype(np.int64)
+            there = counts > 0
+            self._values_us, index = np.unique(latency_us[there], return_inverse=True)
+            counts = np.bincount(index, weights=counts[there]).astype(np.int64)
         self._below = np.concatenate(([0], np.cumsum(counts)))
         sums = np.cumsum(self._values_us * counts.astype(np.float64))
         self._prefix_us = np.concatenate(([0.0], sums))
-        self._by_size: dict[int, LatencyDistribution] = {}
-        if pages is not None:
-            size_class = size_classes(pages)
-            for kind in np.unique(size_class).tolist():
-                self._by_size[kind] = LatencyDistribution(
-                    latency_us[size_class == kind], counts=entries[size_class == kind]
-                )
 
     def __len__(self) -> int:
         return int(self._below[-1])
 
     @functools.cached_property
-    def contents(self) -> tuple[Any, ...]:
+    def contents(self) -> tuple[bytes, bytes]:
         """Sort key that is equal for equal distributions."""
-        return (
-            self._values_us.astype(np.float64).tobytes(),
-            self._below.tobytes(),
-            tuple((kind, part.contents) for kind, part in self._by_size.items()),
-        )
+        return self._values_us.astype(np.float64).tobytes(), self._below.tobytes()
 
     @property
     def min_us(self) -> float:
@@ -222,16 +186,6 @@ class LatencyDistribution:
     def mean_us(self) -> float:
         """Mean latency in us."""
         return float(self._prefix_us[-1] / len(self))
-
-    def parts(self) -> list[tuple[int, float]]:
-        """Return the size classes and their shares of the reads, or one class without sizes."""
-        if not self._by_size:
-            return [(_ALL_SIZES, 1.0)]
-        return [(kind, len(part) / len(self)) for kind, part in self._by_size.items()]
-
-    def of_size(self, kind: int) -> LatencyDistribution:
-        """Return the reads of a size class, or all reads if the class is empty."""
-        return self._by_size.get(kind, self)
 
     def percentile_us(self, percentile: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return percentiles of the latency in us, by nearest rank, that is, uninterpolated."""
@@ -249,11 +203,6 @@ class LatencyDistribution:
         index = np.searchsorted(self._values_us, threshold_us, side="right")
         n = len(self)
         return self._prefix_us[index] / n, 1 - self._below[index] / n
-
-    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """Draw the latencies of `n` random reads, in us."""
-        rank = rng.integers(1, len(self) + 1, n)
-        return self._values_us[np.searchsorted(self._below, rank) - 1].astype(np.float64)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -344,13 +293,11 @@ def replica_count(n_drives: int, replicas: int) -> int:
 
 
 def find_inflection_points(
-    distributions: Sequence[LatencyDistribution],
-    options: LabellingOptions | None = None,
-    seed: int = 1,
+    distributions: Sequence[LatencyDistribution], options: LabellingOptions | None = None
 ) -> list[InflectionPoint]:
     """Find the inflection points of an array's drives, in the order of `distributions`.
 
-    The results do not depend on this order. `seed` is used by the method "simulate" only.
+    The results do not depend on this order.
     """
     options = options or LabellingOptions()
     replicas = replica_count(len(distributions), options.replicas)
@@ -365,11 +312,7 @@ def find_inflection_points(
     if len(distributions) == 1:
         counts = [replicas]
     share = len(distributions) / sum(counts)
-    evaluate: _Exact | _Simulation
-    if options.method == "exact":
-        evaluate = _Exact(different, counts, replicas, options.failover_us)
-    else:
-        evaluate = _Simulation(different, counts, replicas, options.failover_us, seed)
+    evaluate = _Exact(different, counts, replicas, options.failover_us)
     baseline = evaluate.mean_sum([np.inf] * len(different))
     windows = [_Window(distribution, options) for distribution in different]
     thresholds = [float(window.thresholds_us[window.best]) for window in windows]
@@ -497,19 +440,18 @@ class _Exact:
         `place` is the index of its distribution. The other kinds have the given thresholds.
         """
         total = np.zeros(len(candidates))
+        admitted = [
+            distribution.admitted(candidates if i == place else threshold)
+            for i, (distribution, threshold) in enumerate(
+                zip(self._distributions, thresholds, strict=True)
+            )
+        ]
         for first, count in enumerate(self._counts):
-            for kind, share in self._distributions[first].parts():
-                admitted = [
-                    distribution.of_size(kind).admitted(candidates if i == place else threshold)
-                    for i, (distribution, threshold) in enumerate(
-                        zip(self._distributions, thresholds, strict=True)
-                    )
-                ]
-                total += count * share * self._mean(first, kind, admitted)
+            total += count * self._mean(first, admitted)
         return total
 
     def _mean(
-        self, first: int, kind: int, admitted: Sequence[tuple[FloatArray, FloatArray]]
+        self, first: int, admitted: Sequence[tuple[FloatArray, FloatArray]]
     ) -> FloatArray | float:
         """Return the mean latency of reads that go to drive `first`, then to random other drives.
 
@@ -530,7 +472,7 @@ class _Exact:
         with_last: list[FloatArray | float] = [0.0] * self._hops
         for i, (admitted_us, share) in enumerate(admitted):
             visit_us = admitted_us + self._failover_us * share
-            last_us = self._distributions[i].of_size(kind).mean_us
+            last_us = self._distributions[i].mean_us
             for _ in range(self._counts[i] - (i == first)):
                 for size in reversed(range(self._hops)):
                     smaller = size - 1
@@ -546,74 +488,6 @@ class _Exact:
             sums = with_last if size == self._hops - 1 else with_visit
             mean = mean + sums[size] / (math.comb(others, size) * (others - size))
         return own_us + revoked * (self._failover_us + mean)
-
-
-class _Simulation:
-    """The mean latency of random reads. All candidates are evaluated with the same draws.
-
-    The parameters are those of :class:`_Exact`, and `seed`.
-    """
-
-    def __init__(
-        self,
-        distributions: Sequence[LatencyDistribution],
-        counts: Sequence[int],
-        replicas: int,
-        failover_us: float,
-        seed: int,
-    ) -> None:
-        rng = np.random.default_rng(seed)
-        self._counts = counts
-        self._failover_us = failover_us
-        kind_of_drive = np.repeat(np.arange(len(counts)), counts)
-        #: For each kind of drive that serves first attempts, a list with one element per hop: the
-        #: kind of drive that each read visits, and its latency there.
-        self._draws = []
-        for first in range(len(distributions)):
-            parts = distributions[first].parts()
-            n_reads = rng.multinomial(N_SIMULATED, [share for _, share in parts])
-            size = np.repeat(np.arange(len(parts)), n_reads)
-            # A random order of the other drives: each of the remaining drives is equally likely.
-            used = np.full((N_SIMULATED, 1), np.searchsorted(kind_of_drive, first))
-            hops = []
-            for hop in range(replicas):
-                if hop:
-                    drive = rng.integers(len(kind_of_drive) - hop, size=N_SIMULATED)
-                    for before in np.sort(used, axis=1).T:
-                        drive += drive >= before
-                    used = np.column_stack((used, drive))
-                visited = kind_of_drive[used[:, -1]]
-                latency_us = np.empty(N_SIMULATED)
-                for i, distribution in enumerate(distributions):
-                    for number, (kind, _) in enumerate(parts):
-                        rows = np.flatnonzero((visited == i) & (size == number))
-                        latency_us[rows] = distribution.of_size(kind).draw(len(rows), rng)
-                hops.append((visited, latency_us))
-            self._draws.append(hops)
-
-    def mean_sum(self, thresholds: Sequence[float]) -> float:
-        """Return the mean latencies with these thresholds, summed over the drives."""
-        total = 0.0
-        limits = np.asarray(thresholds)
-        for hops, count in zip(self._draws, self._counts, strict=True):
-            latency_us = hops[-1][1]
-            for visited, drawn in reversed(hops[:-1]):
-                latency_us = np.where(
-                    drawn > limits[visited], self._failover_us + latency_us, drawn
-                )
-            total += count * float(latency_us.mean())
-        return total
-
-    def mean_sums(
-        self, thresholds: Sequence[float], place: int, candidates: npt.NDArray[Any]
-    ) -> FloatArray:
-        """Return the sum of :meth:`mean_sum` for each candidate, as in :meth:`_Exact.mean_sums`."""
-        tried = list(thresholds)
-        means = np.empty(len(candidates))
-        for i, candidate in enumerate(candidates):
-            tried[place] = float(candidate)
-            means[i] = self.mean_sum(tried)
-        return means
 
 
 Labels = Literal["avoidable", "paper"]

@@ -32,7 +32,6 @@ MODEL = LatencyModel.mean_of_last(500, 1000, 300)
         (lambda: Recipe(max_refused=7), ValueError, "max_refused=7: .*at most 1"),
         (lambda: Recipe(hedge_percentile=100), ValueError, "hedge_percentile=100: .*below 100"),
         (lambda: LabellingOptions(search="Paper"), ValueError, "search='Paper': .*'wide', 'paper'"),
-        (lambda: LabellingOptions(method="exakt"), ValueError, "method='exakt': .*'simulate'"),
         (lambda: LabellingOptions(failover_us=-100), ValueError, "failover_us=-100: .*at least 0"),
         (lambda: LabellingOptions(failover_us=float("nan")), ValueError, "failover_us=nan"),
         (lambda: LabellingOptions(replicas=1), ValueError, "replicas=1: .*at least 2"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Inflection points: the closed form, the simulation, and the search around the knee."""
+"""Inflection points: the closed form, and the search around the knee."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 
 from linnapp.errors import TraceError
-from linnapp.learn import labels as inflection
 from linnapp.learn.labels import (
     LabellingOptions,
     LatencyDistribution,
-    Method,
     Search,
     _Exact,
-    _Simulation,
     find_inflection_points,
     slope_one_percentile,
 )
@@ -72,16 +69,6 @@ def test_exact_counts_equal_drives_as_if_they_were_listed() -> None:
     assert _Exact(kinds, [3, 1], 3, 15).mean_sum([250.0, 300.0]) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("replicas", [2, 3])
-def test_simulation_agrees_with_the_closed_form(replicas: int) -> None:
-    drives = [bimodal(1), bimodal(2, 0.1), bimodal(3, 0.02)]
-    exact = _Exact(drives, [1, 2, 1], replicas, 15.0)
-    simulated = _Simulation(drives, [1, 2, 1], replicas, 15.0, seed=5)
-    for thresholds in ([200.0, 300.0, 400.0], [120.0, 150.0, 2000.0]):
-        # Standard error of the sum is about 0.6 us here.
-        assert simulated.mean_sum(thresholds) == pytest.approx(exact.mean_sum(thresholds), abs=3)
-
-
 def unequal_drives(n: int = 5_000) -> list[LatencyDistribution]:
     """Three drives of the same make: the second is slow, the third has a heavy tail."""
     rng = np.random.default_rng(3)
@@ -94,16 +81,10 @@ def unequal_drives(n: int = 5_000) -> list[LatencyDistribution]:
 
 
 @pytest.mark.parametrize("search", ["wide", "paper"])
-@pytest.mark.parametrize("method", ["exact", "simulate"])
-def test_permuting_the_drives_permutes_the_points(
-    search: Search, method: Method, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(inflection, "N_SIMULATED", 2_000)
+def test_permuting_the_drives_permutes_the_points(search: Search) -> None:
     drives = unequal_drives()
     drives += [drives[1], bimodal(4, n=5_000)]
-    if method == "simulate":
-        drives = drives[:3]
-    options = LabellingOptions(method, search=search)
+    options = LabellingOptions(search=search)
     points = find_inflection_points(drives, options)
     for order in list(itertools.permutations(range(len(drives))))[1::17]:
         permuted = find_inflection_points([drives[i] for i in order], options)
@@ -143,17 +124,6 @@ def test_search_prefers_the_candidate_nearest_to_the_start_in_ties() -> None:
     assert len(equals) > 50
     assert abs(point.percentile - point.start_percentile) == distances[equals].min()
     assert distances[equals[0]] != distances[equals].min()
-
-
-def test_both_methods_choose_points_with_equal_means(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inflection, "N_SIMULATED", 100_000)
-    drives = [bimodal(1), bimodal(2, 0.1)]
-    exact = find_inflection_points(drives)
-    simulated = find_inflection_points(drives, LabellingOptions("simulate"))
-    judge = _Exact(drives, [1, 1], 2, 15.0)
-    best = judge.mean_sum([float(p.threshold_us) for p in exact])
-    close = judge.mean_sum([float(p.threshold_us) for p in simulated])
-    assert best <= close <= best * 1.005
 
 
 def test_the_point_separates_two_modes() -> None:
@@ -228,28 +198,6 @@ def test_the_papers_search_stays_within_ten_percentiles() -> None:
     assert paper.percentile == pytest.approx(paper.start_percentile - 10, abs=0.1)
     assert paper.at_edge
     assert paper.boost_area_us < wide.boost_area_us
-
-
-def test_revoked_read_is_served_as_a_read_of_the_same_size() -> None:
-    """Revoking a large read has no gain, because it takes long on every drive."""
-    latency_us = np.array([100] * 45 + [900] * 45 + [5000] * 10)
-    pages = np.array([1] * 45 + [64] * 45 + [1, 64] * 5)
-    sized, mixed = LatencyDistribution(latency_us, pages), LatencyDistribution(latency_us)
-    failover = 15.0
-    # One threshold, two replicas: small and large reads fail over to reads of their own size.
-    expected = 0.0
-    for size in (1, 64):
-        own = latency_us[pages == size].astype(float)
-        revoked = own > 500
-        mean = own[~revoked].sum() / len(own) + revoked.mean() * (failover + own.mean())
-        expected += mean * len(own) / 100
-    assert _Exact([sized], [2], 2, failover).mean_sum([500.0]) == pytest.approx(2 * expected)
-    drawn = _Simulation([sized], [2], 2, failover, seed=5)
-    assert drawn.mean_sum([500.0]) == pytest.approx(2 * expected, abs=30)
-    (by_size,) = find_inflection_points([sized])
-    (by_any,) = find_inflection_points([mixed])
-    assert by_any.threshold_us == 100  # trades large reads for small ones
-    assert by_size.threshold_us == 900
 
 
 def test_number_of_replicas_is_at_most_the_number_of_drives() -> None:

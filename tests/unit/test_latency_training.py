@@ -52,7 +52,7 @@ Learnt = tuple[LatencyModel, dict[str, Any]]
 
 
 def trained(path: Path, recipe: Recipe = RECIPE) -> Learnt:
-    [point] = find_inflection_points([read_latencies(path, recipe)], recipe.labelling, 1)
+    [point] = find_inflection_points([read_latencies(path, recipe)], recipe.labelling)
     drive = train_drive(path, point, recipe)
     assert isinstance(drive.model, LatencyModel)
     return drive.model, drive.record

@@ -79,7 +79,7 @@ def test_decide_retrains_after_a_move_of_five_percentiles(
     active_us: int | None, retrain: bool
 ) -> None:
     distribution = uniform()
-    (point,) = find_inflection_points([distribution], LabellingOptions(threshold_us=900), 1)
+    (point,) = find_inflection_points([distribution], LabellingOptions(threshold_us=900))
     decision = decide("sda", active_us, distribution, point)
     assert decision.retrain == retrain
     if active_us is not None:
@@ -90,7 +90,7 @@ def test_decide_retrains_after_a_move_of_five_percentiles(
 
 def test_decide_adds_the_sampling_error_to_the_limit() -> None:
     distribution = uniform()
-    (point,) = find_inflection_points([distribution], LabellingOptions(threshold_us=900), 1)
+    (point,) = find_inflection_points([distribution], LabellingOptions(threshold_us=900))
     for sampling, retrain in ((0.0, True), (2.0, True), (4.0, False)):
         decision = decide("sda", 830, distribution, point, 5.0, sampling)
         assert decision.retrain == retrain
@@ -100,7 +100,7 @@ def test_decide_adds_the_sampling_error_to_the_limit() -> None:
 
 def test_too_few_reads_change_nothing() -> None:
     distribution = uniform(100)
-    (point,) = find_inflection_points([distribution], LabellingOptions(threshold_us=90), 1)
+    (point,) = find_inflection_points([distribution], LabellingOptions(threshold_us=90))
     assert not decide("sda", 10, distribution, point).retrain
 
 

@@ -29,9 +29,9 @@ def recording(seed: int, n: int = 8000, slow_us: float = 400.0) -> np.ndarray:
 
 def decided(old: np.ndarray, new: np.ndarray, *, by_chance: bool = True) -> Decision:
     """Return the decision about a model of one recording, from another recording."""
-    (active,) = find_inflection_points([LatencyDistribution(old)], OPTIONS, 1)
+    (active,) = find_inflection_points([LatencyDistribution(old)], OPTIONS)
     blocks = [LatencyBlocks(new)]
-    (point,) = find_inflection_points([blocks[0].distribution()], OPTIONS, 1)
+    (point,) = find_inflection_points([blocks[0].distribution()], OPTIONS)
     sampling = sampling_percentiles(blocks, OPTIONS, 1)[0] if by_chance else 0.0
     return decide(
         "sda", active.threshold_us, blocks[0].distribution(), point, SHIFT_PERCENTILES, sampling
@@ -63,28 +63,22 @@ def test_reads_in_bursts_are_less_informative_than_independent_reads() -> None:
     assert sampling_percentiles([LatencyBlocks(latency_us)], given, 1) == [0.0]
 
 
-@pytest.mark.parametrize("by_size", [False, True])
-def test_a_resample_is_its_blocks_put_together(by_size: bool) -> None:
+def test_a_resample_is_its_blocks_put_together() -> None:
     rng = np.random.default_rng(1)
     latency_us = rng.integers(50, 500, 1000).astype(np.uint32)
-    pages = rng.integers(1, 40, 1000)
-    blocks = LatencyBlocks(latency_us, pages if by_size else None, n_blocks=10)
+    blocks = LatencyBlocks(latency_us, n_blocks=10)
     times = np.array([0, 3, 1, 0, 0, 2, 0, 1, 1, 2])
     rows = np.concatenate(
         [np.arange(100 * b, 100 * b + 100).repeat(t) for b, t in enumerate(times)]
     )
     for got, chosen in ((blocks.distribution(), slice(None)), (blocks.distribution(times), rows)):
-        expected = LatencyDistribution(latency_us[chosen], pages[chosen] if by_size else None)
+        expected = LatencyDistribution(latency_us[chosen])
         assert len(got) == len(expected) == 1000
-        assert got.parts() == expected.parts()
-        for kind, _ in expected.parts():
-            one, other = got.of_size(kind), expected.of_size(kind)
-            assert len(one) == len(other)
-            assert one.mean_us == pytest.approx(other.mean_us)
-            percentiles = np.arange(1, 100)
-            assert np.array_equal(one.percentile_us(percentiles), other.percentile_us(percentiles))
-            for t in (60.0, 200.0, 450.0):
-                assert one.admitted(t) == pytest.approx(other.admitted(t))
+        assert got.mean_us == pytest.approx(expected.mean_us)
+        percentiles = np.arange(1, 100)
+        assert np.array_equal(got.percentile_us(percentiles), expected.percentile_us(percentiles))
+        for t in (60.0, 200.0, 450.0):
+            assert got.admitted(t) == pytest.approx(expected.admitted(t))
 
 
 def test_fewer_reads_than_blocks_are_left_as_they_are() -> None:
