@@ -17,8 +17,10 @@
  * thread.
  *
  * Threads: an array may be used by any number of threads at once, a queue by one thread at a time,
- * so that each thread needs its own. The only locks that reads of different threads share are held
- * for a short time. No other thread may use an array or a queue during linnos_array_close() or
+ * so that each thread needs its own. A read takes no lock of the whole array, however it is hedged.
+ * When it completes, and when the guard assigns it to a group, it takes a spin lock for a short
+ * time. Probe copies, and attempts that outlive their reads, are handed over to another thread
+ * under a mutex. No other thread may use an array or a queue during linnos_array_close() or
  * linnos_queue_close(). After fork(2) the child cannot use the array. The thread that begins reads
  * must not exit before they complete.
  *

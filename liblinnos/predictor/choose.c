@@ -7,13 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Thresholds from a percentile: at least BEYOND_MIN of the observed latencies must be longer. The
- * percentile is computed again every LOOK_UP_EVERY latencies, and the counts are halved when there
- * are LATENCIES_MAX of them. */
-#define BEYOND_MIN 10
-#define LOOK_UP_EVERY 64
-#define LATENCIES_MAX 20000
-
 /* The private part of struct linnos_choice. */
 struct choice_own {
 	uint64_t start_ns;
@@ -49,7 +42,11 @@ int linnos_chooser_create(struct linnos_chooser **chooser, struct linnos_predict
 		memset(ch, 0, sizeof(*ch));
 	if (ch)
 		ch->replicas = calloc(p->n, sizeof(*ch->replicas));
-	if (!ch || !ch->replicas) {
+	if (ch && p->learns)
+		ch->learner = learner_create(&p->learning);
+	if (!ch || !ch->replicas || (p->learns && !ch->learner)) {
+		if (ch)
+			free(ch->replicas);
 		free(ch);
 		return error_memory();
 	}
@@ -81,6 +78,7 @@ void linnos_chooser_free(struct linnos_chooser *ch)
 	counters_add(&p->past, &ch->counts, sizeof(ch->counts));
 	counters_add(p->past_replicas, ch->replicas, p->n * sizeof(*ch->replicas));
 	pthread_mutex_unlock(&p->lock);
+	learner_free(ch->learner);
 	free(ch->replicas);
 	free(ch);
 }
@@ -130,8 +128,7 @@ static int next_best(struct linnos_chooser *ch, const struct linnos_choice *c, u
 				    c->tried);
 }
 
-/* Plan the second attempt, at @replica, by its expected gain. Return true if it is due now. The
- * caller holds `learning`. */
+/* Plan the second attempt, at @replica, by its expected gain. Return true if it is due now. */
 static bool is_second_due(struct linnos_chooser *ch, struct linnos_choice *c, int replica,
 			  uint64_t now_ns)
 {
@@ -145,7 +142,7 @@ static bool is_second_due(struct linnos_chooser *ch, struct linnos_choice *c, in
 		read.second_us = ch->c.us[replica];
 		read.waited_us = (now_ns - own->sent_ns) / 1000.0;
 		read.reads = load.reads;
-		plan = hedge_plan(&ch->predictor->gain, &read);
+		plan = gain_planner_plan(&ch->learner->planner, &read);
 	}
 	c->hedge_at_ns = UINT64_MAX;
 	if (!isfinite(plan.wait_us))
@@ -158,7 +155,7 @@ static bool is_second_due(struct linnos_chooser *ch, struct linnos_choice *c, in
 static void plan_hedge(struct linnos_chooser *ch, struct linnos_choice *c, uint64_t now_ns)
 {
 	struct linnos_predictor *p = ch->predictor;
-	uint64_t after_ns = READ_ONCE(p->hedge_ns);
+	uint64_t after_ns = READ_ONCE(p->learning.hedge_ns);
 
 	c->hedge_at_ns = UINT64_MAX;
 	if (p->hedge_tables)
@@ -166,14 +163,12 @@ static void plan_hedge(struct linnos_chooser *ch, struct linnos_choice *c, uint6
 			   hedge_table_after_us(&p->hedge_tables[c->replica], c->predicted_us);
 	if (p->duplicates) {
 		struct linnos_load load;
-		int second = chooser_find_next(&ch->c, c->home, c->offset, pages_of(c->bytes),
-					       now_ns, c->tried);
+		int second = chooser_find_second(&ch->c, c->home, c->offset, pages_of(c->bytes),
+						 now_ns, c->tried);
 
 		linnos_load_snapshot(&p->drives[c->replica].drive, &load);
-		pthread_mutex_lock(&p->learning);
-		hedge_gain_begin(&p->gain, load.reads);
+		learner_begin_read(ch->learner, load.reads);
 		is_second_due(ch, c, second, now_ns);
-		pthread_mutex_unlock(&p->learning);
 	} else if (after_ns) {
 		c->hedge_at_ns = now_ns + after_ns;
 	}
@@ -259,11 +254,9 @@ int linnos_choose_hedge(struct linnos_chooser *ch, struct linnos_choice *c, uint
 	replica = next_best(ch, c, now_ns);
 	end_choosing(ch);
 	if (p->duplicates) {
-		pthread_mutex_lock(&p->learning);
 		is_due = is_second_due(ch, c, replica, now_ns);
 		if (is_due)
-			hedge_gain_hedge_due(&p->gain);
-		pthread_mutex_unlock(&p->learning);
+			learner_hedge_due(ch->learner);
 	}
 	if (!is_due)
 		return -1;
@@ -301,33 +294,13 @@ void linnos_chooser_on_submit(struct linnos_chooser *ch, struct linnos_attempt *
 	observer_sent(o, &s->io, now_ns, c->offset, pages_of(c->bytes), kind != LINNOS_WRITE);
 }
 
-static void record_latency(struct linnos_predictor *p, uint64_t ns)
-{
-	double fraction = p->o.hedge_percentile / 100;
-
-	pthread_mutex_lock(&p->learning);
-	histogram_add(&p->latencies, ns);
-	if (++p->n_latencies >= LATENCIES_MAX)
-		p->n_latencies = histogram_fade(&p->latencies);
-	if (p->n_latencies % LOOK_UP_EVERY == 0 &&
-	    (double)p->n_latencies * (1 - fraction) >= BEYOND_MIN) {
-		uint64_t rank = nearest_rank(p->n_latencies, fraction);
-		uint64_t at_ns = histogram_at_rank(&p->latencies, rank);
-
-		WRITE_ONCE(p->hedge_ns, at_ns + !at_ns);
-	}
-	pthread_mutex_unlock(&p->learning);
-}
-
-static void record_gain(struct linnos_predictor *p, const struct attempt_data *s, uint64_t took_ns,
+static void record_gain(struct learner *learner, const struct attempt_data *s, uint64_t took_ns,
 			uint64_t now_ns)
 {
-	pthread_mutex_lock(&p->learning);
-	hedge_gain_record_attempt(&p->gain, s->predicted_us, s->pages_ahead, took_ns / 1000.0);
+	learner_record_attempt(learner, s->predicted_us, s->pages_ahead, took_ns / 1000.0);
 	if (s->expected_gain_us > 0)
-		hedge_gain_record_hedge(&p->gain, s->expected_gain_us,
-					s->beaten_by_hedge ? (now_ns - s->beaten_ns) / 1000.0 : 0);
-	pthread_mutex_unlock(&p->learning);
+		learner_record_hedge(learner, s->expected_gain_us,
+				     s->beaten_by_hedge ? (now_ns - s->beaten_ns) / 1000.0 : 0);
 }
 
 static void count_answer(struct linnos_chooser *ch, const struct attempt_data *s, uint64_t took_ns)
@@ -351,9 +324,9 @@ static void answered(struct linnos_chooser *ch, const struct attempt_data *s, ui
 
 	count_answer(ch, s, took_ns);
 	if (p->o.hedge_percentile > 0 && s->kind == LINNOS_PRIMARY_ATTEMPT)
-		record_latency(p, took_ns);
+		learner_record_latency(ch->learner, took_ns);
 	if (p->duplicates && s->kind != LINNOS_PROBE_COPY)
-		record_gain(p, s, took_ns, now_ns);
+		record_gain(ch->learner, s, took_ns, now_ns);
 	if (s->beaten_by_hedge)
 		count(&ch->counts.hedges_saved_us, (now_ns - s->beaten_ns) / 1000);
 }

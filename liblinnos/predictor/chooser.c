@@ -73,12 +73,16 @@ static void predict(struct chooser *c, unsigned int drive, uint64_t offset_bytes
 	c->predicted |= 1u << drive;
 	if (c->external && c->external->known & 1u << drive) {
 		c->us[drive] = c->external->us[drive];
+		c->last[drive].pages = 0;
 		return;
 	}
 	observer_features(&c->drives[drive], offset_bytes, pages, now_ns, features);
 	/* Load the model only after begin_choosing() has marked models as in use. */
 	c->us[drive] =
 		linnos_latency_us(__atomic_load_n(&c->models[drive], __ATOMIC_SEQ_CST), features);
+	c->last[drive].pages =
+		features[LINNOS_READS_IN_FLIGHT] || features[LINNOS_WRITE_PAGES] ? 0 : pages;
+	c->last[drive].n = 0;
 }
 
 static bool is_unhealthy(const struct chooser *c, unsigned int drive, uint64_t now_ns)
@@ -180,6 +184,32 @@ int chooser_find_next(struct chooser *c, unsigned int default_drive, uint64_t of
 			take_state(c, drive, now_ns);
 	}
 	return pick(c, default_drive, mask);
+}
+
+/* Return true if the last prediction for a drive can be used instead of a new one. The drive must be
+ * idle, as it was then. */
+static bool is_as_before(struct chooser *c, unsigned int drive, uint32_t pages)
+{
+	struct linnos_load load;
+
+	if (c->external || !c->max_unpredicted_reads || c->last[drive].pages != pages ||
+	    c->last[drive].n >= PREDICT_EVERY - 1)
+		return false;
+	linnos_load_snapshot(&c->drives[drive].drive, &load);
+	if (load.reads || load.write_pages)
+		return false;
+	c->last[drive].n++;
+	return observer_recent_reads_within(&c->drives[drive], pages,
+					    REUSE_TOLERANCE * c->us[drive]);
+}
+
+int chooser_find_second(struct chooser *c, unsigned int default_drive, uint64_t offset_bytes,
+			uint32_t pages, uint64_t now_ns, uint32_t mask)
+{
+	for (unsigned int drive = 0; drive < c->n_drives; drive++)
+		if (!((c->predicted | mask) & 1u << drive) && is_as_before(c, drive, pages))
+			c->predicted |= 1u << drive;
+	return chooser_find_next(c, default_drive, offset_bytes, pages, now_ns, mask);
 }
 
 int chooser_find_fastest(struct chooser *c, unsigned int default_drive, uint64_t offset_bytes,
@@ -287,17 +317,6 @@ static int copy_to(struct chooser *c, unsigned int best, uint64_t now_ns)
 
 /* --- Choices -------------------------------------------------------------------------------- */
 
-/* Return true if the last prediction for an idle default drive can be used instead of a new one. */
-static bool is_as_before(struct chooser *c, unsigned int drive, uint32_t pages)
-{
-	if (c->last_as_default[drive].pages != pages ||
-	    c->last_as_default[drive].n >= DEFAULT_PREDICT_EVERY - 1)
-		return false;
-	c->last_as_default[drive].n++;
-	return observer_recent_reads_within(&c->drives[drive], pages,
-					    DEFAULT_TOLERANCE * c->us[drive]);
-}
-
 /* Return true if a read can stay at its default drive without predictions for the others. */
 static bool can_stay_without_predicting(struct chooser *c, unsigned int default_drive,
 					uint64_t offset_bytes, uint32_t pages, uint64_t now_ns)
@@ -312,11 +331,8 @@ static bool can_stay_without_predicting(struct chooser *c, unsigned int default_
 	linnos_load_snapshot(&c->drives[default_drive].drive, &load);
 	if (load.reads || load.write_pages || is_unhealthy(c, default_drive, now_ns))
 		return false;
-	if (!is_as_before(c, default_drive, pages)) {
+	if (!is_as_before(c, default_drive, pages))
 		predict(c, default_drive, offset_bytes, pages, now_ns);
-		c->last_as_default[default_drive].pages = pages;
-		c->last_as_default[default_drive].n = 0;
-	}
 	lowest_us = (uint64_t)c->us[default_drive] * (100 - c->margin_percent);
 	for (unsigned int k = 0; k < c->n_drives; k++)
 		if (k != default_drive && !(dropped & 1u << k) && chooses(c, k) &&

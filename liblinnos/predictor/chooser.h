@@ -43,8 +43,8 @@
  * max_unpredicted_reads consecutive reads of a thread stay at their default drives without
  * predictions for the other drives. The condition is that the default drive is idle, and that no
  * prediction which this thread last made for another drive is lower by more than the margin. As
- * long as recent reads of the default drive took at most DEFAULT_TOLERANCE times the prediction,
- * even the default drive is predicted only for every DEFAULT_PREDICT_EVERYth read.
+ * long as recent reads of the default drive took at most REUSE_TOLERANCE times the prediction,
+ * even the default drive is predicted only for every PREDICT_EVERYth read.
  */
 #ifndef LINNOS_CHOOSER_H
 #define LINNOS_CHOOSER_H
@@ -69,8 +69,8 @@
 #define MEDIAN_SHIFT 8
 #define MEDIAN_STEP_SHIFT 7
 
-#define DEFAULT_PREDICT_EVERY 4
-#define DEFAULT_TOLERANCE 2
+#define PREDICT_EVERY 4
+#define REUSE_TOLERANCE 2
 /* chooser_answered_sampled() reports every nth of the reads that are not assigned to a group of the
  * guard. The guard needs only their mean, which covers thousands of reads. */
 #define STAYED_SAMPLE_EVERY 8
@@ -114,10 +114,10 @@ struct chooser {
 	unsigned int n_unassigned;
 	uint64_t next_silence_check_ns; /* with max_unpredicted_reads: time of the next check */
 	struct {
-		uint32_t pages; /* size of the last read for which this default drive was
-				   predicted; 0 if none */
-		uint32_t n;	/* reads since then */
-	} last_as_default[CHOOSER_DRIVES_MAX];
+		uint32_t pages; /* size of the read for which the drive was last predicted; 0 if
+				   it was not idle */
+		uint32_t n;	/* how often the prediction was used again */
+	} last[CHOOSER_DRIVES_MAX];
 	/* The drives that were predicted for the current read, their predictions and their
 	 * state. */
 	uint32_t predicted;
@@ -149,6 +149,10 @@ int chooser_find_fastest(struct chooser *c, unsigned int default_drive, uint64_t
  * are used again. */
 int chooser_find_next(struct chooser *c, unsigned int default_drive, uint64_t offset_bytes,
 		      uint32_t pages, uint64_t now_ns, uint32_t mask);
+/* As chooser_find_next(), for a hedge. The last predictions for idle drives are used again as those
+ * for the default drive are. */
+int chooser_find_second(struct chooser *c, unsigned int default_drive, uint64_t offset_bytes,
+			uint32_t pages, uint64_t now_ns, uint32_t mask);
 
 struct choice {
 	unsigned int drive;

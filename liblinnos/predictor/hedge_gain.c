@@ -8,6 +8,8 @@
 
 #define BINS_A_DOUBLING 4
 #define LOWEST_EXPONENT (-2)
+/* The bin that begins at the prediction. */
+#define AT_ONE (-LOWEST_EXPONENT * BINS_A_DOUBLING)
 
 /*
  * Before there are latencies, the ratio to the prediction is assumed to be log-normal with a
@@ -29,6 +31,8 @@
  * before is therefore not expected to be answered at once.
  */
 #define TAIL_FROM (4 * BINS_A_DOUBLING)
+/* Curves are computed again when one in this many observations is new. */
+#define NEW_PART 4
 /* It is useless to wait for a bin with a smaller fraction of the reads than this. */
 #define SELDOM 1e-4
 
@@ -50,6 +54,9 @@
  * expectation is never reduced to less than this fraction. */
 #define CLAIMED_FIRST_US 1000
 #define BELIEVED_LEAST (1 / 16.0)
+
+/* 2^(1/8) */
+#define EIGHTH_DOUBLING 0x1.172b83c7d517bp0
 
 /* Distribution of the latency for one prediction. before[i] and before_us[i] are the sums of the
  * weights, and of the weighted latencies, of all bins before bin i. */
@@ -111,16 +118,28 @@ static double middle(unsigned int bin)
 	return ratio(bin, within);
 }
 
+/* Return 4 log2(r), rounded down. */
+static int quarter_doublings(double r)
+{
+	int exponent;
+	double mantissa = 2 * frexp(r, &exponent); /* from 1 to 2 */
+
+	return BINS_A_DOUBLING * (exponent - 1) + (mantissa >= lower_edge(AT_ONE + 1)) +
+	       (mantissa >= lower_edge(AT_ONE + 2)) + (mantissa >= lower_edge(AT_ONE + 3));
+}
+
 static unsigned int bin_of(double r)
 {
-	double bin = floor((log2(r) - LOWEST_EXPONENT) * BINS_A_DOUBLING);
+	int bin = quarter_doublings(r) + AT_ONE;
 
 	return bin < 0 ? 0 : bin < GAIN_BINS ? (unsigned int)bin : GAIN_BINS - 1;
 }
 
-static void expect(const struct hedge_gain *g, uint32_t predicted_us, struct expected *e)
+/* Compute the distribution for a prediction in this class. */
+static void expect(const struct hedge_gain *g, unsigned int class, double predicted_us,
+		   struct expected *e)
 {
-	const struct latency_ratios *own = &g->by_prediction[class_of(predicted_us)];
+	const struct latency_ratios *own = &g->by_prediction[class];
 	double tail = 1 - exp2(-1.0 / BINS_A_DOUBLING);
 
 	e->before[0] = e->before_us[0] = 0;
@@ -197,8 +216,8 @@ struct hedge_plan hedge_plan(const struct hedge_gain *g, const struct hedge_cand
 		return plan;
 	trust = believed(g);
 	cost_us = g->price_us + others_lose_us(g, read);
-	expect(g, read->first_us, &first);
-	expect(g, read->second_us, &second);
+	expect(g, class_of(read->first_us), read->first_us, &first);
+	expect(g, class_of(read->second_us), read->second_us, &second);
 	/* The second attempt is sent at once, or after one of the bins, in which the first may be
 	 * answered. */
 	for (unsigned int i = 0; i < GAIN_BINS; i++) {
@@ -217,6 +236,86 @@ struct hedge_plan hedge_plan(const struct hedge_gain *g, const struct hedge_cand
 		best_us = worth_us;
 		plan.wait_us = t - read->waited_us;
 		plan.gain_us = gain_us / late;
+	}
+	return plan;
+}
+
+void gain_planner_update(struct gain_planner *p, const struct hedge_gain *gain)
+{
+	p->gain = *gain;
+	/* Fewer observations barely change the distributions. */
+	if (gain->attempts - p->attempts < gain->all.n / NEW_PART)
+		return;
+	p->attempts = gain->attempts;
+	for (unsigned int i = 0; i < GAIN_CURVES; i++)
+		p->curves[i].n = 0;
+}
+
+/* Compute the gain of each wait, in units of the first prediction. */
+static void compute_curve(const struct hedge_gain *g, struct gain_curve *curve)
+{
+	struct expected first, second;
+	unsigned int whole = curve->ratio + GAIN_RATIOS, n = 0;
+
+	expect(g, curve->first, 1, &first);
+	expect(g, curve->second,
+	       ldexp(lower_edge(AT_ONE + whole % BINS_A_DOUBLING),
+		     (int)(whole / BINS_A_DOUBLING) - GAIN_RATIOS / BINS_A_DOUBLING),
+	       &second);
+	for (unsigned int i = 0; i < GAIN_BINS; i++) {
+		double late;
+
+		if (i && first.weights[i - 1] < SELDOM)
+			continue;
+		curve->waits[n] = i ? lower_edge(i) : 0;
+		curve->gains[n] = gain_after(&first, &second, i, curve->waits[n], &late);
+		curve->late[n++] = late;
+	}
+	curve->n = n;
+}
+
+static const struct gain_curve *find_curve(struct gain_planner *p, uint32_t first_us,
+					   uint32_t second_us)
+{
+	/* Round to the nearest quarter of a doubling. */
+	int ratio = quarter_doublings(EIGHTH_DOUBLING * second_us / first_us);
+	const uint8_t first = class_of(first_us), second = class_of(second_us);
+	struct gain_curve *curve;
+	uint32_t key;
+
+	ratio = ratio < -GAIN_RATIOS ? -GAIN_RATIOS : ratio > GAIN_RATIOS ? GAIN_RATIOS : ratio;
+	/* Fibonacci hashing */
+	key = ((uint32_t)first << 16 | (uint32_t)second << 8 | (uint8_t)ratio) * 0x9e3779b1u;
+	curve = &p->curves[key >> 16 & (GAIN_CURVES - 1)];
+	if (!curve->n || curve->first != first || curve->second != second ||
+	    curve->ratio != ratio) {
+		curve->first = first;
+		curve->second = second;
+		curve->ratio = (int8_t)ratio;
+		compute_curve(&p->gain, curve);
+	}
+	return curve;
+}
+
+struct hedge_plan gain_planner_plan(struct gain_planner *p, const struct hedge_candidate *read)
+{
+	struct hedge_plan plan = {.wait_us = INFINITY};
+	const struct gain_curve *curve;
+	double cost, trust, best = 0;
+
+	if (!read->first_us || !read->second_us || read->waited_us > 0)
+		return hedge_plan(&p->gain, read);
+	curve = find_curve(p, read->first_us, read->second_us);
+	trust = believed(&p->gain);
+	cost = (p->gain.price_us + others_lose_us(&p->gain, read)) / read->first_us;
+	for (unsigned int i = 0; i < curve->n && trust * curve->gains[i] > best; i++) {
+		double worth = trust * curve->gains[i] - curve->late[i] * cost;
+
+		if (worth <= best)
+			continue;
+		best = worth;
+		plan.wait_us = curve->waits[i] * read->first_us;
+		plan.gain_us = curve->gains[i] / curve->late[i] * read->first_us;
 	}
 	return plan;
 }
@@ -255,6 +354,7 @@ void hedge_gain_record_attempt(struct hedge_gain *g, uint32_t predicted_us, uint
 
 	if (!predicted_us || took_us <= 0)
 		return;
+	g->attempts++;
 	bin = bin_of(took_us / predicted_us);
 	count(&g->all, bin);
 	count(&g->by_prediction[class_of(predicted_us)], bin);

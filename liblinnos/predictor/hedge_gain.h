@@ -45,7 +45,28 @@ struct hedge_gain {
 	/* Decayed sums over attempts: the pages that were pending for other reads, and the
 	 * latencies. */
 	double n, pages, us, pages_squared, pages_us;
-	double reads; /* decayed mean of reads in flight at the chosen replica */
+	uint64_t attempts; /* number of all recorded attempts */
+	double reads;	   /* decayed mean of reads in flight at the chosen replica */
+};
+
+/*
+ * The gain of each wait for a pair of predictions, in units of the first one. The second prediction
+ * is rounded to quarters of doublings of the first.
+ */
+#define GAIN_RATIOS 40 /* the largest ratio of the predictions, in quarters of doublings */
+struct gain_curve {
+	uint8_t first, second; /* their powers of two */
+	int8_t ratio;
+	uint8_t n; /* 0 if it was not computed yet */
+	double waits[GAIN_BINS], gains[GAIN_BINS], late[GAIN_BINS];
+};
+
+/* Plans hedges from a copy of the distributions. A curve is computed when it is first needed. */
+#define GAIN_CURVES 64
+struct gain_planner {
+	struct hedge_gain gain;
+	uint64_t attempts; /* when the curves were last discarded */
+	struct gain_curve curves[GAIN_CURVES];
 };
 
 /* A read that might be hedged. */
@@ -65,6 +86,11 @@ void hedge_gain_init(struct hedge_gain *g, double share);
 /* Account for a new read at a replica with this number of reads in flight. */
 void hedge_gain_begin(struct hedge_gain *g, uint32_t reads);
 struct hedge_plan hedge_plan(const struct hedge_gain *g, const struct hedge_candidate *read);
+/* Use these distributions from now on. */
+void gain_planner_update(struct gain_planner *p, const struct hedge_gain *gain);
+/* As hedge_plan(), but of a read that has not waited yet, the prediction for the second replica is
+ * rounded. */
+struct hedge_plan gain_planner_plan(struct gain_planner *p, const struct hedge_candidate *read);
 /* Account for a second attempt that is due now, whether or not the budget allows it. */
 void hedge_gain_hedge_due(struct hedge_gain *g);
 /* Record the latency of an attempt. @pages were pending for other reads when it was sent. */

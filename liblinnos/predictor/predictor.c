@@ -14,8 +14,6 @@
 
 /* Overdue time without a model: no read of a healthy drive takes longer. */
 #define OVERDUE_US 10000
-/* The error of a hedging percentile is at most 1/64. */
-#define HISTOGRAM_BITS 6
 /* At most this many reads in a row stay at an idle default replica without predictions for the
  * others. */
 #define UNPREDICTED_MAX 32
@@ -70,14 +68,15 @@ static int set_up(struct linnos_predictor *p, const char *const *models)
 	p->hedging = p->n > 1 && share > 0 &&
 		     (o->hedge_us || o->hedge_percentile > 0 || p->hedge_tables || p->duplicates);
 	p->duplicates = p->duplicates && p->hedging;
-	p->hedge_ns = o->hedge_us * 1000ull;
-	hedge_gain_init(&p->gain, share);
+	p->learns = p->duplicates || o->hedge_percentile > 0;
+	p->learning.hedge_ns = o->hedge_us * 1000ull;
 	chooser_init(&p->first, &p->common, p->n, p->drives, p->models,
 		     o->probe_after_ms * 1000000ull, o->margin_percent,
 		     !(o->flags & LINNOS_UNGUARDED));
 	p->first.max_unpredicted_reads = o->flags & LINNOS_PREDICT_ALL ? 0 : UNPREDICTED_MAX;
 	p->past_replicas = calloc(p->n, sizeof(*p->past_replicas));
-	if (!p->past_replicas || !histogram_init(&p->latencies, HISTOGRAM_BITS))
+	if (!p->past_replicas ||
+	    !learning_init(&p->learning, o->hedge_percentile / 100, p->duplicates, share))
 		return error_memory();
 	return 0;
 }
@@ -108,7 +107,6 @@ int linnos_predictor_create(struct linnos_predictor **p, unsigned int n, const c
 	k->n = n;
 	k->o = o;
 	pthread_mutex_init(&k->lock, NULL);
-	pthread_mutex_init(&k->learning, NULL);
 	error = set_up(k, models);
 	if (!error)
 		error = init_random(k);
@@ -127,9 +125,8 @@ void linnos_predictor_free(struct linnos_predictor *p)
 		free(p->models[k]);
 	free(p->hedge_tables);
 	free(p->past_replicas);
-	histogram_free(&p->latencies);
+	learning_destroy(&p->learning);
 	pthread_mutex_destroy(&p->lock);
-	pthread_mutex_destroy(&p->learning);
 	free(p);
 }
 

@@ -3,7 +3,7 @@
  * Internals of the core: the data shared by choosers, and the counters of each chooser.
  *
  * Words that several threads write are atomic, or protected by `lock` (the list of choosers, model
- * replacement) or `learning` (hedging by gain, percentiles). The members of a chooser are written
+ * replacement) or the lock of `learning`. The members of a chooser are written
  * by its thread only and read by any thread that sums the counters.
  */
 #ifndef LINNOS_PREDICTOR_H
@@ -12,9 +12,8 @@
 #include "budget.h"
 #include "chooser.h"
 #include "hedge_table.h"
-#include "histogram.h"
+#include "learning.h"
 #include "linnos_choose.h"
-#include "hedge_gain.h"
 
 #include <pthread.h>
 
@@ -44,21 +43,16 @@ struct linnos_predictor {
 	unsigned int next_default; /* default of the next chooser's first read; random at first */
 	struct linnos_options o;
 	uint32_t missing; /* bitmap: absent when the array was opened, and therefore never used */
-	bool hedging, duplicates;
+	bool hedging, duplicates, learns;
 	struct hedge_table
 		*hedge_tables; /* by replica; NULL if reads are not hedged by prediction */
-	uint64_t hedge_ns; /* delay after which all reads are hedged; 0 for no such delay, or if it
-			      is not known yet */
 
 	pthread_mutex_t lock;
 	struct linnos_chooser *choosers;
 	struct counts past; /* sum over the freed choosers */
 	struct replica_counts *past_replicas;
 
-	pthread_mutex_t learning;
-	struct hedge_gain gain;
-	struct histogram latencies; /* of first attempts, in ns; old ones fade */
-	uint64_t n_latencies;
+	struct learning learning;
 };
 
 struct linnos_chooser {
@@ -66,6 +60,7 @@ struct linnos_chooser {
 	struct linnos_predictor *predictor;
 	struct linnos_chooser *next;
 	unsigned int next_default;
+	struct learner *learner; /* NULL if nothing is learned for hedges */
 	struct budget hedges;
 	uint32_t choosing; /* odd: between begin_choosing() and end_choosing(), models are in use */
 	struct counts counts;

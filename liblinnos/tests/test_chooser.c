@@ -576,7 +576,7 @@ TEST(idle_default_drive_is_predicted_for_every_fourth_read)
 		choose(&a, 0, MS);
 		n_asked += a.chooser.us[0] == 100;
 	}
-	assert(n_asked == 40 / DEFAULT_PREDICT_EVERY);
+	assert(n_asked == 40 / PREDICT_EVERY);
 }
 
 TEST(choosers_share_state_but_not_budgets)

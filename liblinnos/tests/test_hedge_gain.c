@@ -194,6 +194,45 @@ TEST(change_of_load_is_noticed)
 	assert(hedge_plan(&race, &fast).wait_us > 2 * FAST_US);
 }
 
+static bool are_equal(struct hedge_plan a, struct hedge_plan b)
+{
+	return (isinf(a.wait_us) && isinf(b.wait_us)) ||
+	       (fabs(a.wait_us - b.wait_us) < 1e-6 && fabs(a.gain_us - b.gain_us) < 1e-6);
+}
+
+TEST(planner_plans_alike_if_predictions_need_no_rounding)
+{
+	static struct gain_planner planner;
+	struct hedge_gain race = race_after(0.05, 3000, 20);
+	unsigned int n_hedged = 0, n_never = 0;
+
+	gain_planner_update(&planner, &race);
+	for (unsigned int i = 0; i < 1000; i++) {
+		struct hedge_candidate read = {1u << i % 10, 1u << i / 10 % 10, 0, 1, i / 100};
+		struct hedge_plan plan = hedge_plan(&race, &read);
+
+		assert(are_equal(plan, gain_planner_plan(&planner, &read)));
+		n_hedged += isfinite(plan.wait_us);
+		n_never += isinf(plan.wait_us);
+	}
+	assert(n_hedged > 100 && n_never > 100);
+}
+
+TEST(planner_uses_new_distributions_when_a_quarter_of_them_is_new)
+{
+	static struct gain_planner planner;
+	struct hedge_gain race = race_after(FREE, 800, 0);
+	struct hedge_plan before;
+
+	gain_planner_update(&planner, &race);
+	before = gain_planner_plan(&planner, &fast);
+	for (unsigned int i = 1; i <= 400; i++) {
+		hedge_gain_record_attempt(&race, FAST_US, 0, 4 * FAST_US);
+		gain_planner_update(&planner, &race);
+		assert(are_equal(before, gain_planner_plan(&planner, &fast)) == (i < 334));
+	}
+}
+
 TEST(extreme_values_are_accepted)
 {
 	static const uint32_t odd[] = {0, 1, 3, 1u << 23, UINT32_MAX};

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+/* Learning for hedges from the reads of all threads: see learning.h. */
+#include "learning.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The error of a hedging percentile is at most 1/64. */
+#define HISTOGRAM_BITS 6
+/* Thresholds from a percentile: at least BEYOND_MIN of the observed latencies must be longer. The
+ * percentile is computed again every LOOK_UP_EVERY latencies, and the counts are halved when there
+ * are LATENCIES_MAX of them. */
+#define BEYOND_MIN 10
+#define LOOK_UP_EVERY 64
+#define LATENCIES_MAX 20000
+
+bool learning_init(struct learning *l, double percentile, bool by_gain, double share)
+{
+	pthread_mutex_init(&l->lock, NULL);
+	l->percentile = percentile;
+	l->by_gain = by_gain;
+	hedge_gain_init(&l->gain, share);
+	return histogram_init(&l->latencies, HISTOGRAM_BITS);
+}
+
+void learning_destroy(struct learning *l)
+{
+	histogram_free(&l->latencies);
+	pthread_mutex_destroy(&l->lock);
+}
+
+/* --- What is shared; the caller holds the lock ----------------------------------------------- */
+
+static void add_latency(struct learning *l, uint64_t ns)
+{
+	histogram_add(&l->latencies, ns);
+	if (++l->n_latencies >= LATENCIES_MAX)
+		l->n_latencies = histogram_fade(&l->latencies);
+	if (l->n_latencies % LOOK_UP_EVERY == 0 &&
+	    (double)l->n_latencies * (1 - l->percentile) >= BEYOND_MIN) {
+		uint64_t rank = nearest_rank(l->n_latencies, l->percentile);
+		uint64_t at_ns = histogram_at_rank(&l->latencies, rank);
+
+		__atomic_store_n(&l->hedge_ns, at_ns + !at_ns, __ATOMIC_RELAXED);
+	}
+}
+
+static void add(struct learning *l, const struct observation *o)
+{
+	switch (o->kind) {
+	case LEARN_LATENCY:
+		add_latency(l, o->latency_ns);
+		break;
+	case LEARN_READ:
+		hedge_gain_begin(&l->gain, o->n);
+		break;
+	case LEARN_ATTEMPT:
+		hedge_gain_record_attempt(&l->gain, o->predicted_us, o->n, o->us);
+		break;
+	case LEARN_HEDGE:
+		hedge_gain_record_hedge(&l->gain, o->claimed_us, o->us);
+		break;
+	case LEARN_HEDGE_DUE:
+		hedge_gain_hedge_due(&l->gain);
+		break;
+	}
+}
+
+/* --- What is a thread's own ------------------------------------------------------------------ */
+
+static void share(struct learner *learner)
+{
+	struct learning *l = learner->shared;
+
+	for (unsigned int i = 0; i < learner->n; i++)
+		add(l, &learner->observations[i]);
+	learner->n = 0;
+	if (l->by_gain)
+		gain_planner_update(&learner->planner, &l->gain);
+}
+
+static void observe(struct learner *learner, struct observation o)
+{
+	struct learning *l = learner->shared;
+
+	learner->observations[learner->n++] = o;
+	/* With by_gain, a read and its end are two. */
+	if (learner->n < (l->by_gain ? 2 : 1) * READS_SHARED)
+		return;
+	if (learner->n == OBSERVATIONS_MAX)
+		pthread_mutex_lock(&l->lock);
+	else if (pthread_mutex_trylock(&l->lock))
+		return;
+	share(learner);
+	pthread_mutex_unlock(&l->lock);
+}
+
+struct learner *learner_create(struct learning *shared)
+{
+	struct learner *learner = calloc(1, sizeof(*learner));
+
+	if (!learner)
+		return NULL;
+	learner->shared = shared;
+	pthread_mutex_lock(&shared->lock);
+	share(learner);
+	pthread_mutex_unlock(&shared->lock);
+	return learner;
+}
+
+void learner_free(struct learner *learner)
+{
+	if (!learner)
+		return;
+	pthread_mutex_lock(&learner->shared->lock);
+	share(learner);
+	pthread_mutex_unlock(&learner->shared->lock);
+	free(learner);
+}
+
+void learner_record_latency(struct learner *learner, uint64_t ns)
+{
+	observe(learner, (struct observation){.kind = LEARN_LATENCY, .latency_ns = ns});
+}
+
+/* The price changes at once, so that a thread does not send too many hedges before the next
+ * update. */
+void learner_begin_read(struct learner *learner, uint32_t reads)
+{
+	hedge_gain_begin(&learner->planner.gain, reads);
+	observe(learner, (struct observation){.kind = LEARN_READ, .n = reads});
+}
+
+void learner_hedge_due(struct learner *learner)
+{
+	hedge_gain_hedge_due(&learner->planner.gain);
+	observe(learner, (struct observation){.kind = LEARN_HEDGE_DUE});
+}
+
+void learner_record_attempt(struct learner *learner, uint32_t predicted_us, uint32_t pages,
+			    double took_us)
+{
+	observe(learner, (struct observation){.kind = LEARN_ATTEMPT,
+					      .predicted_us = predicted_us,
+					      .n = pages,
+					      .us = took_us});
+}
+
+void learner_record_hedge(struct learner *learner, double claimed_us, double gained_us)
+{
+	observe(learner, (struct observation){
+				 .kind = LEARN_HEDGE, .claimed_us = claimed_us, .us = gained_us});
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+/* Count the locks that hedged reads take: none for a read. A lock without a waiter needs no futex
+ * call, but it moves a cache line between the processors of all threads. */
+#include "made_up.h"
+
+#include "test.h"
+
+#include <pthread.h>
+
+#define N 3
+#define N_THREADS 8
+#define N_READS 5000
+#define READ_BYTES 4096
+#define BYTES (1u << 20)
+
+static atomic_ulong n_waited, n_tried;
+
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __real_pthread_mutex_trylock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex);
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+	atomic_fetch_add(&n_waited, 1);
+	return __real_pthread_mutex_lock(mutex);
+}
+
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+	atomic_fetch_add(&n_tried, 1);
+	return __real_pthread_mutex_trylock(mutex);
+}
+
+static void *read_many(void *context)
+{
+	struct linnos_queue *queue;
+	char buf[READ_BYTES];
+
+	assert(!linnos_queue_create(&queue, context, NULL));
+	for (unsigned int i = 0; i < N_READS; i++)
+		assert(linnos_pread(queue, buf, READ_BYTES, i * READ_BYTES % BYTES) == READ_BYTES);
+	assert(!linnos_queue_close(queue));
+	return NULL;
+}
+
+static void count_locks(struct linnos_options *o)
+{
+	pthread_t threads[N_THREADS];
+	struct linnos_array *a;
+
+	/* Copies and slow attempts are handed over to another thread under a lock. */
+	o->probe_after_ms = 0;
+	o->max_duplicates = 0.001;
+	a = made_up_array(N, BYTES, o);
+	n_waited = n_tried = 0;
+	for (unsigned int i = 0; i < N_THREADS; i++)
+		assert(!pthread_create(&threads[i], NULL, read_many, a));
+	for (unsigned int i = 0; i < N_THREADS; i++)
+		pthread_join(threads[i], NULL);
+	put_away(a);
+}
+
+TEST(hedging_by_percentile_takes_no_lock_for_a_read)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+
+	o.hedge_percentile = 95;
+	count_locks(&o);
+	assert(n_tried > 0);
+	assert(n_waited < N_THREADS * N_READS / 100 && n_tried < N_THREADS * N_READS / 16);
+}
+
+TEST(hedging_by_gain_takes_no_lock_for_a_read)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+
+	o.flags = LINNOS_DUPLICATES;
+	count_locks(&o);
+	assert(n_tried > 0);
+	assert(n_waited < N_THREADS * N_READS / 100 && n_tried < N_THREADS * N_READS / 16);
+}
