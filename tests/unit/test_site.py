@@ -110,6 +110,15 @@ def test_the_site_names_all_pages_and_loads_nothing_from_elsewhere(pages: list[P
         assert not re.search(r"<(?:script|img|iframe|link)[^>]*(?:src|href)=.?(?:https?:)?//", text)
 
 
+def test_diagrams_equal_those_that_the_script_draws(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    script = shutil.copy(ROOT / "docs" / "draw_diagrams.py", tmp_path / "docs")
+    subprocess.run([sys.executable, script], check=True)
+    drawn = {path.name: path.read_bytes() for path in (tmp_path / "docs/diagrams").iterdir()}
+    committed = {path.name: path.read_bytes() for path in (ROOT / "docs/diagrams").iterdir()}
+    assert len(drawn) == 4 and drawn == committed, "run docs/draw_diagrams.py"
+
+
 def test_marked_classifies_numbers_and_words_in_tables() -> None:
     found = importlib.util.spec_from_file_location("hooks", ROOT / "docs" / "site_hooks.py")
     assert found and found.loader
