@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Uses each structure that may grow. With -DFIRST_VERSION it has the structures
- * of the first version, else those of the headers it is given, in which
- * test_abi.py has appended a member to each; with -DFILLED these are not zero,
- * in the structure whose number is the argument.
+ * Uses each structure that may grow, as the headers have them. In those of the
+ * next version, test_abi.py has appended a member to each; with -DFILLED this
+ * is not zero in the structure whose number is the argument.
  */
-#ifdef FIRST_VERSION
-#include "first_version.h"
-#else
 #include <liblinnos.h>
 #include <linnos_cluster.h>
-#endif
 
 #include <stdio.h>
 #include <stdlib.h>
