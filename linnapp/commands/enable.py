@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     "--for",
     "for_s",
     type=FiniteRange(0, 1e6, min_open=True),
+    # Three of the checkpoints that databases make every five minutes, and enough reads from a rate
+    # of 1.6 per second and drive.
     default=900.0,
     help="Seconds to record, under the usual load, including what makes the drives slow.",
 )

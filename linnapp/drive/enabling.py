@@ -39,10 +39,6 @@ from linnapp.trace.recording import (
     record,
 )
 
-#: Default duration of a recording: three of the checkpoints that databases make every five
-#: minutes, and enough reads from a rate of 1.6 per second and drive.
-DEFAULT_S = 900.0
-
 #: Interval between checks of the disk space for a recording if no progress is shown.
 _CHECK_SPACE_EVERY_S = 20.0
 
@@ -106,7 +102,7 @@ def enable(
     target: Target,
     *,
     conf_path: AnyPath = DEFAULT_CONF,
-    for_s: float = DEFAULT_S,
+    for_s: float,
     recordings: AnyPath | None = None,
     log: Log = print,
     on_progress: Callable[[Progress], None] | None = None,

@@ -566,11 +566,6 @@ def test_progress_shows_when_there_will_be_too_few_reads(
     assert command._describe_shortage(progress) == shown
 
 
-def test_default_duration_is_that_of_the_library() -> None:
-    [option] = [each for each in command.enable.params if each.name == "for_s"]
-    assert option.default == enabling.DEFAULT_S
-
-
 # -- restore --
 
 

@@ -48,7 +48,7 @@ SHOWN = {
     "64": "64 clients",
     "16, bursts of 10 ms": "16 clients, bursts of 10 ms",
     "16, news 10 ms older": "16 clients, news 10 ms older",
-    "16, writes beside": "writes, consumer, 16 clients",
+    "16, with writes": "writes, consumer, 16 clients",
     "16, busy drives": "calm, consumer, three quarters busy",
     "100 nodes, 100": "100 nodes, 100 clients",
     "1,000 nodes, 1,000": "1,000 nodes, 1,000 clients",
