@@ -107,10 +107,9 @@ class Replicas(Closable):
         Minimum margin by which the prediction of another replica must be lower for a redirect.
     probe_after_ms : int
         Time after which a replica without reads is probed; 0 for never.
-    hedge_us, hedge_percentile, hedge_tables, duplicates
+    hedge_us, hedge_percentile, duplicates
         When a second replica is read as well: after a time in us, after a percentile of the
-        observed latencies in percent (95, not 0.95), after a time from the tables that `linnapp
-        train --kind latency` writes next to the models, or according to the expected gain. Without
+        observed latencies in percent (95, not 0.95), or according to the expected gain. Without
         them, never.
     max_duplicates : float, optional
         Maximum number of hedges and probe copies in percent of the reads: 5, not 0.05. By default
@@ -148,7 +147,6 @@ class Replicas(Closable):
         probe_after_ms: int = 20,
         hedge_us: int = 0,
         hedge_percentile: float = 0,
-        hedge_tables: Sequence[AnyPath] | None = None,
         duplicates: bool = False,
         max_duplicates: float | None = None,
         duplicates_burst: int = 100,
@@ -166,7 +164,6 @@ class Replicas(Closable):
         given = _paths("paths", paths, None)
         self._n = len(paths)
         known = ffi.NULL if models is None else _paths("models", models, self._n)
-        tables = ffi.NULL if hedge_tables is None else _paths("hedge_tables", hedge_tables, self._n)
         flags = {
             lib.LINNOS_BUFFERED: buffered,
             lib.LINNOS_QUERY_KERNEL: ask,
@@ -184,7 +181,6 @@ class Replicas(Closable):
             duplicates_burst=duplicates_burst,
             hedge_percentile=hedge_percentile,
             max_duplicates=-1 if max_duplicates is None else max_duplicates,
-            hedge_tables=tables,
         )
         array = ffi.new("struct linnos_array **")
         self._check(lib.linnos_array_open(array, self._n, given, known, options))

@@ -91,9 +91,6 @@ extern "C" {
  *	limit.
  *	%LINNOS_MAX_DUPLICATES_DEFAULT: no limit with %LINNOS_DUPLICATES, because the expected delay
  *	of other reads limits duplicates; 5 for hedges after a fixed time
- * @hedge_tables: a file for each replica that `linnapp train --kind latency` writes next to its
- *	model. A read is hedged once it has taken longer than nearly all reads with the same
- *	prediction. NULL disables this. The files are read when the array is opened.
  */
 struct linnos_options {
 	size_t size;
@@ -105,19 +102,18 @@ struct linnos_options {
 	uint32_t duplicates_burst;
 	double hedge_percentile;
 	double max_duplicates;
-	const char *const *hedge_tables;
 };
 
 #define LINNOS_MAX_DUPLICATES_DEFAULT (-1)
 
 /* The size in the first version. It never changes. */
-#define LINNOS_OPTIONS_SIZE_VER0 56
+#define LINNOS_OPTIONS_SIZE_VER0 48
 
 /* The defaults, which NULL selects as well: no hedging. */
 #define LINNOS_OPTIONS_INIT                                                                        \
 	{                                                                                          \
 		sizeof(struct linnos_options), 0, LINNOS_DEFAULT_ROUND_ROBIN, 25, 20, 0, 100, 0,   \
-			LINNOS_MAX_DUPLICATES_DEFAULT, 0                                           \
+			LINNOS_MAX_DUPLICATES_DEFAULT                                              \
 	}
 
 /**

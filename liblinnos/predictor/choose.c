@@ -158,9 +158,6 @@ static void plan_hedge(struct linnos_chooser *ch, struct linnos_choice *c, uint6
 	uint64_t after_ns = READ_ONCE(p->learning.hedge_ns);
 
 	c->hedge_at_ns = UINT64_MAX;
-	if (p->hedge_tables)
-		after_ns = 1000ull *
-			   hedge_table_after_us(&p->hedge_tables[c->replica], c->predicted_us);
 	if (p->duplicates) {
 		struct linnos_load load;
 		int second = chooser_find_second(&ch->c, c->home, c->offset, pages_of(c->bytes),

@@ -57,12 +57,10 @@ static int check(const struct linnos_options *o, unsigned int n)
 			"options: hedge_percentile is %g; it must be at least 1 and less than 100, "
 			"or 0 to disable hedging after a percentile",
 			o->hedge_percentile);
-	if (!!o->hedge_us + (o->hedge_percentile > 0) + !!o->hedge_tables +
-		    !!(o->flags & LINNOS_DUPLICATES) >
-	    1)
+	if (!!o->hedge_us + (o->hedge_percentile > 0) + !!(o->flags & LINNOS_DUPLICATES) > 1)
 		return format_error(-EINVAL,
-				    "options: hedge_us, hedge_percentile, hedge_tables and "
-				    "LINNOS_DUPLICATES exclude each other; set one of them");
+				    "options: hedge_us, hedge_percentile and LINNOS_DUPLICATES "
+				    "exclude each other; set one of them");
 	return 0;
 }
 

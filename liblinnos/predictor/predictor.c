@@ -32,41 +32,19 @@ static struct linnos_latency *model_new(unsigned int replica, const char *path, 
 	return model;
 }
 
-static int read_hedge_tables(struct linnos_predictor *p)
-{
-	char why[HEDGE_TABLE_WHY_BYTES];
-	int error = 0;
-
-	p->hedge_tables = calloc(p->n, sizeof(*p->hedge_tables));
-	if (!p->hedge_tables)
-		return error_memory();
-	for (unsigned int k = 0; !error && k < p->n; k++) {
-		if (!p->o.hedge_tables[k])
-			return format_error(
-				-EINVAL,
-				"options: hedge_tables[%u] is NULL; each replica needs a "
-				"hedge table",
-				k);
-		error = hedge_table_read(&p->hedge_tables[k], p->o.hedge_tables[k], why);
-	}
-	/* The caller may free the array of paths. */
-	p->o.hedge_tables = NULL;
-	return error ? format_error(error, "hedge table %s", why) : 0;
-}
-
 static int set_up(struct linnos_predictor *p, const char *const *models)
 {
 	const struct linnos_options *o = &p->o;
 	double share = o->max_duplicates / 100;
-	int error = o->hedge_tables ? read_hedge_tables(p) : 0;
+	int error = 0;
 
 	for (unsigned int k = 0; !error && k < p->n; k++)
 		p->models[k] = model_new(k, models ? models[k] : NULL, &error);
 	if (error)
 		return error;
 	p->duplicates = o->flags & LINNOS_DUPLICATES;
-	p->hedging = p->n > 1 && share > 0 &&
-		     (o->hedge_us || o->hedge_percentile > 0 || p->hedge_tables || p->duplicates);
+	p->hedging =
+		p->n > 1 && share > 0 && (o->hedge_us || o->hedge_percentile > 0 || p->duplicates);
 	p->duplicates = p->duplicates && p->hedging;
 	p->learns = p->duplicates || o->hedge_percentile > 0;
 	p->learning.hedge_ns = o->hedge_us * 1000ull;
@@ -123,7 +101,6 @@ void linnos_predictor_free(struct linnos_predictor *p)
 		return;
 	for (unsigned int k = 0; k < p->n; k++)
 		free(p->models[k]);
-	free(p->hedge_tables);
 	free(p->past_replicas);
 	learning_destroy(&p->learning);
 	pthread_mutex_destroy(&p->lock);

@@ -11,7 +11,6 @@
 
 #include "budget.h"
 #include "chooser.h"
-#include "hedge_table.h"
 #include "learning.h"
 #include "linnos_choose.h"
 
@@ -44,8 +43,6 @@ struct linnos_predictor {
 	struct linnos_options o;
 	uint32_t missing; /* bitmap: absent when the array was opened, and therefore never used */
 	bool hedging, duplicates, learns;
-	struct hedge_table
-		*hedge_tables; /* by replica; NULL if reads are not hedged by prediction */
 
 	pthread_mutex_t lock;
 	struct linnos_chooser *choosers;

@@ -382,8 +382,6 @@ static bool refused(const struct linnos_options *o, int error, const char *why)
 TEST(open_names_invalid_options)
 {
 	struct linnos_options good = LINNOS_OPTIONS_INIT, o;
-	const char *const nowhere[N] = {"/nowhere", "/nowhere", "/nowhere"};
-	const char *const missing[N] = {NULL};
 	struct {
 		struct linnos_options o;
 		uint64_t of_tomorrow;
@@ -399,11 +397,8 @@ TEST(open_names_invalid_options)
 	REFUSED(max_duplicates, NAN, -EINVAL, "max_duplicates");
 	REFUSED(hedge_percentile, 100, -EINVAL, "hedge_percentile is 100");
 	REFUSED(hedge_percentile, 0.95, -EINVAL, "hedge_percentile is 0.95; it is in percent");
-	REFUSED(hedge_tables, nowhere, -ENOENT, "hedge table /nowhere: No such file or directory");
-	REFUSED(hedge_tables, missing, -EINVAL, "hedge_tables[0] is NULL");
 	good.hedge_us = 100;
 	REFUSED(hedge_percentile, 95, -EINVAL, "exclude each other; set one of them");
-	REFUSED(hedge_tables, nowhere, -EINVAL, "exclude each other");
 	REFUSED(flags, LINNOS_DUPLICATES, -EINVAL, "exclude each other");
 #undef REFUSED
 	/* A program with a newer header: members that are zero have no effect. */

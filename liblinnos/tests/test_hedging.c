@@ -253,83 +253,39 @@ TEST(percentile_hedging_starts_after_enough_latencies)
 	put_away(a);
 }
 
-/* Replica 0 recently took 200 us, the others 3 ms. Without a model these are the predictions. */
-static void hear(struct linnos_array *a)
+/* As a percentile that changes between reads, or the gain of duplicates, can demand. */
+TEST(reads_begun_later_can_be_hedged_earlier)
 {
-	for (unsigned int k = 0; k < N; k++)
-		for (unsigned int i = 0; i < LINNOS_HISTORY; i++) {
-			struct linnos_io io;
-
-			observer_sent(&a->predictor->drives[k], &io, 10 * MS, 0, 1, true);
-			observer_ended(&a->predictor->drives[k], &io,
-				       10 * MS + (k ? 3000 : 200) * US, OBSERVED_ANSWERED);
-		}
-}
-
-TEST(hedge_table_delay_depends_on_the_prediction)
-{
-	char names[N][32];
-	const char *paths[N];
-	struct linnos_options o = hedged(0, 100);
+	/* In the order of the reads: begun, and hedged after, in us. */
+	static const uint64_t reads[][2] = {{0, 5001}, {100, 700}, {101, 700}, {102, 5001}};
+	/* In the order of the hedges. */
+	static const int expected[] = {1, 2, 0, 3};
+	struct linnos_options o = hedged(1, 100);
 	struct kernel k = {0};
 	struct linnos_completion c;
 	struct linnos_array *a;
 	struct linnos_read *due;
 	char bufs[4][READ_BYTES];
 
-	for (int i = 0; i < N; i++) {
-		/* Reads of the second and the third replica are hedged slightly later. */
-		int fd = mkstemp(strcpy(names[i], "/tmp/hedge-table-XXXXXX")), n;
-
-		n = dprintf(fd, "linnos hedge table 1\n0 150\n150 %d\n2000 %d\n", 700 + i,
-			    5000 + i);
-		assert(n > 0 && !close(fd));
-		paths[i] = names[i];
-	}
-	o.hedge_tables = paths;
 	o.probe_after_ms = 0;
-	o.home = 1;
 	a = array_on(&k, &o);
-	for (int i = 0; i < N; i++)
-		assert(!unlink(names[i]));
-	/* There is no history, so the prediction is the lowest one. */
-	assert(!prep_read(a, new_sqe(&k), bufs[0], READ_BYTES, 0, NULL));
-	assert(linnos_queue_next_timeout_ns(only_queue(a)) == 150 * US);
-	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE &&
-	       linnos_queue_next_timeout_ns(only_queue(a)) == -1);
-
-	k.now_ns = 20 * MS;
-	hear(a);
-	assert(linnos_array_drop_replica(a, 0) == 0);
-	assert(!prep_read(a, new_sqe(&k), bufs[0], READ_BYTES, 0, bufs[0]));
-	assert(linnos_queue_next_timeout_ns(only_queue(a)) == 5001 * US);
-	a->predictor->common.dropped = 0;
-	k.now_ns += 100 * US;
-	/* Begun later, and hedged earlier. */
-	for (int i = 1; i < 3; i++) {
-		assert(!prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 0, bufs[i]));
-		assert(linnos_queue_next_timeout_ns(only_queue(a)) == (int64_t)((701 - i) * US));
-		k.now_ns += 1 * US;
-	}
-	a->predictor->common.dropped = 1;
-	assert(!prep_read(a, new_sqe(&k), bufs[3], READ_BYTES, 0, bufs[3]));
-	a->predictor->common.dropped = 0;
 	for (int i = 0; i < 4; i++) {
-		/* In which order, and how many us after the first one began. */
-		static const struct {
-			int read;
-			uint64_t at_us;
-		} expected[] = {{1, 800}, {2, 801}, {0, 5001}, {3, 5103}};
+		k.now_ns = 20 * MS + reads[i][0] * US;
+		a->predictor->learning.hedge_ns = reads[i][1] * US;
+		assert(!prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 0, bufs[i]));
+	}
+	for (int i = 0; i < 4; i++) {
+		const uint64_t *read = reads[expected[i]];
 
 		k.now_ns += linnos_queue_next_timeout_ns(only_queue(a)) - 1;
 		assert(!hedge_due(a));
 		k.now_ns += 1;
-		assert(k.now_ns == 20 * MS + expected[i].at_us * US);
+		assert(k.now_ns == 20 * MS + (read[0] + read[1]) * US);
 		due = hedge_due(a);
 		assert(due && !hedge_due(a));
 		linnos_queue_prep_retry(due, new_sqe(&k));
 		assert(complete(a, &k, k.n_pending - 1, -1, &c) == LINNOS_READ_DONE);
-		assert(c.user == bufs[expected[i].read]);
+		assert(c.user == bufs[expected[i]]);
 	}
 	assert(linnos_queue_next_timeout_ns(only_queue(a)) == -1);
 	while (k.n_pending)

@@ -154,5 +154,3 @@ class TrainingDisplay(Observer):
             f"{drive}: {latency_quality(record)}; "
             + ("refuses nothing" if refused is None else f"refuses beyond {refused} us")
         )
-        if record["hedge_table"]["why_one_row"]:
-            self._line.log(f"{drive}: when to hedge: {record['hedge_table']['why_one_row']}")

@@ -49,8 +49,7 @@ def train(
 ) -> None:
     """Train one model per drive, to DIR/<trace>.linnos, with a record of it in DIR/<trace>.json.
 
-    Beside a latency model DIR/<trace>.hedge says when to hedge a read by its prediction. What
-    else there is to choose the library takes (docs/library.md).
+    The library takes more options (docs/library.md).
 
     Several traces are the drives of one array, each other's replicas; their order does not matter.
     A single trace stands for its replicas too. Models of other drives in DIR stay. Ctrl-C keeps the

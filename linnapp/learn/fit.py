@@ -2,9 +2,8 @@
 """Train the models of an array from its traces, or one model from one recording.
 
 The drives of an array are replicas of each other. Their inflection points are found together. Each
-drive then gets its own model, ``<trace>.linnos``, a training record, ``<trace>.json``, and, for a
-latency model, a hedging table, ``<trace>.hedge``. Either all of these files appear at once or none.
-Files of other drives in the directory are kept.
+drive then gets its own model, ``<trace>.linnos``, and a training record, ``<trace>.json``. Either
+all of these files appear at once or none. Files of other drives in the directory are kept.
 
 Labelling needs only the latency distribution of each drive, and training needs only its own trace,
 so drives are processed in parallel (:mod:`linnapp.learn.parallel`, :mod:`linnapp.learn.fleet`). A
@@ -42,7 +41,6 @@ from linnapp.files import (
 )
 from linnapp.learn.evaluate import Evaluation, evaluate, predictions
 from linnapp.learn.examples import BurstReads, ReadSet, load_reads, sample_bursts
-from linnapp.learn.hedge_table import HedgeTable
 from linnapp.learn.judge import REMEDY, Confusion, ScoredReads, choose_margin
 from linnapp.learn.labels import (
     InflectionPoint,
@@ -68,7 +66,6 @@ from linnapp.learn.options import (
 )
 from linnapp.learn.parallel import Pool, Task
 from linnapp.learn.report import (
-    HEDGE_SUFFIX,
     TrainedDrive,
     record_of_point,
     record_of_trace,
@@ -79,7 +76,7 @@ from linnapp.trace.reads import Recorded, check_losses, drive_name, release
 from linnapp.trace.rows import Split, check_enough, split
 
 #: Suffixes of all files that training writes for a drive.
-SUFFIXES = (SUFFIX, HEDGE_SUFFIX, ".json")
+SUFFIXES = (SUFFIX, ".json")
 
 
 def drive_names(traces: Sequence[AnyPath]) -> list[str]:
@@ -582,10 +579,7 @@ class FittedModel(abc.ABC):
         return evaluate(self.model_, reads)
 
     def save(self, path: AnyPath) -> None:
-        """Write the model to `path`, and its record to the same name with the suffix ``.json``.
-
-        For a latency model, also write its hedging table with the suffix ``.hedge``.
-        """
+        """Write the model to `path`, and its record to the same name with the suffix ``.json``."""
         self._trained.save(path)
 
     def plot(self, reads: Recorded, axes: Any = None) -> Any:
@@ -648,21 +642,9 @@ class FittedNetwork(FittedModel):
 
 
 class FittedLatency(FittedModel):
-    """Boosted trees, which predict the latency of a read.
-
-    Attributes
-    ----------
-    hedge_table_ : HedgeTable
-        Times after which reads are hedged, depending on their predicted latency.
-    """
+    """Boosted trees, which predict the latency of a read."""
 
     model_: LatencyModel
-
-    @property
-    def hedge_table_(self) -> HedgeTable:
-        """Times after which reads are hedged, depending on their predicted latency."""
-        assert self._trained.hedge_table is not None
-        return self._trained.hedge_table
 
     def predict(self, reads: Recorded) -> npt.NDArray[np.uint32]:
         """Predict the latency of each served read in us, shape (n,).
@@ -721,10 +703,6 @@ def fit_latency(reads: Recorded, **options: Any) -> FittedLatency:
     ----------
     reads : IoTable or path
         A table from :func:`~linnapp.trace.reads.load`, or a part of it.
-    hedge_percentile : float
-        Percentage of the reads that are not late. The time after which a read is late depends on
-        its predicted latency, see :mod:`linnapp.learn.hedge_table`. The percentage is reached in
-        each eighth of the recording.
     max_refused : float, optional
         Maximum share of the fast reads that the model may refuse. 1 means no limit.
     prior : bool

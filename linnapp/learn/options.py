@@ -69,7 +69,7 @@ class Recipe:
         Options of :func:`~linnapp.trace.reads.open_recording`.
     kind : {"network", "latency"}
         Kind of model. A latency model uses only the seed and the slices of `training`, and
-        `labelling`, `reader`, `max_refused`, `prior` and `hedge_percentile`.
+        `labelling`, `reader`, `max_refused` and `prior`.
     max_refused : float, optional
         Maximum share of the fast reads of the training slice and of the validation slice that a
         model may refuse. 1 means no limit. The default depends on the kind.
@@ -82,9 +82,6 @@ class Recipe:
         Without it, such a recording gives no model.
     check_losses : bool
         Raise TraceError if too many events were lost in a recording.
-    hedge_percentile : float
-        For a latency model: a read is late if it takes longer than this percentage of the reads
-        with a similar predicted latency.
     """
 
     labelling: LabellingOptions = dataclasses.field(default_factory=LabellingOptions)
@@ -108,7 +105,6 @@ class Recipe:
         help="Write a network even if, by the validation slice, it is not better than admitting "
         "every read, by more than chance.",
     )
-    hedge_percentile: float = option(99.0, 0, 100, open_ends="low high", kinds=("latency",))
     prior: bool = option(default=True, kinds=("latency",))
     check_losses: bool = option(default=False, kinds=())
 

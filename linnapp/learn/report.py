@@ -13,16 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp import __version__
-from linnapp.files import AnyPath, os_errors, replace_text
-from linnapp.learn.hedge_table import HedgeTable
+from linnapp.files import AnyPath, replace_text
 from linnapp.learn.labels import InflectionPoint
 from linnapp.learn.options import Recipe
 from linnapp.model import LatencyModel, Model
 from linnapp.trace.blktrace import TraceStats
 from linnapp.trace.reads import IoTable, Recorded, contents_of
-
-#: Suffix of the hedging table of a latency model.
-HEDGE_SUFFIX = ".hedge"
 
 #: Upper limits of the size classes in pages of 4 KiB. They are those of the kernel.
 SIZES_TO_PAGES = (16, 256, 2**32 - 1)
@@ -38,22 +34,11 @@ class TrainedDrive:
     model: Model | LatencyModel
     #: How the model was made and how good it is (linnapp/topics/records.txt), JSON serialisable.
     record: dict[str, Any]
-    #: Hedging table. Only latency models have one.
-    hedge_table: HedgeTable | None = None
 
     def save(self, path: AnyPath) -> None:
-        """Write the model, its hedging table and its record.
-
-        The record is written last: if it exists, the other files are complete.
-        """
+        """Write the model, and then its record: if the record exists, the model is complete."""
         path = Path(path)
         self.model.save(path)
-        hedge_table = path.with_suffix(HEDGE_SUFFIX)
-        if self.hedge_table is not None:
-            replace_text(hedge_table, self.hedge_table.to_text())
-        else:  # A network may replace a latency model that had a hedging table.
-            with os_errors(hedge_table):
-                hedge_table.unlink(missing_ok=True)
         replace_text(path.with_suffix(".json"), json.dumps(self.record, indent=1) + "\n")
 
     @property

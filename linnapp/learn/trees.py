@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from linnapp import stats
 from linnapp.errors import NoGainError, TraceError
-from linnapp.learn import hedge_table, prior
+from linnapp.learn import prior
 from linnapp.learn.booster import MIN_LEAF_READS, grow
 from linnapp.learn.examples import BURST_WEIGHT, SlowedReads, sample_slow_reads
 from linnapp.learn.judge import REMEDY, Confusion, ScoredReads, area_under_roc
@@ -109,8 +109,8 @@ OVERDUE_PERCENTILE = 90
 #: that were trained without it.
 DECIDED_BY = {
     "training": ["prediction", "threshold_us", "overdue_us", "trees"],
-    "validation": ["prediction", "refuse_us", "trees", "hedge_table"],
-    "test": ["trees", "hedge_table"],
+    "validation": ["prediction", "refuse_us", "trees"],
+    "test": ["trees"],
 }
 
 
@@ -250,11 +250,6 @@ def train_latency(
     # it.
     expected, _ = lesson.grown(parts.validation.stop)
     model, drift = lesson.grown()
-    predicted_us = [
-        predict_us(chosen, judged.features),
-        predict_us(expected, reads.take(parts.test).features),
-    ]
-    table = _hedge_table(reads, parts, predicted_us, chosen, recipe)
     record = {
         "model_id": model.model_id,
         "kind": "latency",
@@ -272,7 +267,6 @@ def train_latency(
             "one number": _one_number(reads, parts).to_json(),
             "mean of the last latencies": Quality.of(simple, judged).to_json(),
         },
-        "hedge_table": table.to_json(),
         "decided_by": DECIDED_BY,
         "quantisation": {"largest_difference_log2": drift},
         "reads": len(reads),
@@ -282,7 +276,6 @@ def train_latency(
             "validation_share": recipe.training.validation_share,
             "test_share": recipe.training.test_share,
             "max_refused": recipe.refused_limit,
-            "hedge_percentile": recipe.hedge_percentile,
         },
         "interrupted": False,
         "trace": record_of_trace(trace, stats),
@@ -290,27 +283,7 @@ def train_latency(
         "training_seconds": round(time.monotonic() - begin, 3),
     }
     shown.trained(drive_name(trace), model, record)
-    return TrainedDrive(model, record, table)
-
-
-def _hedge_table(
-    reads: LatencyReads,
-    parts: Split,
-    predicted_us: list[npt.NDArray[np.uint32]],
-    of_training: LatencyModel,
-    recipe: Recipe,
-) -> hedge_table.HedgeTable:
-    """Return the hedging table of reads after the training slice, raised so that it fits all reads.
-
-    `predicted_us` holds the predictions of the validation slice and of the test slice.
-    """
-    later_us = np.concatenate(predicted_us)
-    first = parts.validation.start
-    table = hedge_table.learn(
-        later_us, reads.latency_us[first:], recipe.hedge_percentile, reads.latency_us
-    )
-    taught_us = predict_us(of_training, reads.features[:first])
-    return hedge_table.raised(table, np.concatenate((taught_us, later_us)), reads.latency_us)
+    return TrainedDrive(model, record)
 
 
 def _lesson(

@@ -30,7 +30,6 @@ MODEL = LatencyModel.mean_of_last(500, 1000, 300)
         (lambda: Recipe(kind="latencies"), ValueError, "kind='latencies': .*'network', 'latency'"),
         (lambda: Recipe(labels="papr"), ValueError, "labels='papr': .*'avoidable', 'paper'"),
         (lambda: Recipe(max_refused=7), ValueError, "max_refused=7: .*at most 1"),
-        (lambda: Recipe(hedge_percentile=100), ValueError, "hedge_percentile=100: .*below 100"),
         (lambda: LabellingOptions(search="Paper"), ValueError, "search='Paper': .*'wide', 'paper'"),
         (lambda: LabellingOptions(failover_us=-100), ValueError, "failover_us=-100: .*at least 0"),
         (lambda: LabellingOptions(failover_us=float("nan")), ValueError, "failover_us=nan"),

@@ -262,7 +262,7 @@ def test_training_again_keeps_the_folders_of_models_below(run: Run, tmp_path: Pa
             assert run(*train)[0] == 0
             (tmp_path / "array" / "good.linnos").stat()
     below = sorted(path.name for path in (tmp_path / "array" / "latency").iterdir())
-    assert below == ["good.hedge", "good.json", "good.linnos"]
+    assert below == ["good.json", "good.linnos"]
     (tmp_path / "array" / "latency" / "thesis.tex").write_text("kept")
     said = refused(run, "train", "--trace", "good.blk", "-o", tmp_path / "array", "--epochs", 1)
     assert "holds latency" in said

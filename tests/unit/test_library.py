@@ -227,7 +227,7 @@ def test_fitted_network_predicts_as_in_evaluate(tmp_path: Path) -> None:
 def test_fitted_latency_model_predicts_as_in_evaluate(tmp_path: Path) -> None:
     path = array_trace(tmp_path / "az.blk", 1, 3000)
     first, second = linnapp.load(path).split()
-    model = linnapp.fit_latency(first, hedge_percentile=90)
+    model = linnapp.fit_latency(first)
     us = model.predict(second)
     assert (us.dtype, us.shape) == (np.uint32, (np.count_nonzero(second.is_served_read),))
     assert np.array_equal(us, model.predict(linnapp.load(path))[-len(us) :])
@@ -237,8 +237,6 @@ def test_fitted_latency_model_predicts_as_in_evaluate(tmp_path: Path) -> None:
     model.save(tmp_path / "m.linnos")
     assert linnapp.load_model(tmp_path / "m.linnos") == model.model_
     assert json.loads((tmp_path / "m.json").read_text()) == model.record_
-    assert (tmp_path / "m.hedge").read_text() == model.hedge_table_.to_text()
-    assert model.hedge_table_.percentile == 90
 
 
 def test_models_compare_by_content(tmp_path: Path) -> None:
@@ -273,10 +271,9 @@ def test_a_point_is_one_short_line_and_compares(tmp_path: Path) -> None:
             TypeError,
             r"fit_network\(\) has .* 'sede'; did you mean 'seed'\?",
         ),
-        ("network", {"hedge_percentile": 9}, TypeError, "no argument 'hedge_percentile'"),
+        ("network", {"prior": True}, TypeError, "no argument 'prior'"),
         ("latency", {"bias": 2}, TypeError, r"fit_latency\(\) has no argument 'bias'; accepted"),
         ("latency", {"max_refusde": 1}, TypeError, "did you mean 'max_refused'"),
-        ("latency", {"hedge_percentile": 100}, ValueError, "hedge_percentile=100: .*below 100"),
         ("network", {"bias": "much"}, TypeError, "bias='much': expected a number"),
         ("network", {"bias": -1}, ValueError, "bias=-1: .*above 0"),
         ("network", {"even_if_worse": 1}, TypeError, "even_if_worse=1: expected True or False"),

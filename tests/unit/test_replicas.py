@@ -175,10 +175,6 @@ def test_opening_errors_name_the_argument(tmp_path: Path, paths: list[Path]) -> 
         Replicas(paths, home=3)
     with pytest.raises(ValueError, match="models has 1 paths for 3 replicas"):
         Replicas(paths, [None])
-    with pytest.raises(ValueError, match="hedge_tables has 1 paths for 3"):
-        Replicas(paths, hedge_tables=["x"])
-    with pytest.raises(OSError, match=f"hedge table {tmp_path}/text: line 1: not a hedge table of"):
-        Replicas(paths, hedge_tables=[tmp_path / "text"] * 3)
     with pytest.raises(ValueError, match="hedge_us is 4294967296"):
         Replicas(paths, hedge_us=1 << 32)
     with pytest.raises(OSError, match="n_replicas is 0"):

@@ -35,7 +35,6 @@ from linnapp.learn.network import (
     train,
 )
 from linnapp.learn.options import Recipe
-from linnapp.learn.report import TrainedDrive
 from linnapp.model import Model, engine
 from linnapp.trace.rows import split
 
@@ -335,8 +334,8 @@ def test_training_replaces_only_the_files_of_its_drives(tmp_path: Path) -> None:
     quick = Recipe(training=TrainingOptions(max_epochs=1), auto_bias=False, even_if_worse=True)
     out = tmp_path / "models"
     (out / "other").mkdir(parents=True)
-    kept = ["a.linnos", "a.hedge", "a.json", "bb.linnos", "b.old.json", "other/b.json"]
-    replaced = ["b.linnos", "b.hedge", "b.json"]
+    kept = ["a.linnos", "a.json", "bb.linnos", "b.old.json", "other/b.json"]
+    replaced = ["b.linnos", "b.json"]
     for name in [*kept, *replaced]:
         (out / name).write_text(f"old {name}")
     owner = (out / "a.linnos").stat()
@@ -344,20 +343,11 @@ def test_training_replaces_only_the_files_of_its_drives(tmp_path: Path) -> None:
     for name in kept:
         assert (out / name).read_text() == f"old {name}"
     assert (out / "a.linnos").stat().st_mtime_ns == owner.st_mtime_ns
-    assert not (out / "b.hedge").exists()  # the model of another kind
     assert (
         Model.load(out / "b.linnos").model_id
         == json.loads((out / "b.json").read_text())["model_id"]
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.blk", "models"]
-
-
-def test_saving_a_network_removes_the_hedge_table_of_a_latency_model(tmp_path: Path) -> None:
-    """Save as fleet and `save()` do, which do not replace a directory."""
-    (tmp_path / "d.hedge").write_text("old")
-    model = quantise(train(*noisy_reads(), TrainingOptions(max_epochs=1)).weights, 100)
-    TrainedDrive(model, {}).save(tmp_path / "d.linnos")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.json", "d.linnos"]
 
 
 @pytest.mark.parametrize("failing", [1, 2])

@@ -15,7 +15,6 @@ pub struct Options {
     pub duplicates_burst: u32,
     pub hedge_percentile: f64,
     pub max_duplicates: f64,
-    pub hedge_tables: *const *const c_char,
 }
 
 #[repr(C)]

@@ -147,7 +147,6 @@ impl Options {
             duplicates_burst: self.duplicates_burst,
             hedge_percentile: self.hedge_percentile,
             max_duplicates: self.max_duplicates,
-            hedge_tables: ptr::null(),
         }
     }
 }
