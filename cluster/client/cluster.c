@@ -48,7 +48,7 @@ struct own {
 	struct linnos_assignment assignment;
 	uint32_t home_us, best_us;
 	uint8_t n, size_class;
-	bool moved, would_move, is_unknown, is_healthy;
+	bool redirected, would_redirect, is_unknown, is_healthy;
 };
 
 _Static_assert(sizeof(struct own) <= sizeof(((struct linnos_choice *)0)->own), "it has room");
@@ -249,8 +249,8 @@ static bool is_redirected(struct linnos_cluster *c, struct linnos_choice *choice
 {
 	struct own *own = own_of(choice);
 
-	c->stats.would_move++;
-	own->would_move = true;
+	c->stats.would_redirect++;
+	own->would_redirect = true;
 	if (c->o.mode == LINNOS_CLUSTER_OBSERVE)
 		return false;
 	/* A failing node has no latency to compare with. */
@@ -268,7 +268,7 @@ static bool is_redirected(struct linnos_cluster *c, struct linnos_choice *choice
 				    ratio < SLOW && !own->is_healthy ? LINNOS_SLOWNESS_OVER_P90
 								     : LINNOS_SLOWNESS_OVER_3X_P90,
 				    own->home_us);
-	c->stats.stayed += !own->assignment.redirected;
+	c->stats.control += !own->assignment.redirected;
 	return own->assignment.redirected;
 }
 
@@ -340,8 +340,8 @@ int64_t linnos_cluster_choose(struct linnos_cluster *c, struct linnos_choice *ch
 		choice->replica = choice->home;
 	else if (!is_redirected(c, choice, f.ratio[choice->home]))
 		choice->replica = choice->home;
-	own->moved = choice->replica != (unsigned int)choice->home;
-	c->stats.moved += own->moved;
+	own->redirected = choice->replica != (unsigned int)choice->home;
+	c->stats.redirected += own->redirected;
 	if (c->o.mode != LINNOS_CLUSTER_OBSERVE)
 		explore(c, choice, &f, now_ns);
 	choice->predicted_us = us_of(&f, choice->replica);
@@ -498,13 +498,13 @@ void linnos_cluster_on_answer(struct linnos_cluster *c, const struct linnos_choi
 	linnos_guard_record_latency(&c->guard[!own->is_healthy],
 				    (struct linnos_assignment){.slowness = LINNOS_SLOWNESS_NONE},
 				    us);
-	if (own->is_unknown && !own->moved)
+	if (own->is_unknown && !own->redirected)
 		report_unknown_read_cost(c, us - median_us(&c->estimator.medians, own->size_class));
-	if (own->moved)
+	if (own->redirected)
 		c->stats.saved_us += own->home_us - us;
 	if (w && w->kind == LINNOS_HEDGE_ATTEMPT)
 		c->stats.hedges_won++;
-	if (w && own->would_move && !own->moved && w->kind == LINNOS_PRIMARY_ATTEMPT &&
+	if (w && own->would_redirect && !own->redirected && w->kind == LINNOS_PRIMARY_ATTEMPT &&
 	    c->expected_us > 0)
 		c->stats.would_save_us += us - own->best_us * c->took_us / c->expected_us;
 	pthread_mutex_unlock(&c->lock);

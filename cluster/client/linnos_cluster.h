@@ -294,9 +294,9 @@ int linnos_cluster_receive_report(struct linnos_cluster *cluster, uint32_t node,
 /**
  * struct linnos_cluster_stats - statistics of a client
  * @reads: reads that a node was chosen for
- * @would_move: reads that another node was expected to answer earlier than the default node
- * @moved: reads that were redirected to another node
- * @stayed: reads that stayed at the default node as the control group, chosen at random
+ * @would_redirect: reads that another node was expected to answer earlier than the default node
+ * @redirected: reads that were redirected to another node
+ * @control: reads that stayed at the default node as the control group, chosen at random
  * @copies: probe copies requested
  * @hedges: hedges requested
  * @hedges_won: hedges that were the first to answer
@@ -309,18 +309,18 @@ int linnos_cluster_receive_report(struct linnos_cluster *cluster, uint32_t node,
  * @questions: queries built
  * @answers: answers accepted
  * @refused: received datagrams that were refused
- * @saved_us: sum over the reads in @moved of the latency expected at the default node minus the
- *	actual latency
+ * @saved_us: sum over the reads in @redirected of the latency expected at the default node minus
+ *the actual latency
  * @would_save_us: an estimate of the latency that redirecting would have saved: for each read in
- *	@would_move that the default node answered, the actual latency minus the latency expected at
- *	the best node. To correct a bias of the expectations, they are multiplied by the ratio of
- *	actual to expected latencies of recent reads.
+ *	@would_redirect that the default node answered, the actual latency minus the latency
+ *expected at the best node. To correct a bias of the expectations, they are multiplied by the ratio
+ *of actual to expected latencies of recent reads.
  */
 struct linnos_cluster_stats {
 	uint64_t reads;
-	uint64_t would_move;
-	uint64_t moved;
-	uint64_t stayed;
+	uint64_t would_redirect;
+	uint64_t redirected;
+	uint64_t control;
 	uint64_t copies;
 	uint64_t hedges;
 	uint64_t hedges_won;

@@ -644,9 +644,9 @@ static void print_library(void)
 			((uint64_t *)&sum)[i] += ((uint64_t *)&s)[i];
 	}
 #define PRINTED(name) printf(", \"" #name "\": %lld", (long long)sum.name)
-	PRINTED(would_move);
-	PRINTED(moved);
-	PRINTED(stayed);
+	PRINTED(would_redirect);
+	PRINTED(redirected);
+	PRINTED(control);
 	PRINTED(copies);
 	PRINTED(hedges);
 	PRINTED(hedges_won);

@@ -106,10 +106,11 @@ static void print_stats(struct linnos_array *array)
 	struct linnos_stats s;
 
 	linnos_array_get_stats(array, &s, sizeof(s));
-	printf("asked %llu\nmoved %llu\nprobes %llu\nfailovers %llu\nhedges %llu\nhedges_won "
+	printf("queried %llu\nredirected %llu\nprobes %llu\nfailovers %llu\nhedges "
+	       "%llu\nhedges_won "
 	       "%llu\n"
 	       "saved_us_estimate %lld\n",
-	       (unsigned long long)s.asked, (unsigned long long)s.moved,
+	       (unsigned long long)s.queried, (unsigned long long)s.redirected,
 	       (unsigned long long)s.probes, (unsigned long long)s.failovers,
 	       (unsigned long long)s.hedges, (unsigned long long)s.hedges_won,
 	       (long long)s.saved_us_estimate);

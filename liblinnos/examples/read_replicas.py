@@ -30,4 +30,4 @@ try:
         stats = array.stats()
 except OSError as error:
     sys.exit(f"read_replicas.py: {error.strerror}")
-print(f"{n} bytes, {stats.moved} of {stats.reads} reads redirected, {stats.errors} errors")
+print(f"{n} bytes, {stats.redirected} of {stats.reads} reads redirected, {stats.errors} errors")

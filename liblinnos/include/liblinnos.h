@@ -201,8 +201,8 @@ void linnos_array_write_complete(struct linnos_array *array, struct linnos_attem
  * struct linnos_stats - statistics of an array since it was opened
  * @reads: reads begun
  * @bytes: bytes returned to callers
- * @moved: reads that were redirected from their default replica because another one had a lower
- *	prediction, or because the default replica had failed or hung
+ * @redirected: reads that were redirected from their default replica because another one had a
+ *lower prediction, or because the default replica had failed or hung
  * @probes: probe copies, that is, copies of reads sent to replicas that had completed nothing for
  *	a while; without io_uring, users' reads that were sent there instead
  * @hedges: second attempts sent because the first had not been answered in time
@@ -213,19 +213,19 @@ void linnos_array_write_complete(struct linnos_array *array, struct linnos_attem
  * @failed: reads that ended with an error, including @late
  * @in_flight: attempts in flight now, including the slower attempts of hedged reads, but not probe
  *	copies
- * @saved_us_estimate: sum over @moved of the latency predicted for the default replica minus the
- *	latency measured at the other one. It is only as accurate as the predictions, and negative
- *	if redirection made reads slower.
+ * @saved_us_estimate: sum over @redirected of the latency predicted for the default replica minus
+ *the latency measured at the other one. It is only as accurate as the predictions, and negative if
+ *redirection made reads slower.
  * @hedges_saved_us: sum over @hedges_won of the time from the answer of the hedge to that of the
  *	other attempt. It is measured, and therefore includes only other attempts that have been
  *	answered, or that were overdue when they were cancelled.
- * @asked: reads for which the kernel returned a prediction for at least one replica
+ * @queried: reads for which the kernel returned a prediction for at least one replica
  * @without_ring: reads of linnos_pread() that could not be hedged, and probe copies that could not
  *	be sent, because the kernel could not create a ring (too few descriptors or too little
  *	memory)
  * @not_choosing: replicas without a model. No read is redirected from or to them unless its default
  *	replica fails or hangs.
- * @stayed: reads that another replica was predicted to answer faster, but that were randomly
+ * @control: reads that another replica was predicted to answer faster, but that were randomly
  *	assigned to the control group at their default replica, see %LINNOS_UNGUARDED
  * @late: reads that ended at their deadline without an answer
  * @cancelled: attempts that were cancelled because another one was answered first or the deadline
@@ -234,7 +234,7 @@ void linnos_array_write_complete(struct linnos_array *array, struct linnos_attem
 struct linnos_stats {
 	uint64_t reads;
 	uint64_t bytes;
-	uint64_t moved;
+	uint64_t redirected;
 	uint64_t probes;
 	uint64_t hedges;
 	uint64_t hedges_won;
@@ -245,10 +245,10 @@ struct linnos_stats {
 	uint64_t in_flight;
 	int64_t saved_us_estimate;
 	uint64_t hedges_saved_us;
-	uint64_t asked;
+	uint64_t queried;
 	uint64_t without_ring;
 	uint64_t not_choosing;
-	uint64_t stayed;
+	uint64_t control;
 	uint64_t late;
 	uint64_t cancelled;
 };

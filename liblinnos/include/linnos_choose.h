@@ -63,7 +63,7 @@ extern "C" {
  *	the kernel's prediction replaces the array's own.
  *	%LINNOS_UNGUARDED: every read follows the predictions. Otherwise a random part of the reads
  *	that would be redirected stays at its default replica as a control group, which grows if
- *	redirected reads turn out to gain little (&linnos_stats.stayed).
+ *	redirected reads turn out to gain little (&linnos_stats.control).
  *	%LINNOS_DUPLICATES: decide for each read whether and when to send it to a second replica
  *	as well, from the latency that this is expected to save and from its cost to other reads
  *	(docs/latency-model.md#when-to-send-two).

@@ -236,7 +236,7 @@ void linnos_array_get_stats(struct linnos_array *a, struct linnos_stats *stats, 
 	predictor_count(a->predictor, &c);
 	s.reads = c.reads;
 	s.bytes = q.bytes;
-	s.moved = c.moved;
+	s.redirected = c.redirected;
 	s.probes = c.probes;
 	s.hedges = c.hedges;
 	s.hedges_won = c.hedges_won;
@@ -248,10 +248,10 @@ void linnos_array_get_stats(struct linnos_array *a, struct linnos_stats *stats, 
 	s.in_flight = q.sent > q.completed ? q.sent - q.completed : 0;
 	s.saved_us_estimate = c.saved_us;
 	s.hedges_saved_us = c.hedges_saved_us;
-	s.asked = c.asked;
+	s.queried = c.queried;
 	s.without_ring = q.without_ring;
 	s.not_choosing = a->set.n - (unsigned int)__builtin_popcount(choosing);
-	s.stayed = c.stayed;
+	s.control = c.control;
 	s.late = q.late;
 	s.cancelled = q.cancelled;
 	versioned_struct_copy_out(stats, bytes, &s, sizeof(s));

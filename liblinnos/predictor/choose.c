@@ -201,11 +201,11 @@ void linnos_choose(struct linnos_chooser *ch, struct linnos_choice *c, uint64_t 
 	c->tried = 1u << c->replica;
 	count(&ch->counts.reads, 1);
 	if (ch->c.external)
-		count(&ch->counts.asked, 1);
+		count(&ch->counts.queried, 1);
 	if (own->redirected)
-		count(&ch->counts.moved, 1);
+		count(&ch->counts.redirected, 1);
 	if (own->assignment.slowness != LINNOS_SLOWNESS_NONE && !own->assignment.redirected)
-		count(&ch->counts.stayed, 1);
+		count(&ch->counts.control, 1);
 	budget_earn(&ch->hedges);
 	c->hedge_at_ns = UINT64_MAX;
 	if (ch->predictor->hedging && !(c->flags & LINNOS_NEVER_HEDGE) &&

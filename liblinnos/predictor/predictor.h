@@ -28,8 +28,8 @@ struct replica_counts {
 };
 
 struct counts {
-	uint64_t reads, moved, stayed, probes, hedges, hedges_won, hedges_denied, failovers, errors,
-		asked, hedges_saved_us;
+	uint64_t reads, redirected, control, probes, hedges, hedges_won, hedges_denied, failovers,
+		errors, queried, hedges_saved_us;
 	int64_t saved_us;
 };
 

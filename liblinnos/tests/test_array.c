@@ -216,11 +216,11 @@ TEST(reads_leave_default_replica_only_beyond_the_margin)
 	read_often(a, 8 * N);
 	s = stats_of(a);
 	assert(replica_of(a, 0).served == 8 && replica_of(a, 1).served == 8 &&
-	       replica_of(a, 2).served == 8 && !s.moved);
+	       replica_of(a, 2).served == 8 && !s.redirected);
 	d.latency_us[2] = 400;
 	read_often(a, 100 * N);
 	s = stats_of(a);
-	assert(s.moved > 90 && replica_of(a, 2).served < 20 && replica_of(a, 1).served > 190);
+	assert(s.redirected > 90 && replica_of(a, 2).served < 20 && replica_of(a, 1).served > 190);
 	assert(s.reads == 108 * N && s.bytes == 108 * N * READ_BYTES);
 	put_away(a);
 }
@@ -239,14 +239,14 @@ TEST(saved_us_estimate_is_predicted_default_minus_measured)
 	a = array_on(&d, &o);
 	/* The others have no history, so their predictions are the lowest possible. */
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf) &&
-	       !stats_of(a).moved);
+	       !stats_of(a).redirected);
 	/* One of the last four reads took 1000 us, which is a mean of 250 us. At the other replica
 	 * reads took 100 us. */
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf));
-	assert(stats_of(a).moved == 1 && stats_of(a).saved_us_estimate == 150);
+	assert(stats_of(a).redirected == 1 && stats_of(a).saved_us_estimate == 150);
 	d.latency_us[1] = d.latency_us[2] = 3000;
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf));
-	assert(stats_of(a).moved == 2 && stats_of(a).saved_us_estimate == 150 - 2750);
+	assert(stats_of(a).redirected == 2 && stats_of(a).saved_us_estimate == 150 - 2750);
 	put_away(a);
 }
 

@@ -682,7 +682,7 @@ TEST(pread_returns_with_the_hedge_and_counts_the_orphan_later)
 	for (int i = 0; i < 100; i++)
 		assert(linnos_pread(only_queue(a), buf, sizeof(buf), i) == sizeof(buf) &&
 		       is_right(buf, 100, i));
-	assert(replica_of(a, 0).served == 0 && stats_of(a).moved == 100);
+	assert(replica_of(a, 0).served == 0 && stats_of(a).redirected == 100);
 	let_go(&h);
 	while (stats_of(a).in_flight)
 		sched_yield();

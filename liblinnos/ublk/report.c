@@ -29,7 +29,7 @@ static const struct counter of_mirror[] = {
 	{"zeroed_bytes", IN_MIRROR(zeroed_bytes)},
 };
 static const struct counter of_reads[] = {
-	{"moved", IN_READS(moved)},
+	{"redirected", IN_READS(redirected)},
 	{"probes", IN_READS(probes)},
 	{"hedges", IN_READS(hedges)},
 	{"hedges_won", IN_READS(hedges_won)},
@@ -39,7 +39,7 @@ static const struct counter of_reads[] = {
 	{"hedges_saved_us", IN_READS(hedges_saved_us)},
 	{"without_ring", IN_READS(without_ring)},
 	{"not_choosing", IN_READS(not_choosing)},
-	{"stayed", IN_READS(stayed)},
+	{"control", IN_READS(control)},
 };
 
 static void print_counters(const struct counter *table, size_t n, const void *stats, bool json)

@@ -150,7 +150,7 @@ def test_reads_move_away_from_a_slow_drive(boot: Any, folder: Path, tmp_path: Pa
     assert lines(tmp_path / "hedge")[-1]["hedges"] > 5 * lines(tmp_path / "hedged")[-1]["hedges"]
     # Without models reads stay at the default replica, round robin, which is reported.
     home, stopped = check_reads(tmp_path / "reads_home"), lines(tmp_path / "home")[-1]
-    assert stopped["moved"] == 0 and stopped["not_choosing"] == 3
+    assert stopped["redirected"] == 0 and stopped["not_choosing"] == 3
     assert home["slow"] > 0.3 * home["reads"] and turns["slow"] > 0.3 * turns["reads"]
     assert "3 of 3 replicas have no model" in (tmp_path / "home.err").read_text()
     (anonymous,) = (tmp_path / "best.err").read_text().splitlines()
@@ -159,7 +159,7 @@ def test_reads_move_away_from_a_slow_drive(boot: Any, folder: Path, tmp_path: Pa
     assert hedged["slow"] < best["slow"]
     ready, stopped = lines(tmp_path / "best")
     assert (ready["state"], stopped["state"]) == ("ready", "stopped")
-    assert stopped["moved"] > 1000 and stopped["reads_failed"] == 0
+    assert stopped["redirected"] > 1000 and stopped["reads_failed"] == 0
     stopped = lines(tmp_path / "hedged")[-1]
     assert 0 < stopped["hedges"] <= 0.05 * stopped["reads"]
 

@@ -40,7 +40,7 @@ def test_library_neither_prints_nor_does_io_nor_reads_the_clock(built: Path) -> 
 @pytest.mark.parametrize("how", ["shared", "static"])
 def test_example_program_builds_with_installed_files_and_runs(tmp_path: Path, how: str) -> None:
     page = (ROOT / "docs" / "cluster.md").read_text()
-    (said,) = re.findall(r"^    (\d+ slow, \d+ left home, \d+ copies)$", page, re.M)
+    (said,) = re.findall(r"^    (\d+ slow, \d+ redirected, \d+ copies)$", page, re.M)
     root = tmp_path / "opt"
     BUILDS.make("install", f"PREFIX={root}")
     program = ROOT / "cluster" / "client" / "examples" / "choose.c"

@@ -155,7 +155,7 @@ def test_library_queries_the_default_replica_first_with_many_nodes(program: Path
 def test_observe_mode_estimates_the_gain_of_choosing(program: Path) -> None:
     observed = simulated(program, Run("observe", 7, BURSTS))
     chosen = simulated(program, Run("library", 7, BURSTS))
-    assert observed["moved"] == observed["copies"] == 0
+    assert observed["redirected"] == observed["copies"] == 0
     said_us = observed["would_save_us"] / observed["reads"]
     won_us = observed["mean_us"] - chosen["mean_us"]
     assert 0.8 * won_us < said_us < 1.2 * won_us

@@ -69,7 +69,7 @@ def test_reads_return_the_content_of_the_replicas(paths: list[Path], models: lis
 def test_kernel_without_linnos_is_not_queried(paths: list[Path]) -> None:
     with Replicas(paths, ask=True) as array:
         assert array.pread(8, 8) == paths[0].read_bytes()[8:16]
-        assert not array.asks and array.stats().asked == 0
+        assert not array.asks and array.stats().queried == 0
 
 
 def test_threads_share_an_array(paths: list[Path]) -> None:
@@ -302,7 +302,7 @@ def test_c_example_prints_latencies(paths: list[Path], models: list[Path]) -> No
     home, best = run("--home-only"), run("--hedge-percentile", "90", "--max-duplicates", "10")
     assert home["reads"] == best["reads"] == 500
     assert best["hedges"] <= 50 and best["failovers"] == 0
-    assert {"moved", "saved_us_estimate"} <= best.keys() - home.keys()
+    assert {"redirected", "saved_us_estimate"} <= best.keys() - home.keys()
     for bad in (["/nowhere"], [], ["--reads", "0", str(paths[0])], ["--bad", str(paths[0])]):
         ran = subprocess.run([EXAMPLE, *bad], capture_output=True, text=True)
         assert ran.returncode == 1 and ran.stdout == "" and ran.stderr

@@ -482,7 +482,7 @@ TEST(reads_without_data_have_no_latency)
 			end_request(0, k % 10 ? k % 2 ? -ENOENT : 0 : 16, 'x');
 	}
 	linnos_cluster_get_stats(linnos_ceph_cluster(ceph), &s, sizeof(s));
-	assert(!s.would_move && !s.copies && !s.errors);
+	assert(!s.would_redirect && !s.copies && !s.errors);
 	linnos_ceph_close(ceph);
 }
 

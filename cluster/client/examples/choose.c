@@ -42,8 +42,8 @@ int main(void)
 						   sent_ns + ask(nodes[c.copy], i));
 	}
 	linnos_cluster_get_stats(cluster, &stats, sizeof(stats));
-	printf("%u slow, %llu left home, %llu copies\n", n_slow, (unsigned long long)stats.moved,
-	       (unsigned long long)stats.copies);
+	printf("%u slow, %llu redirected, %llu copies\n", n_slow,
+	       (unsigned long long)stats.redirected, (unsigned long long)stats.copies);
 	linnos_cluster_free(cluster);
 	return 0;
 }

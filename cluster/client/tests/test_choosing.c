@@ -192,7 +192,7 @@ TEST(some_reads_stay_at_random_as_control_group)
 	takes_us[0] = 160;
 	for (int k = 0; k < 3000; k++)
 		read_once(0, PAGE);
-	assert(stats().stayed > 3 && stats().stayed < stats().would_move / 2);
+	assert(stats().control > 3 && stats().control < stats().would_redirect / 2);
 	close_client();
 }
 
@@ -324,7 +324,7 @@ TEST(observe_mode_counts_the_expected_gain)
 	takes_us[0] = 2000;
 	for (int k = 0; k < 999; k++)
 		assert(read_once(k % N, PAGE).replica == (unsigned int)k % N);
-	assert(!stats().moved && !stats().copies && stats().would_move > 300);
+	assert(!stats().redirected && !stats().copies && stats().would_redirect > 300);
 	gained_us = stats().would_save_us;
 	assert(gained_us > 300 * 1500 && gained_us < 340 * 2000);
 	close_client();

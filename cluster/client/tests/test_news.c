@@ -262,12 +262,12 @@ TEST(agent_is_queried_first_if_unknown_nodes_cost_more)
 	assert(!asked);
 	for (int k = 0; k < 200; k++)
 		blind_read(k % 5 ? 100 : 3000);
-	slow_before = stats().moved;
+	slow_before = stats().redirected;
 	for (int k = 0; k < 200; k++)
 		asked += blind_read(k % 5 ? 100 : 3000);
 	/* some are sent at once, to measure their latency */
 	assert(asked > 160 && asked < 200);
-	assert(stats().moved - slow_before > 25);
+	assert(stats().redirected - slow_before > 25);
 	/* no query if there are data about the node */
 	assert(linnos_cluster_should_query_first(cluster, nodes, N, 0, now_ns, &(uint64_t){0}) ==
 	       -1);

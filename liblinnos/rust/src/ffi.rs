@@ -34,7 +34,7 @@ pub struct ReadOptions {
 pub struct Stats {
     pub reads: u64,
     pub bytes: u64,
-    pub moved: u64,
+    pub redirected: u64,
     pub probes: u64,
     pub hedges: u64,
     pub hedges_won: u64,
@@ -45,10 +45,10 @@ pub struct Stats {
     pub in_flight: u64,
     pub saved_us_estimate: i64,
     pub hedges_saved_us: u64,
-    pub asked: u64,
+    pub queried: u64,
     pub without_ring: u64,
     pub not_choosing: u64,
-    pub stayed: u64,
+    pub control: u64,
     pub late: u64,
     pub cancelled: u64,
 }

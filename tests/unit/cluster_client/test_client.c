@@ -231,7 +231,7 @@ TEST(library_chooses_queries_and_learns_of_every_completion)
 	}
 	linnos_cluster_get_stats(cluster, &stats, sizeof(stats));
 	assert(stats.reads == 60 && stats.sent == n_sent && stats.ended == n_sent && !stats.errors);
-	assert(stats.moved > 5 && came_before_the_read && came_before_the_read <= 60);
+	assert(stats.redirected > 5 && came_before_the_read && came_before_the_read <= 60);
 	assert(!linnos_cluster_get_node(cluster, 1, woken_ns, &of_node, sizeof(of_node)));
 	assert(of_node.state == LINNOS_SLOW && wrong == wrong_before && !failed);
 	/* a late read is hedged once */

@@ -194,9 +194,9 @@ int main(int argc, char **argv)
 		fail(argv[4], errno);
 	if (array)
 		linnos_array_get_stats(array, &stats, sizeof(stats));
-	printf("{\"moved\": %llu, \"probes\": %llu, \"hedges\": %llu, \"hedges_won\": %llu, "
+	printf("{\"redirected\": %llu, \"probes\": %llu, \"hedges\": %llu, \"hedges_won\": %llu, "
 	       "\"failovers\": %llu}\n",
-	       (unsigned long long)stats.moved, (unsigned long long)stats.probes,
+	       (unsigned long long)stats.redirected, (unsigned long long)stats.probes,
 	       (unsigned long long)stats.hedges, (unsigned long long)stats.hedges_won,
 	       (unsigned long long)stats.failovers);
 	return 0;
