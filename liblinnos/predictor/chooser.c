@@ -186,8 +186,8 @@ int chooser_find_next(struct chooser *c, unsigned int default_drive, uint64_t of
 	return pick(c, default_drive, mask);
 }
 
-/* Return true if the last prediction for a drive can be used instead of a new one. The drive must be
- * idle, as it was then. */
+/* Return true if the last prediction for a drive can be used instead of a new one. The drive must
+ * be idle, as it was then. */
 static bool is_as_before(struct chooser *c, unsigned int drive, uint32_t pages)
 {
 	struct linnos_load load;

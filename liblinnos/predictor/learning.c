@@ -29,7 +29,7 @@ void learning_destroy(struct learning *l)
 	pthread_mutex_destroy(&l->lock);
 }
 
-/* --- What is shared; the caller holds the lock ----------------------------------------------- */
+/* --- Shared statistics; the caller holds the lock --------------------------------------------- */
 
 static void add_latency(struct learning *l, uint64_t ns)
 {
@@ -66,7 +66,7 @@ static void add(struct learning *l, const struct observation *o)
 	}
 }
 
-/* --- What is a thread's own ------------------------------------------------------------------ */
+/* --- The part of one thread ------------------------------------------------------------------ */
 
 static void share(struct learner *learner)
 {

@@ -20,7 +20,7 @@
 #define READS_SHARED 64u
 #define OBSERVATIONS_MAX 512
 
-/* What all threads have learned. */
+/* The statistics of all threads. */
 struct learning {
 	double percentile; /* fraction of the latencies below the threshold; 0 if not used */
 	bool by_gain;
