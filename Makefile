@@ -324,6 +324,8 @@ lint: venv $(BUILD)/venv-docs/.installed ## formatting, types, imports, licences
 	$(VENV)/bin/reuse lint --lines
 	$(BUILD)/venv-docs/bin/python docs/build_site.py
 	docs/check_prose.py
+	$(BUILD)/venv-docs/bin/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BUILD)/venv-docs/bin/check-jsonschema -q --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
 
 # Chroots of the Debian that this machine is not; debootstrap creates them. DEBIAN_13=/srv/trixie: another folder.
 export DEBIAN_12 ?= $(LINNOS_CACHE)/bookworm

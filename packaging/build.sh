@@ -16,7 +16,9 @@ trap 'rm -rf "$work"' EXIT
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
 architecture=$(dpkg --print-architecture)
 multiarch=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
-maintainer="The LinnOS developers <maintainers@linnos.invalid>"
+# The owner's address stands in SECURITY.md only; until it is filled in there, packages have no valid one.
+contact=$(sed -n 's/^ *Contact: \([^ ]*@[^ ]*\)$/\1/p' SECURITY.md)
+maintainer="The LinnOS developers <${contact:-maintainers@linnos.invalid}>"
 # Equal sources give equal packages.
 : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y pyproject.toml)}"
 export SOURCE_DATE_EPOCH
