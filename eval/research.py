@@ -28,10 +28,6 @@ OPTIONS = (
         type=FiniteRange(0, 0.9),
         default=_DEFAULT.training.burst_share,
     ),
-    click.Option(["--standardise"], is_flag=True),
-    click.Option(
-        ["--weight-decay"], type=FiniteRange(0, 10), default=_DEFAULT.training.weight_decay
-    ),
 )
 
 command = click.Command("train", params=[*train.params, *OPTIONS], callback=train.callback)

@@ -52,7 +52,6 @@ from linnapp.learn.network import (
     BiasChoice,
     Examples,
     TrainedNetwork,
-    TrainingOptions,
     choose_bias,
     import_tensorflow,
     outputs_of,
@@ -265,9 +264,6 @@ DECIDED_BY = {
     "test": [],
 }
 
-#: Records of models that were trained without these options do not contain them.
-ONLY_IN_USE = ("standardise", "weight_decay")
-
 
 def train_drive(
     trace: Recorded, point: InflectionPoint, recipe: Recipe, observer: Observer | None = None
@@ -327,7 +323,7 @@ def train_drive(
         "scale": model.scale,
         **_of_decisions(lesson, network, scored, margin, parts),
         **_of_margin(scored, margin, parts, recipe),
-        "options": record_of_training(options),
+        "options": dataclasses.asdict(options),
         **_of_epochs(network),
         "trace": record_of_trace(trace, lesson.reads.stats),
         "versions": record_of_versions({"tensorflow": import_tensorflow().__version__}),
@@ -474,16 +470,6 @@ def _of_margin(scored: ScoredReads, margin: int, parts: Split, recipe: Recipe) -
             "validation": validation.quality(margin),
             "test": scored.take(parts.test).quality(margin),
         },
-    }
-
-
-def record_of_training(options: TrainingOptions) -> dict[str, Any]:
-    """Return the training options, without those of :data:`ONLY_IN_USE` that have defaults."""
-    unused = TrainingOptions()
-    return {
-        name: value
-        for name, value in dataclasses.asdict(options).items()
-        if name not in ONLY_IN_USE or value != getattr(unused, name)
     }
 
 

@@ -4,8 +4,7 @@
 31 digits -> 256 ReLU -> 2, categorical hinge loss, sections 4.3 and 4.4 of Hao et al., OSDI 2020.
 The loss of false submits (slow reads that are predicted fast) is multiplied by a bias
 (:func:`hinge`): the user waits for such a read, while a false revoke costs only a failover. Digits
-are not normalised, so that the kernel needs no normalisation. If training standardises them, the
-scaling is folded into the weights afterwards (:class:`~linnapp.learn.network.Scaling`).
+are not normalised, so that the kernel needs no normalisation.
 
 Synthetic examples (:mod:`linnapp.learn.examples`) can be added to the training reads
 and to the validation reads, different examples for each.
@@ -153,11 +152,6 @@ class TrainingOptions:
     burst_share : float
         Share of synthetic bursts among the training examples, and their weight in the validation
         loss. 0 trains on the recording alone, as in the paper.
-    standardise : bool
-        Train on digits scaled to mean 0 and standard deviation 1, and fold the scaling into the
-        weights afterwards.
-    weight_decay : float
-        Share by which each step reduces the weights, multiplied by the learning rate.
     """
 
     bias: float = option(DEFAULT_BIAS, 0, open_ends="low", kinds=("network",))
@@ -180,8 +174,6 @@ class TrainingOptions:
     test_share: float = option(TEST_SHARE, 0, 1, open_ends="low high")
     learning_rate: float = option(LEARNING_RATE, 0, open_ends="low", kinds=("network",))
     burst_share: float = option(BURST_SHARE, 0, 1, open_ends="high", kinds=("network",))
-    standardise: bool = option(default=False, kinds=("network",))
-    weight_decay: float = option(0.0, 0, kinds=("network",))
 
     def __post_init__(self) -> None:
         check_options_of(self)
@@ -280,9 +272,8 @@ def _train(
     The validation sets in `judged` are the recorded reads, then the synthetic bursts, if there are
     any. Ctrl-C is handled when `let_in` is called, between two steps.
     """
-    scaling = Scaling.of(taught.digits) if options.standardise else None
     keras = import_tensorflow().keras
-    network = build(taught.digits.shape[1], options, scaling)
+    network = build(taught.digits.shape[1], options)
     history: list[Epoch] = []
     latest: Epoch
 
@@ -330,8 +321,6 @@ def _train(
     if not any(epoch.best for epoch in history):
         raise TraceError("training diverged: the loss was never a number; lower `learning_rate`")
     weights = named_weights(stopping.best_weights)
-    if scaling is not None:
-        weights = scaling.folded(weights)
     return TrainedNetwork(weights, history, interrupted)
 
 
@@ -360,9 +349,6 @@ _OUTPUT_ROWS = 1 << 15
 #: The mean of a digit is 4.5, not 0. Initial weights are smaller than for normalised inputs.
 _INPUT_MEAN = 4.5
 
-#: Standard deviation of a digit that is 9 in one read of a hundred and 0 otherwise.
-_LEAST_DEVIATION = 0.9
-
 #: Parameters of mallopt() in glibc (malloc.h).
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
@@ -370,38 +356,6 @@ Weights = dict[str, npt.NDArray[np.float32]]
 
 #: In the order in which Keras lists the variables.
 _NAMES = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
-
-
-@dataclasses.dataclass(frozen=True)
-class Scaling:
-    """Scaling of digits during training: (digit - mean) * factor."""
-
-    #: `mean`, `factor`: float32 array, shape (n_inputs,).
-    mean: npt.NDArray[np.float32]
-    factor: npt.NDArray[np.float32]
-
-    @classmethod
-    def of(cls, digits: npt.NDArray[np.uint8]) -> Scaling:
-        """Return the scaling to mean 0 and standard deviation 1 over `digits`, shape (n, n_inputs).
-
-        A digit that is almost constant is not magnified (:data:`_LEAST_DEVIATION`). A constant
-        digit has a factor of 0 and therefore no weight. Otherwise its random initial weight alone
-        would determine the effect of a different value in later reads.
-        """
-        mean = digits.mean(axis=0, dtype=np.float64)
-        deviation = digits.std(axis=0, dtype=np.float64)
-        factor = np.where(deviation > 0, 1 / np.maximum(deviation, _LEAST_DEVIATION), 0)
-        return cls(mean.astype(np.float32), factor.astype(np.float32))
-
-    def folded(self, weights: Weights) -> Weights:
-        """Return weights with the same outputs for plain digits as `weights` for scaled ones."""
-        first = weights["hidden_weights"].astype(np.float64) * self.factor[:, np.newaxis]
-        bias = weights["hidden_bias"] - self.mean.astype(np.float64) @ first
-        return {
-            **weights,
-            "hidden_weights": first.astype(np.float32),
-            "hidden_bias": bias.astype(np.float32),
-        }
 
 
 def import_tensorflow() -> Any:
@@ -458,15 +412,13 @@ def _silenced_stderr() -> Iterator[None]:
         os.close(saved)
 
 
-def build(n_inputs: int, options: TrainingOptions, scaling: Scaling | None = None) -> Any:
+def build(n_inputs: int, options: TrainingOptions) -> Any:
     """Build a network that can be trained with ``fit`` on the result of :func:`batches`.
 
     Parameters
     ----------
     n_inputs : int
     options : TrainingOptions
-    scaling : Scaling, optional
-        Scaling of the digits before the first weights.
 
     Returns
     -------
@@ -482,29 +434,17 @@ def build(n_inputs: int, options: TrainingOptions, scaling: Scaling | None = Non
     def loss(slow: Any, outputs: Any) -> Any:
         return hinge(tf, slow, outputs, options.bias, options.loss)
 
-    first_scale = 1 / _INPUT_MEAN**2
-    scaled = []
-    if scaling is not None:
-        first_scale = 1.0
-        scaled = [keras.layers.Rescaling(scaling.factor, -scaling.mean * scaling.factor)]
     network = keras.Sequential(
         [
             keras.Input((n_inputs,)),
-            *scaled,
             keras.layers.Dense(
-                options.n_hidden, "relu", kernel_initializer=glorot(first_scale, seeds[0])
+                options.n_hidden, "relu", kernel_initializer=glorot(1 / _INPUT_MEAN**2, seeds[0])
             ),
             keras.layers.Dense(2, kernel_initializer=glorot(1.0, seeds[1])),
         ]
     )
-    optimizer = keras.optimizers.Adam(
-        options.learning_rate, weight_decay=options.weight_decay or None
-    )
-    if options.weight_decay:
-        # Weights decay, biases do not.
-        optimizer.exclude_from_weight_decay(var_names=["bias"])
     network.compile(
-        optimizer,
+        keras.optimizers.Adam(options.learning_rate),
         loss,
         steps_per_execution=_STEPS_PER_CALL,
         jit_compile=False,

@@ -51,7 +51,6 @@ MODEL = LatencyModel.mean_of_last(500, 1000, 300)
             ValueError,
             "learning_rate=inf: accepted is above 0, and no infinity",
         ),
-        (lambda: TrainingOptions(weight_decay=float("inf")), ValueError, "weight_decay=inf: "),
         (lambda: TrainingOptions(seed=10**400), ValueError, "seed=1000.*at most 4.29497e"),
         (
             lambda: Recipe(labelling="x"),

@@ -277,7 +277,6 @@ def test_a_point_is_one_short_line_and_compares(tmp_path: Path) -> None:
         ("network", {"bias": "much"}, TypeError, "bias='much': expected a number"),
         ("network", {"bias": -1}, ValueError, "bias=-1: .*above 0"),
         ("network", {"even_if_worse": 1}, TypeError, "even_if_worse=1: expected True or False"),
-        ("network", {"standardise": None}, TypeError, "standardise=None: expected True or False"),
         ("network", {"labels": "papr"}, ValueError, "labels='papr': accepted are 'avoidable'"),
         ("latency", {"seed": -1}, ValueError, "seed=-1: accepted is at least 0"),
     ],

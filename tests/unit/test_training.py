@@ -420,38 +420,9 @@ def test_traces_of_one_name_are_refused(tmp_path: Path) -> None:
         train_array(paths, tmp_path / "m")
 
 
-def lopsided_digits(n: int = 4000, seed: int = 5) -> np.ndarray:
-    """Return digits as in recordings: some nearly always 0, one always 0, one always 3."""
-    rng = np.random.default_rng(seed)
-    most = np.where(np.arange(31) % 3 == 0, 1, 9)
-    digits = rng.integers(0, most + 1, (n, 31)).astype(np.uint8)
-    digits[:, 0], digits[:, 30] = 0, 3
-    digits[:, 4] = rng.random(n) < 0.002
-    return digits
-
-
-def test_folded_weights_give_the_outputs_of_scaled_digits() -> None:
-    digits = lopsided_digits()
-    scaling = network.Scaling.of(digits)
-    scaled = (digits - scaling.mean) * scaling.factor
-    steady = scaling.factor == 0
-    assert np.flatnonzero(steady).tolist() == [0, 30]
-    assert np.allclose(scaled.mean(axis=0), 0, atol=1e-3)
-    assert (scaled.std(axis=0) <= 1.0001).all() and scaled[:, 5].std() == pytest.approx(1, abs=1e-3)
-
-    net = network.build(31, TrainingOptions(n_hidden=64, seed=7), scaling)
-    weights = network.named_weights(net.get_weights())
-    folded = scaling.folded(weights)
-    expected = outputs_of(weights, scaled)  # what numpy makes of scaled digits and plain weights
-    assert np.allclose(outputs_of(folded, digits), expected, atol=1e-4)
-    assert np.allclose(network.outputs_now(net, digits), expected, atol=1e-4)  # and Keras
-    assert not folded["hidden_weights"][steady].any()
-    assert np.array_equal(folded["output_weights"], weights["output_weights"])
-
-
-def test_a_folded_network_in_integers_decides_as_in_floats_in_c_and_in_numpy() -> None:
+def test_a_network_in_integers_decides_as_in_floats_in_c_and_in_numpy() -> None:
     digits, slow = noisy_reads()
-    net = train(digits, slow, TrainingOptions(max_epochs=6, standardise=True))
+    net = train(digits, slow, TrainingOptions(max_epochs=6))
     model = quantise(net.weights, 500)
     outputs = engine.infer(model, digits)
     assert np.array_equal(engine.infer(model, digits, "c"), outputs)
@@ -464,21 +435,3 @@ def test_a_folded_network_in_integers_decides_as_in_floats_in_c_and_in_numpy() -
     floats = outputs_of(net.weights, digits)
     assert np.mean((outputs[:, 1] > outputs[:, 0]) == (floats[:, 1] > floats[:, 0])) > 0.995
     assert net.best.confusion.accuracy > 0.8
-
-
-def test_decay_makes_weights_smaller_and_biases_none() -> None:
-    digits, slow = noisy_reads()
-    digits[:, 3] = 0  # its weights have no gradient: what moves them is decay alone
-    plain, decayed = (
-        train(digits, slow, TrainingOptions(max_epochs=4, weight_decay=decay)) for decay in (0, 1)
-    )
-    sizes = [np.abs(net.weights["hidden_weights"][3]).mean() for net in (plain, decayed)]
-    assert sizes[1] < 0.95 * sizes[0]
-
-
-def test_record_contains_only_options_in_use() -> None:
-    """Records of older models, without newer options, stay the same."""
-    newer = {"standardise", "weight_decay"}
-    plain = drive_training.record_of_training(TrainingOptions())
-    assert not newer & plain.keys() and plain["burst_share"] == 0.3
-    assert drive_training.record_of_training(TrainingOptions(standardise=True))["standardise"]
