@@ -14,7 +14,6 @@
 #include "results/io_log.h"
 #include "results/report.h"
 #include "slow/inject.h"
-#include "slow/storm.h"
 
 #include <math.h>
 #include <signal.h>
@@ -88,8 +87,7 @@ static bool write_results(struct replay *r)
 
 int main(int argc, char **argv)
 {
-	static struct storms storms;
-	static struct replay replay = {.storms = &storms};
+	static struct replay replay;
 	struct replay *r = &replay;
 	struct sigaction on_stop = {.sa_handler = on_signal};
 	int status;
@@ -100,9 +98,7 @@ int main(int argc, char **argv)
 	if (!r->o.readonly)
 		guard_drives(&r->o);
 	require_policy(r);
-	r->inject = inject_new(r->o.injects, r->o.n_injects, r->devices, r->n_drives, r->storms);
-	if (r->o.readonly && r->storms->n)
-		die("--inject storm writes to the drives; with --readonly nothing is written");
+	r->inject = inject_new(r->o.injects, r->o.n_injects, r->devices, r->n_drives);
 	if (r->o.json_path)
 		report_require_writable(r->o.json_path);
 	if (r->o.log_path)

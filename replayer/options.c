@@ -202,11 +202,7 @@ static void print_injections(void)
 	       "every_ms=500,rotate\n"
 	       "      every 500 ms one drive, each in its turn, is 2 ms slower for 50 ms.\n"
 	       "      Example: --inject all:latency_us=5000,start_ms=20000,slot_ms=60000,drive=1\n"
-	       "      one drive is slow for a minute.\n"
-	       "  --inject storm:key=value,...\n"
-	       "      On any drive, in place of the above: large writes, until the slot is over or "
-	       "size_mb are\n"
-	       "      written; keys block_kb=256 depth=8 size_mb=N, drive and when as above.\n");
+	       "      one drive is slow for a minute.\n");
 }
 
 #define HELP_COLUMNS 110

@@ -50,7 +50,6 @@ struct buffer_pool;
 struct inject;
 struct io;
 struct log_file;
-struct storms;
 
 /* Timers and batches delay I/Os by less than this. An I/O with a longer delay had to wait. */
 #define LATE_NS 100000ull
@@ -129,7 +128,6 @@ struct replay {
 	struct log_file *log;
 	const char *log_error; /* the reason why there is no log at the end */
 	struct inject *inject;
-	struct storms *storms;
 	const char *stop_reason; /* NULL while running to the end of the trace */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * I/Os and the attempts that serve them: send, cancel and check them. An I/O belongs to a user
- * (users.h), a storm or the prefill, which is called back through done().
+ * (users.h) or the prefill, which is called back through done().
  */
 #ifndef REPLAYER_ATTEMPTS_H
 #define REPLAYER_ATTEMPTS_H

@@ -120,11 +120,6 @@ void buffers_expect(struct buffer_pool *p, uint64_t at_ns, uint32_t bytes)
 		e->peak = e->in_last_bin + e->in_bin;
 }
 
-void buffers_expect_more(struct buffer_pool *p, uint32_t bytes, uint32_t n)
-{
-	p->expected[class_of(bytes)].of_all_traces += n;
-}
-
 void buffers_reserve(struct buffer_pool *p, unsigned int copies, uint32_t most)
 {
 	uint64_t reserved = 0;

@@ -29,8 +29,6 @@ struct buffer_pool *buffers_new(struct io_uring *ring, const struct buffer_pool 
 /* For the scan of the traces: a trace begins; the next I/O of a trace, in order. */
 void buffers_expect_trace(struct buffer_pool *p);
 void buffers_expect(struct buffer_pool *p, uint64_t at_ns, uint32_t bytes);
-/* Expect @n more buffers of this size in flight at once. */
-void buffers_expect_more(struct buffer_pool *p, uint32_t bytes, uint32_t n);
 /*
  * Before the run, map and register the buffers that its bursts are expected to need, for @copies
  * attempts of each I/O and at most @most I/Os of a size, so that this is not done during a burst.

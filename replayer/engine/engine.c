@@ -8,7 +8,6 @@
 #include "loop.h"
 #include "results/progress.h"
 #include "slow/inject.h"
-#include "slow/storm.h"
 #include "thread.h"
 
 #include <pthread.h>
@@ -116,7 +115,6 @@ static void *submit(void *submitter)
 static void team_prepare(struct replay *first)
 {
 	static pthread_mutex_t results_lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct storms none;
 
 	team.first = first;
 	team.n = first->o.threads - 1;
@@ -135,7 +133,6 @@ static void team_prepare(struct replay *first)
 		int error;
 
 		*r = *first;
-		r->storms = &none;
 		r->sources = sources;
 		r->free_ios = NULL;
 		r->free_attempts = NULL;
@@ -191,7 +188,6 @@ void engine_run(struct replay *r)
 	team_prepare(r);
 	r->start_ns = ring_wait_for_round_time(&r->ring, r->o.start_every_s * 1e9);
 	inject_arm(r->inject);
-	storms_start(r);
 	if (team.n)
 		pthread_barrier_wait(&team.barrier);
 	progress_start(&progress, r, r->start_ns);

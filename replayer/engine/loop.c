@@ -4,7 +4,6 @@
 #include "attempts.h"
 #include "buffers.h"
 #include "results/progress.h"
-#include "slow/storm.h"
 #include "users.h"
 
 #include <unistd.h>
@@ -64,8 +63,7 @@ bool loop_close(struct replay *r)
 	 * The kernel still uses the buffers of I/Os at the drives; it cleans up after the program
 	 * has ended.
 	 */
-	if (r->user_ios_in_flight || storms_in_flight(r->storms) || r->orphans_in_flight ||
-	    r->explorations_in_flight)
+	if (r->user_ios_in_flight || r->orphans_in_flight || r->explorations_in_flight)
 		return false;
 	ring_close(&r->ring);
 	sources_close(&r->sources);
@@ -85,9 +83,6 @@ void loop_prepare(struct replay *r)
 	unsigned int copies = r->o.replicate_writes ? r->n_drives : r->n_drives > 1 ? 2 : 1;
 
 	sources_open(&r->sources);
-	for (unsigned int i = 0; i < r->storms->n; i++)
-		buffers_expect_more(r->buffers, r->storms->each[i].block_bytes,
-				    r->storms->each[i].depth);
 	buffers_reserve(r->buffers, copies, r->depth);
 }
 
@@ -158,15 +153,15 @@ static bool must_stop(struct replay *r)
 }
 
 /*
- * Called when all users have their answers and no I/O will follow. The run ends, and storms with
- * it. Return true once all I/Os still at the drives have completed; they are checked, too.
+ * Called when all users have their answers and no I/O will follow. The run ends.
+ * Return true once all I/Os still at the drives have completed; they are checked, too.
  */
 static bool is_over(struct replay *r)
 {
 	if (!r->end_ns)
 		r->end_ns = r->ring.now_ns;
 	r->draining = true;
-	return !storms_in_flight(r->storms) && !r->orphans_in_flight && !r->explorations_in_flight;
+	return !r->orphans_in_flight && !r->explorations_in_flight;
 }
 
 void loop_run(struct replay *r, struct progress *progress)

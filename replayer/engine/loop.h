@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The loop of a submitter: one thread with one io_uring. It takes I/Os from the traces when they
- * are due, and fires the timers. users.h, storm.h and the policies send attempts and handle their
+ * are due, and fires the timers. users.h and the policies send attempts and handle their
  * completions. replay.h shows the path of a read.
  *
  * Time: the loop sleeps in the kernel until the next completion, timer or due I/O, whichever comes

@@ -5,7 +5,6 @@
 #include "policies/policy.h"
 #include "replay.h"
 #include "slow/inject.h"
-#include "slow/storm.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -240,18 +239,6 @@ static json_t *served_by(struct replay *r, unsigned int drive)
 	return count(r->c.served_by[drive]);
 }
 
-static json_t *storms(struct replay *r)
-{
-	json_t *a = json_array();
-
-	for (struct storm *s = r->storms->each; s < r->storms->each + r->storms->n; s++) {
-		json_array_append_new(a, json_pack("{s:o, s:o, s:o, s:o}", "drive", count(s->drive),
-						   "slots", count(s->slots), "writes",
-						   count(s->writes), "bytes", count(s->bytes)));
-	}
-	return a;
-}
-
 static bool all_direct(const struct replay *r)
 {
 	for (unsigned int k = 0; k < r->n_drives; k++)
@@ -384,7 +371,6 @@ static void set_load(json_t *o, struct replay *r)
 	set(o, "buffers_mapped_late", count(c->mapped_late));
 	set(o, "read_bytes", count(c->read_bytes));
 	set(o, "write_bytes", count(c->write_bytes));
-	set(o, "storms", storms(r));
 	set(o, "lag_p50_us", number(percentile_us(&r->latency[LAG], 0.5)));
 	set(o, "lag_p99_us", number(percentile_us(&r->latency[LAG], 0.99)));
 	set(o, "lag_max_us", number(max_us(&r->latency[LAG])));
@@ -547,10 +533,6 @@ void report_text(struct replay *r)
 		       (double)r->latency[LAG].max_ns / 1000);
 	NOTE(c->late_ios, "I/Os were submitted more than %llu us after they were due",
 	     LATE_NS / 1000);
-	for (const struct storm *s = r->storms->each; s < r->storms->each + r->storms->n; s++)
-		printf("write storm on %s: %llu slots, %llu writes, %llu MiB\n",
-		       r->devices[s->drive].path, ULL(s->slots), ULL(s->writes),
-		       ULL(s->bytes >> 20));
 	NOTE(c->depth_stalls, "I/Os were due while --depth %u had no place for them", r->o.depth);
 	NOTE(c->copies_denied,
 	     "copies of reads were not sent: a drive held --max-orphans %u lost ones",

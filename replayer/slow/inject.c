@@ -3,7 +3,6 @@
 #include "inject.h"
 #include "error.h"
 #include "inject_spec.h"
-#include "storm.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,22 +49,6 @@ static void write_number(const char *dir, const char *knob, uint64_t value)
 
 	write_knob(dir, knob, text);
 	free(text);
-}
-
-static void add_storm(struct storm *storm, const struct inject_spec *s, unsigned int drive,
-		      unsigned int n_drives)
-{
-	*storm = (struct storm){
-		.drive = drive,
-		.block_bytes = s->storm_block_kb << 10,
-		.depth = s->storm_depth,
-		.bytes_per_slot = s->storm_mb << 20,
-		.start_ns = s->start_us * 1000,
-		.slot_ns = s->window_us * 1000,
-		.every_ns = s->every_us * 1000,
-		.turns = inject_spec_turns(s, n_drives),
-		.turn_mask = inject_spec_turns_of(s, drive, n_drives),
-	};
 }
 
 /*
@@ -119,12 +102,10 @@ static void disarm_at_exit(void)
 }
 
 struct inject *inject_new(char *const *specs, unsigned int n_specs, struct device *devices,
-			  unsigned int n_devices, struct storms *storms)
+			  unsigned int n_devices)
 {
 	struct inject *in;
-	bool stormy[MAX_DRIVES] = {false}, flashsim = false;
 
-	storms->n = 0;
 	if (!n_specs)
 		return NULL;
 	in = xcalloc(1, sizeof(*in));
@@ -135,18 +116,6 @@ struct inject *inject_new(char *const *specs, unsigned int n_specs, struct devic
 		for (unsigned int k = 0; k < n_devices; k++) {
 			if (!(s.drives & 1u << k))
 				continue;
-			if (stormy[k] && s.is_storm)
-				die("--inject %s: drive %u already has a storm", specs[i], k);
-			if (s.is_storm) {
-				if (devices[k].size_bytes < s.storm_block_kb << 10)
-					die("--inject %s: drive %s is smaller than one block of "
-					    "the storm",
-					    specs[i], devices[k].path);
-				add_storm(&storms->each[storms->n++], &s, k, n_devices);
-				stormy[k] = true;
-				continue;
-			}
-			flashsim = true;
 			in->counts_reads |= counts_reads(&s);
 			if (in->dirs[k])
 				die("--inject %s: drive %u already has an injection; use drive= to "
@@ -156,17 +125,11 @@ struct inject *inject_new(char *const *specs, unsigned int n_specs, struct devic
 						devices[k].disk ? devices[k].disk : "-");
 			if (access(in->dirs[k], F_OK))
 				die("--inject %s: drive %s is not a flashsim drive, and only such "
-				    "a drive can be slowed by a pattern; "
-				    "--inject storm:slot_ms=50,every_ms=500 slows any drive by "
-				    "writing to it",
+				    "a drive can be slowed",
 				    specs[i], devices[k].path);
 			require_region(&s, &devices[k]);
 			program(in->dirs[k], &s, k, n_devices);
 		}
-	}
-	if (!flashsim) {
-		free(in);
-		return NULL;
 	}
 	active = in;
 	atexit(disarm_at_exit);

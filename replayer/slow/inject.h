@@ -12,16 +12,12 @@
 
 struct inject;
 
-struct storms;
-
 /*
- * Parse the specifications and program the settings, without enabling them. Write storms are done
- * by the engine and not by flashsim: they are added to *storms, at most one per drive. Return NULL
- * if flashsim has nothing to do. Exit on an invalid specification or a drive that does not support
- * it.
+ * Parse the specifications and program the settings, without enabling them. Return NULL without
+ * specifications. Exit on an invalid one or a drive that does not support it.
  */
 struct inject *inject_new(char *const *specs, unsigned int n_specs, struct device *devices,
-			  unsigned int n_devices, struct storms *storms);
+			  unsigned int n_devices);
 /*
  * Return true if the latency of a read depends on the number of earlier reads or on chance. Then a
  * policy that looks ahead by one read is not a bound. NULL injects nothing.

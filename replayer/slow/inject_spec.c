@@ -18,20 +18,16 @@
 #define TAIL_MAX 100
 #define MB_MAX (1u << 30)
 #define FOREVER_US ((uint64_t)MS_MAX * 1000)
-#define STORM_BLOCK_KB_MAX 1024u
-#define STORM_DEPTH_MAX 256u
 
-/* The patterns, as bits; all but storms are done by flashsim. */
-enum { ALL = 1, CONTINUOUS = 2, RANDOM = 4, INTERVAL = 8, STORM = 16 };
-#define BY_FLASHSIM (ALL | CONTINUOUS | RANDOM | INTERVAL)
-#define ANY (BY_FLASHSIM | STORM)
+/* The patterns, as bits. */
+enum { ALL = 1, CONTINUOUS = 2, RANDOM = 4, INTERVAL = 8 };
+#define ANY (ALL | CONTINUOUS | RANDOM | INTERVAL)
 
 static const struct inject_pattern patterns[] = {
 	{.name = "all", .bit = ALL, .needs = "latency_us"},
 	{.name = "continuous", .bit = CONTINUOUS, .needs = "ratio"},
 	{.name = "random", .bit = RANDOM, .needs = "ratio"},
 	{.name = "interval", .bit = INTERVAL, .needs = "interval"},
-	{.name = "storm", .bit = STORM},
 };
 #define N_PATTERNS (sizeof(patterns) / sizeof(*patterns))
 
@@ -51,19 +47,16 @@ static const struct key {
 	{                                                                                          \
 		word, of, how, offsetof(struct inject_spec, field), __VA_ARGS__                    \
 	}
-	KEY("latency_us", BY_FLASHSIM, WHOLE, latency_us, 0, LATENCY_US_MAX, NULL),
+	KEY("latency_us", ANY, WHOLE, latency_us, 0, LATENCY_US_MAX, NULL),
 	KEY("ratio", CONTINUOUS | RANDOM, RATIO, ratio_ppm, 0, 1e6, NULL),
 	KEY("interval", INTERVAL, WHOLE, interval, 1, IOS_MAX, NULL),
 	KEY("period_ios", CONTINUOUS, WHOLE, period_ios, 1, IOS_MAX, NULL),
-	KEY("op", BY_FLASHSIM, WORD, op, 0, 0, "read|write|both"),
-	KEY("shape", BY_FLASHSIM, WORD, shape, 0, 0, "constant|ramp|queue|pareto"),
-	KEY("at_depth", BY_FLASHSIM, WHOLE, at_depth, 1, AT_DEPTH_MAX, NULL),
-	KEY("tail", BY_FLASHSIM, THOUSANDTHS, tail_milli, TAIL_MIN, TAIL_MAX, NULL),
-	KEY("region_start_mb", BY_FLASHSIM, WHOLE, region_start_mb, 0, MB_MAX, NULL),
-	KEY("region_mb", BY_FLASHSIM, WHOLE, region_mb, 1, MB_MAX, NULL),
-	KEY("block_kb", STORM, WHOLE, storm_block_kb, 4, STORM_BLOCK_KB_MAX, NULL),
-	KEY("depth", STORM, WHOLE, storm_depth, 1, STORM_DEPTH_MAX, NULL),
-	KEY("size_mb", STORM, WHOLE, storm_mb, 0, MB_MAX, NULL),
+	KEY("op", ANY, WORD, op, 0, 0, "read|write|both"),
+	KEY("shape", ANY, WORD, shape, 0, 0, "constant|ramp|queue|pareto"),
+	KEY("at_depth", ANY, WHOLE, at_depth, 1, AT_DEPTH_MAX, NULL),
+	KEY("tail", ANY, THOUSANDTHS, tail_milli, TAIL_MIN, TAIL_MAX, NULL),
+	KEY("region_start_mb", ANY, WHOLE, region_start_mb, 0, MB_MAX, NULL),
+	KEY("region_mb", ANY, WHOLE, region_mb, 1, MB_MAX, NULL),
 	KEY("slot_ms", ANY, TIME_MS, window_us, 0, MS_MAX, NULL),
 	KEY("every_ms", ANY, TIME_MS, every_us, 0, MS_MAX, NULL),
 	KEY("start_ms", ANY, TIME_MS, start_us, 0, MS_MAX, NULL),
@@ -246,16 +239,6 @@ static void require_shape(const struct inject_spec *s)
 			 "shape=ramp");
 }
 
-static void require_storm(const struct inject_spec *s)
-{
-	if (!s->storm_mb && !s->window_us)
-		bad_spec(s, "a storm needs slot_ms or", "size_mb");
-	if (s->storm_block_kb % 4)
-		bad_spec(s, "block_kb must be a multiple of 4 up to 1024:", "block_kb");
-	if (s->rotate && !s->every_us)
-		bad_spec(s, "rotate needs", "every_ms");
-}
-
 static void require_pattern(const struct inject_spec *s)
 {
 	require(s, "latency_us");
@@ -280,9 +263,7 @@ struct inject_spec inject_spec_parse(const char *text, unsigned int n_drives)
 				.at_once = 1,
 				.period_ios = 100000,
 				.at_depth = 1,
-				.tail_milli = 1000,
-				.storm_block_kb = 256,
-				.storm_depth = 8};
+				.tail_milli = 1000};
 	char *copy = xstrdup(text), *rest = copy, *item = strsep(&rest, ":");
 
 	for (unsigned int i = 0; i < N_PATTERNS; i++)
@@ -290,23 +271,19 @@ struct inject_spec inject_spec_parse(const char *text, unsigned int n_drives)
 			s.pattern = &patterns[i];
 	if (!s.pattern)
 		bad_spec(&s, "unknown pattern", item);
-	s.is_storm = s.pattern->bit == STORM;
 	while (rest && (item = strsep(&rest, ","))) {
 		char *name = strsep(&item, "="), *value = item;
 
 		set(&s, find_key(&s, name, value != NULL), value, n_drives);
 	}
-	if (s.is_storm)
-		require_storm(&s);
-	else
-		require_pattern(&s);
+	require_pattern(&s);
 	if (is_given(&s, "at_once") && !s.rotate)
 		bad_spec(&s, "at_once needs", "rotate");
 	if (s.at_once > n_drives)
 		die("--inject %s: at_once=%u: there are only %u drives to be slow", text,
 		    (unsigned int)s.at_once, n_drives);
 	/* Without slots a drive is slow from the start of the run, or from the given time on. */
-	if (!s.is_storm && s.start_us && !s.window_us)
+	if (s.start_us && !s.window_us)
 		s.window_us = FOREVER_US;
 	free(copy);
 	return s;

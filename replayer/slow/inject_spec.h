@@ -23,12 +23,10 @@ struct inject_pattern {
 struct inject_spec {
 	const char *text;
 	const struct inject_pattern *pattern;
-	bool is_storm; /* done by the engine; all others by flashsim */
 	char op[8], shape[16];
 	uint64_t latency_us, ratio_ppm, period_ios, interval;
 	uint64_t at_depth, tail_milli, region_start_mb, region_mb;
 	uint64_t start_us, window_us, every_us; /* window_us is 0 for always */
-	uint64_t storm_block_kb, storm_depth, storm_mb;
 	bool rotate;
 	uint64_t at_once;
 	uint64_t drives; /* bitmap */

@@ -15,7 +15,7 @@ TEST(patterns_of_counted_ios)
 {
 	struct inject_spec s = of("continuous:latency_us=2000,op=read,ratio=1%");
 
-	assert(!strcmp(s.pattern->name, "continuous") && !s.is_storm);
+	assert(!strcmp(s.pattern->name, "continuous"));
 	assert(s.latency_us == 2000 && s.ratio_ppm == 10000 && s.period_ios == 100000);
 	assert(!strcmp(s.op, "read") && !strcmp(s.shape, "constant"));
 	assert(s.drives == 7 && !s.rotate && !s.region_mb);
@@ -90,15 +90,4 @@ TEST(slow_from_a_time_on)
 	/* Without an end: longer than any run. */
 	s = of("all:latency_us=900,start_ms=20000");
 	assert(s.start_us == 20000000 && s.window_us >= 1000000000000);
-}
-
-TEST(storms)
-{
-	struct inject_spec s = of("storm:size_mb=1,block_kb=64,every_ms=50,rotate,at_once=2");
-
-	assert(s.is_storm && s.storm_mb == 1 && s.storm_block_kb == 64 && s.storm_depth == 8);
-	assert(inject_spec_turns_of(&s, 0, N_DRIVES) == 5);
-	s = of("storm:slot_ms=5,start_ms=7,depth=2");
-	assert(s.window_us == 5000 && s.start_us == 7000 && s.storm_depth == 2);
-	assert(s.storm_block_kb == 256 && !s.storm_mb);
 }

@@ -169,7 +169,6 @@ INJECTED = {
     "--inject interval:latency_us=500,interval=1": True,
     "--inject all:latency_us=500,shape=pareto,tail=2": True,
     "--inject random:latency_us=500,ratio=100%,region_mb=1": True,
-    "--inject storm:size_mb=4": True,
     "--inject continuous:latency_us=500,ratio=1%,op=write": True,
     "--inject continuous:latency_us=500,ratio=1%": False,
     "--inject interval:latency_us=500,interval=20,op=read": False,

@@ -496,21 +496,6 @@ def test_blktrace_files_are_replayed(tmp_path: Path, drives: list[Path], name: s
     assert summary(tmp_path / "o.json")["skipped_trace_lines"] == 1  # the revoked read
 
 
-def test_write_storms_rotate_and_keep_the_content_right(tmp_path: Path, drives: list[Path]) -> None:
-    traces = [write_trace(tmp_path / f"t{k}", mixed_ios(4000, k)) for k in range(N_DRIVES)]
-    storm = "storm:size_mb=1,block_kb=64,depth=4,every_ms=50,rotate"
-    ran = replay(drives, traces, "random", "--inject", storm, "--json", str(tmp_path / "o.json"))
-    result = summary(tmp_path / "o.json")
-    assert [storm["drive"] for storm in result["storms"]] == [0, 1, 2]
-    for storm_run in result["storms"]:
-        assert storm_run["slots"] >= 2
-        assert 0 < storm_run["bytes"] <= storm_run["slots"] << 20
-        assert storm_run["bytes"] == storm_run["writes"] << 16
-    assert result["data_errors"] == 0
-    assert result["reads"] + result["writes"] == 3 * 4000
-    assert "write storm" in ran.stdout
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -243,7 +243,6 @@ def test_readonly_reads_and_leaves_writes_out(tmp_path: Path, drives: list[Path]
     ("options", "message"),
     [
         (["--prefill", "touched"], "--prefill writes"),
-        (["--inject", "storm:size_mb=1"], "storm writes"),
         (["--force", "drive0"], "--force"),
     ],
 )

@@ -45,13 +45,12 @@ from linnapp.trace import replay_log
         ("--duration", "inf"),
         ("--warmup", "nan"),
         ("--loops", "0"),
-        ("--inject", "storm:size_mb=1,drive=0.9"),
-        ("--inject", "storm:size_mb=1,drive=3"),
-        ("--inject", "storm:size_mb=1,every_ms=1e15"),
-        ("--inject", "storm:size_mb=1e15"),
-        ("--inject", "storm:size_mb=1,depth=1.5"),
-        ("--inject", "storm:slot_ms=-1"),
-        ("--inject", "storm:slot_ms=0x10"),
+        ("--inject", "all:latency_us=1,drive=0.9"),
+        ("--inject", "all:latency_us=1,drive=3"),
+        ("--inject", "all:latency_us=1,every_ms=1e15"),
+        ("--inject", "all:region_mb=1e15"),
+        ("--inject", "all:slot_ms=-1"),
+        ("--inject", "all:slot_ms=0x10"),
         ("--inject", "random:latency_us=1.5,ratio=1%"),
         ("--inject", "random:latency_us=1,ratio=0x1%"),
         ("--inject", "interval:latency_us=1,interval=010"),
@@ -88,8 +87,6 @@ def test_implausible_option_values_are_refused(
         ("--hedge-budget", "0.5%"),
         ("--depth", "10"),
         ("--duration", "1e3"),
-        ("--inject", "storm:size_mb=1,every_ms=12.5,drive=2"),
-        ("--inject", "storm:size_mb=1,every_ms=12.5,rotate,at_once=2"),
     ],
 )
 def test_plausible_option_values_are_accepted(
@@ -105,9 +102,6 @@ def test_plausible_option_values_are_accepted(
         ("sometimes:latency_us=1", 'unknown pattern "sometimes"'),
         ("all:ratio=1%,latency_us=1", 'no key of this pattern: "ratio"'),
         ("random:ratio=1%,latency_us=1,interval=3", 'no key of this pattern: "interval"'),
-        ("all:latency_us=1,size_mb=1", 'no key of this pattern: "size_mb"'),
-        ("storm:size_mb=1,shape=ramp", 'no key of this pattern: "shape"'),
-        ("storm:size_mb=1,latency_us=1", 'no key of this pattern: "latency_us"'),
         ("all:latency_us=1,where=here", 'unknown key "where"'),
         ("all:latency_us", 'without value: "latency_us"'),
         ("all:latency_us=1,", 'unknown key ""'),
@@ -123,7 +117,6 @@ def test_plausible_option_values_are_accepted(
         ("all:latency_us=1,shape=queue,at_depth=4,tail=2", 'tail is for shape=pareto, not "queue"'),
         ("all:latency_us=1,region_start_mb=4", 'missing key "region_mb"'),
         ("all:latency_us=1,slot_ms=5,every_ms=9,at_once=2", 'at_once needs "rotate"'),
-        ("storm:size_mb=1,at_once=2", 'at_once needs "rotate"'),
     ],
 )
 def test_ambiguous_injection_is_refused(
@@ -436,7 +429,6 @@ def test_every_option_is_in_help_and_man_page() -> None:
     options = set(re.findall(name, source, re.MULTILINE))
     shown = subprocess.run([REPLAYER, "--help"], capture_output=True, text=True, check=True).stdout
     rows = re.findall(r"^  (--[a-z-]+(?: \S+)?)(?:  .*)?$", shown, re.MULTILINE)
-    rows.remove("--inject storm:key=value,...")
     assert len(options) > 30
     assert {row.split()[0] for row in rows} == {f"--{option}" for option in options}
     assert man_page_options() == set(rows)
