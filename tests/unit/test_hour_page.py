@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The exporter's page: its summary of the last hour, and its HTML."""
+"""The exporter's page: its summary of the last hour, and its display in a browser."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
+import shutil
+import subprocess
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -196,3 +199,62 @@ def test_names_are_escaped() -> None:
 
 def test_page_without_snapshots_says_so() -> None:
     assert "No values yet" in render(Hour(), 5.0, NOW_S)
+
+
+CHROMIUM = shutil.which("chromium")
+
+
+def browsed(tmp_path: Path, dark: bool, *arguments: str) -> str:
+    """Return the output of headless chromium for `frame.html`."""
+    assert CHROMIUM is not None
+    ran = subprocess.run(
+        [
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--allow-file-access-from-files",
+            f"--user-data-dir={tmp_path}/profile",
+            "--virtual-time-budget=3000",
+            *(["--blink-settings=preferredColorScheme=0"] if dark else []),
+            *arguments,
+            f"file://{tmp_path}/frame.html",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=True,
+    )
+    return ran.stdout
+
+
+@pytest.mark.skipif(
+    CHROMIUM is None, reason="chromium is not installed (packaging/apt/chromium.txt)"
+)
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [390, 1100])
+def test_page_works_in_a_browser(tmp_path: Path, dark: bool, width: int) -> None:
+    """The page uses the requested colours and nothing is wider than the window."""
+    probe = (
+        "<script>addEventListener('load', () => { document.title = [innerWidth, "
+        "document.documentElement.scrollWidth, document.body.parentNode.offsetHeight, "
+        "getComputedStyle(document.body).backgroundColor, "
+        "[...document.querySelectorAll('svg')].map(s => s.clientHeight)].join(' ') })"
+        "</script>"
+    )
+    # A frame, because a window of chromium cannot be as narrow as a phone.
+    (tmp_path / "page.html").write_text(
+        render(an_hour(), 5.0, NOW_S).replace("</body>", probe + "</body>")
+    )
+    (tmp_path / "frame.html").write_text(
+        f'<body style="margin:0"><iframe src="page.html" style="width:{width}px;height:2000px;'
+        'border:0"></iframe><script>onload = () => setTimeout(() => document.title = '
+        "frames[0].document.title, 200)</script>"
+    )
+    dumped = browsed(tmp_path, dark, "--window-size=1300,2200", "--dump-dom")
+    title = re.search(r"<title>(.*?)</title>", dumped)
+    assert title, dumped[:2000]
+    inner, scrolled, _, *colour, heights = title[1].replace(", ", ",").split(" ")
+    assert int(inner) == width and int(scrolled) <= width
+    assert colour == (["rgb(20,23,26)"] if dark else ["rgb(255,255,255)"])
+    assert len(heights.split(",")) == 3 and min(map(int, heights.split(","))) > 100

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""What mkdocs is told of pages that are written for GitHub: see mkdocs.yml.
+
+A page's description, for who meets it in a list, is its first paragraph. Columns of numbers are
+marked, and what is short in a table, so that docs/site.css can align the ones and keep the other on
+one line: on a phone a table is moved sideways, and not read letter by letter.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import textwrap
+from typing import Any
+
+_FENCED = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.M | re.S)
+_TABLE = re.compile(r"<table>.*?</table>", re.S)
+_ROW = re.compile(r"<tr>.*?</tr>", re.S)
+_CELL = re.compile(r"<(t[hd])>(.*?)</t[hd]>", re.S)
+_TAG = re.compile(r"<[^>]+>")
+#: begins as a number does, and has no word
+_NUMBER = re.compile(r"[-+~<>(\[ ]*\d(?!.*[a-z]{3})", re.I | re.S)
+#: what stays on one line, and the longest of a column of numbers, in characters
+_SHORT, _LONG = 24, 40
+#: how many columns a table has whose first one stays where it is
+_WIDE = 4
+
+
+def description(page: str) -> str:
+    """The begin of a page in Markdown, without its marks: a paragraph, or else its heading."""
+    paragraphs = [part.strip() for part in _FENCED.sub("", page).split("\n\n")]
+    prose = (part for part in paragraphs if re.match(r"[\w`\[\"(]", part))
+    first = next(prose, paragraphs[0].lstrip("# "))
+    words = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", first)
+    return textwrap.shorten(re.sub(r"[`*]", "", words), 200, placeholder=" ...")
+
+
+def _text(cell: str) -> str:
+    return html.unescape(_TAG.sub("", cell)).strip()
+
+
+def marked(table: str) -> str:
+    """A table in HTML with classes: `n` in columns of numbers, `s` short, `k` its row's name."""
+    rows = [[_text(cell) for _, cell in _CELL.findall(row)] for row in _ROW.findall(table)]
+    numbers = set()
+    for column in range(len(rows[0])):
+        cells = [row[column] for row in rows[1:] if column < len(row) and row[column]]
+        are_numbers = [bool(_NUMBER.match(cell)) for cell in cells]
+        if sum(are_numbers) > len(cells) / 2 and max(map(len, cells)) <= _LONG:
+            numbers.add(column)
+
+    def of_row(found: re.Match[str]) -> str:
+        cells = []
+        for column, (tag, cell) in enumerate(_CELL.findall(found[0])):
+            classes = ["n"] * (column in numbers and column > 0)
+            classes += ["s"] * (tag == "td" and len(_text(cell)) <= _SHORT)
+            classes += ["k"] * (column == 0 and len(rows[0]) >= _WIDE)
+            named = f' class="{" ".join(classes)}"' if classes else ""
+            cells.append(f"<{tag}{named}>{cell}</{tag}>")
+        return "<tr>\n{}\n</tr>".format("\n".join(cells))
+
+    return _ROW.sub(of_row, table)
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> None:
+    """Mkdocs calls it with each page as it is written."""
+    page.meta.setdefault("description", description(markdown))
+
+
+def on_page_content(content: str, /, **_: Any) -> str:
+    """Mkdocs calls it with each page's HTML."""
+    return _TABLE.sub(lambda found: marked(found[0]), content)
