@@ -14,8 +14,7 @@ if _typing.TYPE_CHECKING:
     from linnapp.drive.deployment import upload
     from linnapp.errors import LinnappError
     from linnapp.learn.evaluate import evaluate
-    from linnapp.learn.fit import fit_latency, fit_network, inflection_point
-    from linnapp.model import load_model
+    from linnapp.learn.fit import fit_latency, fit_network, inflection_point, load_model
     from linnapp.trace.reads import load
 
 __version__ = "0.1.0"
@@ -27,7 +26,7 @@ _HOMES = {
     "fit_network": "linnapp.learn.fit",
     "inflection_point": "linnapp.learn.fit",
     "load": "linnapp.trace.reads",
-    "load_model": "linnapp.model",
+    "load_model": "linnapp.learn.fit",
     "upload": "linnapp.drive.deployment",
 }
 

@@ -530,13 +530,15 @@ class FittedModel(abc.ABC):
     ----------
     model_ : Model or LatencyModel
         The model that the kernel runs.
-    point_ : InflectionPoint
-        The inflection point of the part of the reads that the model was trained on.
+    point_ : InflectionPoint or None
+        The inflection point of the part of the reads that the model was trained on. None for a
+        model from a file, whose ``model_.threshold_us`` is its inflection point.
     record_ : dict
         How the model was made and how good it is (linnapp/topics/records.txt), JSON serialisable.
+        Empty for a model file without a record.
     """
 
-    def __init__(self, trained: TrainedDrive, point: InflectionPoint) -> None:
+    def __init__(self, trained: TrainedDrive, point: InflectionPoint | None = None) -> None:
         self.model_ = trained.model
         self.point_ = point
         self.record_ = trained.record
@@ -639,6 +641,24 @@ class FittedLatency(FittedModel):
         """
         score = [part.score for part in predictions(self.model_, reads)]
         return np.concatenate([np.empty(0, np.uint32), *score])
+
+
+def load_model(path: AnyPath) -> FittedNetwork | FittedLatency:
+    """Read a model that was saved or that ``linnapp train`` wrote, with its record.
+
+    Parameters
+    ----------
+    path : path
+        A ``.linnos`` file, or the directory that training wrote.
+
+    Raises
+    ------
+    ModelError
+        If there is no such model, or if it or its record is damaged.
+    """
+    trained = TrainedDrive.load(path)
+    kind = FittedLatency if isinstance(trained.model, LatencyModel) else FittedNetwork
+    return kind(trained)
 
 
 def fit_network(reads: Recorded, **options: Any) -> FittedNetwork:

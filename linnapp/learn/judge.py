@@ -207,8 +207,8 @@ def choose_margin(
         f"{figures['always_fast_mean_us']:.1f} us if no read were refused; accuracy "
         f"{figures['accuracy']:.2%}, of predicting all fast {figures['always_fast_accuracy']:.2%}, "
         f"and {figures['false_revoke_share']:.1%} of the fast reads refused. Record longer, under "
-        "the load that the drive is slow under; `kind='latency'` may learn more from it; or "
-        "insist with `even_if_worse=True`"
+        "the load that the drive is slow under; a latency model may learn more from it; or insist "
+        "with `even_if_worse=True`"
     )
 
 

@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp import __version__
+from linnapp.errors import ModelError
 from linnapp.files import AnyPath, replace_text
 from linnapp.learn.labels import InflectionPoint
 from linnapp.learn.options import Recipe
-from linnapp.model import LatencyModel, Model
+from linnapp.model import LatencyModel, Model, find_model, load_model
 from linnapp.trace.blktrace import TraceStats
 from linnapp.trace.reads import IoTable, Recorded, contents_of
 
@@ -40,6 +41,27 @@ class TrainedDrive:
         path = Path(path)
         self.model.save(path)
         replace_text(path.with_suffix(".json"), json.dumps(self.record, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: AnyPath) -> TrainedDrive:
+        """Read a model file or directory and, if it exists, the record next to the model.
+
+        Raises
+        ------
+        ModelError
+            If the model or its record cannot be read.
+        """
+        path = find_model(path)
+        beside = path.with_suffix(".json")
+        try:
+            record = json.loads(beside.read_bytes()) if beside.is_file() else {}
+        except (OSError, ValueError) as error:
+            raise ModelError(
+                f"{beside}: not a training record ({error}); remove it to load the model alone"
+            ) from error
+        if not isinstance(record, dict):
+            raise ModelError(f"{beside}: not a training record; remove it to load the model alone")
+        return cls(load_model(path), record)
 
     @property
     def interrupted(self) -> bool:
@@ -84,9 +106,11 @@ def record_of_predictions(
 def record_of_trace(trace: Recorded, stats: TraceStats) -> dict[str, Any]:
     """Return the part of the record that describes the training data."""
     files, sha256 = contents_of(trace)
-    part = {}
+    part: dict[str, Any] = {}
     if isinstance(trace, IoTable) and not trace.whole:
-        part = {"rows": [trace.first, trace.first + len(trace)]}
+        part["rows"] = [trace.first, trace.first + len(trace)]
+    if isinstance(trace, IoTable) and trace.selected:
+        part["selected_reads"] = int(np.count_nonzero(trace.is_served_read))
     return {"files": files, "sha256": sha256, **part, **stats.counts}
 
 

@@ -27,6 +27,8 @@ from linnapp.trace.packed import unpacked
 WRITE, COMPLETED, ERROR, REVOKED, MERGED, SPLIT, REQUEUED, ISSUED = (1 << bit for bit in range(8))
 #: Events are missing, so the features or the latency of the I/O may be wrong.
 DOUBTFUL = 1 << 8
+#: The caller's selection does not contain the I/O. It is still part of the drive's history.
+NOT_SELECTED = 1 << 9
 
 #: I/Os per chunk: 256 Ki rows of about 70 bytes, enough to make the cost of calls negligible.
 CHUNK_IOS = 1 << 18
@@ -63,7 +65,7 @@ class IoChunk:
     #: Pending 4 KiB pages at arrival, including those of the I/O itself.
     pending: npt.NDArray[np.uint32]
     #: Bits `WRITE`, `COMPLETED`, `ERROR`, `REVOKED`, `MERGED`, `SPLIT`, `REQUEUED`, `ISSUED`,
-    #: `DOUBTFUL`.
+    #: `DOUBTFUL`, `NOT_SELECTED`.
     flags: npt.NDArray[np.uint16]
     #: `hist_pending`, `hist_latency_us`: shape (n, HISTORY). The reads that had completed last when
     #: this one arrived, oldest first. Zero for writes.
@@ -93,10 +95,16 @@ class IoChunk:
     def is_served_read(self) -> npt.NDArray[np.bool_]:
         """True for reads that the drive answered, whose latency can be used for training.
 
-        Reads that are doubtful because events are missing are excluded.
+        Reads that are doubtful because events are missing, and reads that are not selected, are
+        excluded.
         """
-        others = WRITE | ERROR | REVOKED | DOUBTFUL
+        others = WRITE | ERROR | REVOKED | DOUBTFUL | NOT_SELECTED
         return np.asarray((self.flags & (others | COMPLETED)) == COMPLETED)
+
+    @property
+    def latency_us(self) -> npt.NDArray[np.float64]:
+        """Latency of each I/O in us, shape (n,). It is 0 if the I/O did not complete."""
+        return self.latency_ns / 1000
 
     def take(self, rows: npt.NDArray[np.bool_] | slice) -> IoChunk:
         """Return the I/Os that `rows` selects."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from linnapp.trace.blktrace import (
     COLUMNS,
     COMPLETED,
     ISSUED,
+    NOT_SELECTED,
     WRITE,
     BlktraceReader,
     IoChunk,
@@ -83,6 +85,8 @@ class IoTable(IoChunk):
         True if the table contains all I/Os of the recording.
     label : str
         Name in messages, by default `name`.
+    selected : bool
+        True if :meth:`select` has excluded I/Os.
     """
 
     name: str
@@ -94,6 +98,7 @@ class IoTable(IoChunk):
     first: int = 0
     whole: bool = True
     label: str = ""
+    selected: bool = False
 
     def __getitem__(self, rows: slice) -> IoTable:
         """Return consecutive I/Os, as in ``reads[n:]``, with unchanged columns.
@@ -109,8 +114,7 @@ class IoTable(IoChunk):
         """
         if not isinstance(rows, slice):
             raise TypeError(
-                f"reads[{rows!r}]: expected a slice as in reads[:1000]; reads.take(mask) chooses "
-                "by a mask"
+                "reads[...] takes a slice, as in reads[:1000]; use reads.select(mask) for a mask"
             )
         start, stop, step = rows.indices(len(self))
         if step != 1:
@@ -128,6 +132,32 @@ class IoTable(IoChunk):
             whole=self.whole and stop - start == len(self),
             stats=self.stats.with_counts(reads=len(part) - n_writes, writes=n_writes),
         )
+
+    def select(self, mask: npt.NDArray[np.bool_]) -> IoTable:
+        """Return the table with only some of its reads selected.
+
+        The other I/Os remain in the table as the history of the selected reads, so the length of
+        the table does not change. Functions that fit, predict and evaluate use the selected reads
+        alone: the rows of ``is_served_read``.
+
+        Parameters
+        ----------
+        mask : bool array, shape (n,)
+            True for the I/Os to keep, in addition to an earlier selection.
+
+        Raises
+        ------
+        ValueError
+            If `mask` is not a bool array with an element for each I/O.
+        """
+        mask = np.asarray(mask)
+        if mask.dtype != np.bool_ or mask.shape != (len(self),):
+            raise ValueError(
+                f"mask: expected a bool array of shape ({len(self)},), not {mask.dtype} of shape "
+                f"{mask.shape}"
+            )
+        flags = np.where(mask, self.flags, self.flags | np.uint16(NOT_SELECTED))
+        return dataclasses.replace(self, flags=flags, selected=True)
 
     def overdue(self, overdue_us: int | None) -> npt.NDArray[np.int64] | None:
         """Return how many reads were in flight for longer than `overdue_us` at each read.
@@ -165,7 +195,7 @@ class IoTable(IoChunk):
     def plot(self, axes: Any = None) -> Any:
         """Plot the cumulative distribution of read latencies, on new axes by default."""
         axes = axes_for(axes)
-        latency_us = np.sort(self.latency_ns[self.is_served_read]) / 1000
+        latency_us = np.sort(self.latency_us[self.is_served_read])
         axes.set_xscale("log")
         axes.plot(latency_us, np.linspace(0, 100, len(latency_us)))
         axes.set_xlabel("read latency, us")
@@ -175,7 +205,7 @@ class IoTable(IoChunk):
 
     def __str__(self) -> str:
         rows = "" if self.whole else f"[{self.first}:{self.first + len(self)}]"
-        return f"{self.label or self.name}{rows}"
+        return f"{self.label or self.name}{rows}{' (a selection)' if self.selected else ''}"
 
     def __repr__(self) -> str:
         return f"<IoTable {self}: {len(self)} I/Os>"
@@ -393,7 +423,7 @@ def open_recording(
                 "already read this table"
             )
         return TableReader(trace, overdue_us)
-    trace = Path(trace)
+    trace = _path_of(trace)
     text_format = text_format or _log_format(trace)
     if text_format is None:
         return BlktraceReader(trace, overdue_us=overdue_us, **options)
@@ -548,7 +578,16 @@ def drive_name(trace: Recorded) -> str:
     """Return the drive of a recording; see :func:`drive_of`."""
     if isinstance(trace, IoTable):
         return drive_of(trace.files[0])
-    return drive_of(trace_files(trace)[0].name)
+    return drive_of(trace_files(_path_of(trace))[0].name)
+
+
+def _path_of(trace: AnyPath) -> Path:
+    if not isinstance(trace, str | os.PathLike):
+        raise TypeError(
+            "expected the path of a recording, or a table that linnapp.load() returned, not "
+            f"{type(trace).__name__}"
+        )
+    return Path(trace)
 
 
 def contents_of(trace: Recorded) -> tuple[list[str], str]:

@@ -41,10 +41,9 @@ def python_examples() -> list[str]:
 
 
 def test_first_half_trains_and_second_half_validates_in_five_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    array_trace(Path("az.blk"), 1, 4000)
+    monkeypatch.chdir(DOCUMENT.parents[1])
     lines = [line for line in python_examples()[0].splitlines() if line]
     assert len(lines) <= 5
     names: dict[str, Any] = {}
@@ -192,7 +191,7 @@ def test_parts_follow_each_other_and_know_what_came_before(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("rows", "error", "message"),
     [
-        (5, TypeError, r"reads\[5\]: expected a slice"),
+        (5, TypeError, r"takes a slice"),
         (slice(None, None, 2), ValueError, "a step of 2"),
         (slice(None, None, -1), ValueError, "a step of -1"),
     ],
@@ -235,8 +234,43 @@ def test_fitted_latency_model_predicts_as_in_evaluate(tmp_path: Path) -> None:
     assert isinstance(judged, LatencyEvaluation) and judged.mean_predicted_us == us.mean()
     assert model.score(second) == judged.auc
     model.save(tmp_path / "m.linnos")
-    assert linnapp.load_model(tmp_path / "m.linnos") == model.model_
+    loaded = linnapp.load_model(tmp_path)
+    assert loaded == model and loaded.record_ == model.record_
+    assert np.array_equal(loaded.predict(second), us) and loaded.score(second) == judged.auc
     assert json.loads((tmp_path / "m.json").read_text()) == model.record_
+
+
+def test_loading_a_model_with_a_damaged_record_names_the_record(tmp_path: Path) -> None:
+    last_read(threshold_us=500, refuse_us=1000, overdue_us=300).save(tmp_path / "m.linnos")
+    assert linnapp.load_model(tmp_path / "m.linnos").record_ == {}
+    for damaged in ("{", "[]", "\x00"):
+        (tmp_path / "m.json").write_text(damaged)
+        with pytest.raises(linnapp.LinnappError, match=r"m\.json: not a training record.*remove"):
+            linnapp.load_model(tmp_path / "m.linnos")
+
+
+@pytest.mark.parametrize("fit", [linnapp.fit_latency, linnapp.fit_network])
+def test_selected_reads_alone_are_fitted_and_predicted(tmp_path: Path, fit: Any) -> None:
+    reads = linnapp.load(array_trace(tmp_path / "az.blk", 1, 3000))
+    served = reads.is_served_read
+    kept = np.arange(len(reads)) % 3 > 0
+    part = reads.select(kept)
+    assert len(part) == len(reads) and str(part) == "az.blk (a selection)"
+    assert np.array_equal(part.is_served_read, served & kept)
+    model = fit(reads)
+    assert np.array_equal(model.predict(part), model.predict(reads)[kept[served]])
+    again = fit(part)
+    assert again != model
+    assert again.record_["trace"]["selected_reads"] == np.count_nonzero(served & kept)
+    for mask in (kept[1:], kept.astype(int), 5):
+        with pytest.raises(ValueError, match="mask: expected a bool array of shape"):
+            reads.select(mask)
+
+
+def test_neither_path_nor_table_is_a_type_error_that_names_load() -> None:
+    for use in (linnapp.load, linnapp.fit_latency, linnapp.inflection_point):
+        with pytest.raises(TypeError, match=r"table that linnapp\.load\(\) returned, not ndarray"):
+            use(np.zeros(3))
 
 
 def test_models_compare_by_content(tmp_path: Path) -> None:
