@@ -64,8 +64,6 @@ const struct option_row option_rows[] = {
 	NUMBER("skip", "S", skip_s, 0, 1e9, 0, "skip_s", "leave out the trace's first S seconds"),
 	NUMBER("duration", "S", duration_s, 1e-6, 1e9, 0, "duration_s",
 	       "stop after S seconds of the run's time"),
-	NUMBER("warmup", "S", warmup_s, 0, 1e9, 0, "warmup_s",
-	       "I/Os due in the first S seconds are done but not counted"),
 	NUMBER("rerate", "X", rerate, 1e-6, 1e6, 1, "rerate", "X times as fast as recorded"),
 	FLAG("saturate", saturate, "saturate",
 	     "ignore the trace's times: always --depth I/Os in flight"),
@@ -540,10 +538,6 @@ static void require_agreement(struct options *o)
 			o->tags[i] = o->tags[0];
 	if (isfinite(o->max_duplicates) && !o->duplicates)
 		die("--max-duplicates limits the reads that --duplicates sends twice; give both");
-	if (o->duration_s && o->warmup_s >= o->duration_s)
-		die("--warmup %g: the run ends after %g s (--duration), so nothing would be "
-		    "counted",
-		    o->warmup_s, o->duration_s);
 }
 
 /* Each thread has a share of every limit, and knows only its own I/Os. */

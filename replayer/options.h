@@ -57,7 +57,7 @@ struct options {
 	uint32_t threshold_us;		/* 0 to use the drives' own */
 	double heuristic_busy_us;	/* negative to use the threshold of hedge-ip */
 	double timeout_s;		/* for an I/O at a drive; 0 for none */
-	double duration_s, warmup_s, skip_s, rerate; /* duration_s is 0 for the whole trace */
+	double duration_s, skip_s, rerate; /* duration_s is 0 for the whole trace */
 	bool replicate_writes, spread, fit, saturate, quiet;
 	bool readonly;
 	uint32_t loops;

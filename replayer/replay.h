@@ -56,7 +56,7 @@ struct log_file;
 
 /* All members have the same type, so that those of several threads can be added up. */
 struct counters {
-	uint64_t reads, writes, warmup_ios;
+	uint64_t reads, writes;
 	uint64_t reads_failed, writes_failed; /* user I/Os that failed on every drive */
 	uint64_t unanswered; /* user I/Os without an answer; at the end, those not waited for */
 	uint64_t timed_out;  /* attempts that did not complete within --timeout */

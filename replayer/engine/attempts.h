@@ -52,7 +52,7 @@ struct io {
 	double hedge_gain_us; /* expected gain of the hedge, 0 if there is none */
 	uint64_t answered_ns; /* absolute time */
 	uint8_t home, served_by, flags;
-	bool is_write, answered, warmup;
+	bool is_write, answered;
 	bool submitted;	   /* otherwise submit_ns is the start of the preparation */
 	bool failing_over; /* the timer is for a failover, not for a hedge */
 	bool stays;	   /* sent to the default drive again after that has revoked it */

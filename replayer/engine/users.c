@@ -55,10 +55,6 @@ static void answer(struct replay *r, struct io *io, struct attempt *by)
 		io->served_by = by->drive;
 	if (by && by->hedge)
 		io->flags |= IO_HEDGE_WON;
-	if (io->warmup) {
-		r->c.warmup_ios++;
-		return;
-	}
 	if (by) {
 		latency_add(&r->latency[io->is_write ? WRITE_SERVICE : READ_SERVICE], latency);
 		latency_add(&r->latency[io->is_write ? WRITE_RESPONSE : READ_RESPONSE],
@@ -116,8 +112,7 @@ static bool check(struct replay *r, const struct attempt *a)
 
 	if (wrong)
 		report_data_error(r, a, &e, wrong);
-	if (!a->io->warmup)
-		latency_add(&r->drive_latency[a->drive], r->done_ns - a->submit_ns);
+	latency_add(&r->drive_latency[a->drive], r->done_ns - a->submit_ns);
 	return !wrong;
 }
 
@@ -224,7 +219,6 @@ void user_read_copy(struct replay *r, struct io *io, unsigned int drive)
 	copy->size_bytes = io->size_bytes;
 	copy->home = drive;
 	copy->tag = io->tag;
-	copy->warmup = io->warmup;
 	copy->submit_ns = r->ring.now_ns;
 	r->explorations_in_flight++;
 	attempt_send(r, copy, drive, SEND_PLAIN);
@@ -242,7 +236,6 @@ void user_io_start(struct replay *r, struct io *io)
 	io->timer.expired = on_timer;
 	io->done = io->is_write ? write_done : read_done;
 	io->submit_ns = r->ring.now_ns;
-	io->warmup = io->due_ns < r->o.warmup_s * 1e9;
 	r->user_ios_in_flight++;
 	r->c.unanswered++;
 	if (!io->is_write) {

@@ -360,7 +360,6 @@ static void set_load(json_t *o, struct replay *r)
 {
 	const struct counters *c = &r->c;
 
-	set(o, "warmup_ios", count(c->warmup_ios));
 	set(o, "realigned_ios", count(r->sources.realigned));
 	set(o, "folded_ios", count(r->sources.folded));
 	set(o, "writes_left_out", count(r->sources.writes_left_out));
@@ -548,7 +547,6 @@ void report_text(struct replay *r)
 	NOTE(c->unanswered, "I/Os of users were not waited for");
 	if (r->log_error)
 		printf("no per-I/O log: %s\n", r->log_error);
-	NOTE(c->warmup_ios, "I/Os of the warm-up are not counted above");
 	if (!all_direct(r))
 		printf("the page cache was in use: a file system without O_DIRECT\n");
 }

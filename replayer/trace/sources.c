@@ -172,30 +172,9 @@ struct source *source_first(struct sources *all)
 	return first;
 }
 
-/*
- * Return true if an I/O of the first pass is due between the warm-up and the end, in this or a
- * later pass.
- */
-static bool counts(const struct sources *all, uint64_t at_ns)
+/* Exit if --skip excludes all I/Os, which must be a mistake. */
+static void die_of_nothing(const struct sources *all)
 {
-	uint64_t warmup_ns = all->o->warmup_s * 1e9, loop = 0;
-
-	if (all->o->saturate)
-		return true;
-	if (at_ns < warmup_ns && all->loop_ns)
-		loop = (warmup_ns - at_ns + all->loop_ns - 1) / all->loop_ns;
-	at_ns += loop * all->loop_ns;
-	return loop < all->o->loops && at_ns >= warmup_ns &&
-	       (!all->o->duration_s || at_ns < all->o->duration_s * 1e9);
-}
-
-/* Exit if --skip or --warmup excludes all I/Os, which must be a mistake. */
-static void die_of_nothing(const struct sources *all, uint64_t ios)
-{
-	if (ios)
-		die("no I/O would be counted: all %llu are due in the first %g s (--warmup)%s",
-		    (unsigned long long)ios, all->o->warmup_s,
-		    all->o->duration_s ? " or after the run's end (--duration)" : "");
 	if (all->writes_left_out)
 		die("nothing to replay: with --readonly the traces' %llu writes are left out, and "
 		    "there is no read",
@@ -208,12 +187,8 @@ static void die_of_nothing(const struct sources *all, uint64_t ios)
 	    all->o->skip_s);
 }
 
-/*
- * Scan all traces as in the first loop; return the number of I/Os, and set *any_counts if one of
- * them counts.
- */
-static uint64_t scan_pass(struct sources *all, scan_visit *visit, void *context, uint64_t *last_ns,
-			  bool *any_counts)
+/* Scan all traces as in the first loop; return the number of I/Os. */
+static uint64_t scan_pass(struct sources *all, scan_visit *visit, void *context, uint64_t *last_ns)
 {
 	uint64_t ios = 0;
 
@@ -223,7 +198,6 @@ static uint64_t scan_pass(struct sources *all, scan_visit *visit, void *context,
 			ios++;
 			if (s->next.at_ns > *last_ns)
 				*last_ns = s->next.at_ns;
-			*any_counts |= counts(all, s->next.at_ns);
 			if (visit)
 				visit(context, i, &s->next);
 		}
@@ -237,8 +211,7 @@ static void forget_counts(struct sources *all)
 
 void sources_scan(struct sources *all, scan_visit *visit, void *context)
 {
-	uint64_t last_ns = 0, ios;
-	bool any_counts = false;
+	uint64_t last_ns = 0;
 
 	all->loops = 1;
 	all->loop_ns = 0;
@@ -248,15 +221,13 @@ void sources_scan(struct sources *all, scan_visit *visit, void *context)
 		 * their end.
 		 */
 		all->endless = true;
-		scan_pass(all, NULL, NULL, &last_ns, &any_counts);
+		scan_pass(all, NULL, NULL, &last_ns);
 		all->endless = false;
 		all->loop_ns = last_ns;
-		any_counts = false;
 		forget_counts(all);
 	}
-	ios = scan_pass(all, visit, context, &last_ns, &any_counts);
-	if (!any_counts)
-		die_of_nothing(all, ios);
+	if (!scan_pass(all, visit, context, &last_ns))
+		die_of_nothing(all);
 	for (unsigned int i = 0; i < all->o->n_traces; i++)
 		trace_tell(all->each[i].trace);
 	forget_counts(all);

@@ -297,17 +297,14 @@ def test_interrupt_gives_the_summary_so_far(
     assert len(replay_log.read(tmp_path / "o.log")) == result["writes"]
 
 
-@pytest.mark.parametrize(
-    "before_the_first_read", [["--settle-ms", "600000"], ["--warmup", "599", "--settle-ms", "0"]]
-)
 def test_interrupt_before_counting_keeps_earlier_results(
-    tmp_path: Path, drives: list[Path], before_the_first_read: list[str]
+    tmp_path: Path, drives: list[Path]
 ) -> None:
     trace = write_trace(tmp_path / "t", again_and_again(0, 0, BLOCK))
     earlier = {"o.json": b"earlier results", "o.log": b"an earlier log"}
     for name, content in earlier.items():
         (tmp_path / name).write_bytes(content)
-    run = start(drives, [trace], "baseline", *before_the_first_read,
+    run = start(drives, [trace], "baseline", "--settle-ms", "600000",
                 "--json", str(tmp_path / "o.json"), "--log", str(tmp_path / "o.log"))  # fmt: skip
     wait_until_written(drives[0], 0, bytes(BLOCK))
     run.send_signal(signal.SIGINT)
@@ -394,7 +391,6 @@ def test_small_ios_are_widened_and_far_ones_folded(tmp_path: Path, drives: list[
     [
         (["--skip", "10"], "after the first 10 s (--skip)"),
         (["--skip", "10", "--duration", "1"], "in the 1 s of --duration after the first 10 s"),
-        (["--warmup", "10"], "are due in the first 10 s (--warmup)"),
     ],
 )
 def test_options_that_leave_nothing_to_count_are_an_error(
@@ -408,14 +404,13 @@ def test_options_that_leave_nothing_to_count_are_an_error(
     assert not list(tmp_path.glob("*.new"))
 
 
-def test_rerate_skip_duration_and_warmup(tmp_path: Path, drives: list[Path]) -> None:
+def test_rerate_skip_and_duration(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(tmp_path / "t", [(i * 100_000, "read", 0, BLOCK) for i in range(40)])
     replay(drives, [trace], "baseline", "--rerate", "4", "--skip", "1", "--duration", "0.5",
-           "--warmup", "0.2",
            "--json", str(tmp_path / "o.json"), "--log", str(tmp_path / "o.log"))  # fmt: skip
     result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
-    assert sorted(log["due_ns"].tolist()) == list(range(200_000_000, 500_000_000, 25_000_000))
-    assert (result["warmup_ios"], result["reads"]) == (8, 12)
+    assert sorted(log["due_ns"].tolist()) == list(range(0, 500_000_000, 25_000_000))
+    assert result["reads"] == 20
 
 
 def test_saturate_keeps_depth_in_flight(tmp_path: Path, drives: list[Path]) -> None:

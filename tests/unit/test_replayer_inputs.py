@@ -43,7 +43,7 @@ from linnapp.trace import replay_log
         ("--duration", "0x10"),
         ("--duration", " 1"),
         ("--duration", "inf"),
-        ("--warmup", "nan"),
+        ("--skip", "nan"),
         ("--loops", "0"),
         ("--inject", "all:latency_us=1,drive=0.9"),
         ("--inject", "all:latency_us=1,drive=3"),
@@ -129,21 +129,12 @@ def test_ambiguous_injection_is_refused(
     assert "rotate" in ran.stderr or "the patterns: all, continuous, random" in ran.stderr
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--warmup", "10"],
-        ["--warmup", "1", "--duration", "1"],
-        ["--warmup", "0.02", "--loops", "2"],
-        ["--skip", "10"],
-    ],
-)
 @pytest.mark.parametrize("prefill", ["touched", "none"])
-def test_options_that_leave_nothing_to_count_fail_before_writing(
-    tmp_path: Path, drives: list[Path], options: list[str], prefill: str
+def test_skipping_all_ios_fails_before_writing(
+    tmp_path: Path, drives: list[Path], prefill: str
 ) -> None:
     trace = write_trace(tmp_path / "t", [(i * 100, "write", i * BLOCK, BLOCK) for i in range(90)])
-    replay(drives, [trace], "baseline", "--prefill", prefill, *options, status=1)
+    replay(drives, [trace], "baseline", "--prefill", prefill, "--skip", "10", status=1)
     assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
 
 
@@ -235,12 +226,12 @@ def test_loops_repeat_the_traces_one_after_the_other(
 ) -> None:
     at = [1000, 2000, 4000]
     trace = write_trace(tmp_path / "t", [(t, "read", i * BLOCK, BLOCK) for i, t in enumerate(at)])
-    replay(drives, [trace], "baseline", "--loops", "3", *spread, "--warmup", "0.0045",
+    replay(drives, [trace], "baseline", "--loops", "3", *spread,
            "--log", str(tmp_path / "o.log"), "--json", str(tmp_path / "o.json"))  # fmt: skip
     due = np.sort(replay_log.read(tmp_path / "o.log")["due_ns"]) // 1000
-    assert due.tolist() == [5000, 6000, 8000, 9000, 10000, 12000]
+    assert due.tolist() == [1000, 2000, 4000, 5000, 6000, 8000, 9000, 10000, 12000]
     found = summary(tmp_path / "o.json")
-    assert (found["warmup_ios"], found["reads"], found["config"]["loops"]) == (3, 6, 3)
+    assert (found["reads"], found["config"]["loops"]) == (9, 3)
 
 
 def test_loops_of_several_traces_wait_for_the_longest(tmp_path: Path, drives: list[Path]) -> None:
@@ -290,7 +281,7 @@ def test_a_percentile_of_too_few_reads_is_null(
 
 def test_each_drives_own_latency(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(tmp_path / "t", mixed_ios(4000, 5))
-    replay(drives, [trace], "random", "--warmup", "0.1", "--json", str(tmp_path / "o.json"),
+    replay(drives, [trace], "random", "--json", str(tmp_path / "o.json"),
            "--log", str(tmp_path / "o.log"))  # fmt: skip
     run, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
     reads = log[log["op"] == replay_log.READ]
@@ -443,7 +434,7 @@ def test_the_config_of_the_results_has_every_setting(tmp_path: Path, drives: lis
     assert config == {
         "from": None, "volume": None,
         "devices": [str(drive) for drive in drives], "traces": [str(trace)], "readonly": False,
-        "force": [], "loops": 1, "spread": False, "skip_s": 0, "duration_s": None, "warmup_s": 0,
+        "force": [], "loops": 1, "spread": False, "skip_s": 0, "duration_s": None,
         "rerate": 1, "saturate": False, "depth": 4096, "threads": 1, "max_orphans": 4096,
         "timeout_s": None, "replicate_writes": False, "fit": False, "prefill": "touched",
         "settle_ms": 0,
