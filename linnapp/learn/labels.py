@@ -204,6 +204,11 @@ class LatencyDistribution:
         n = len(self)
         return self._prefix_us[index] / n, 1 - self._below[index] / n
 
+    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """Draw the latencies of `n` random reads, in us."""
+        rank = rng.integers(1, len(self) + 1, n)
+        return self._values_us[np.searchsorted(self._below, rank) - 1].astype(np.float64)
+
 
 @dataclasses.dataclass(frozen=True)
 class InflectionPoint:
