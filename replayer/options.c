@@ -75,7 +75,7 @@ const struct option_row option_rows[] = {
 	WHOLE("max-orphans", "N", max_orphans, 1, 1u << 20, 4096, "max_orphans",
 	      "a drive that holds N reads whose race is lost gets no further copies (4096)"),
 	NUMBER("timeout", "S", timeout_s, 0, 1e9, 120, "timeout_s",
-	       "end the run when a drive keeps an I/O for S seconds (120; 0: never)"),
+	       "end the run when a drive keeps an I/O for S seconds (120; 0 disables this)"),
 	FLAG("replicate-writes", replicate_writes, "replicate_writes",
 	     "a write goes to every drive and is done when all have it"),
 	FLAG("fit", fit, "fit", "fold offsets beyond the smallest drive into it"),
