@@ -51,7 +51,8 @@ class Diagram:
             for tip, size in (("line", 7), ("strong", 5), ("refused", 6))
         ).replace('class="line-tip tip-line"', 'class="tip"')
         self.parts = [
-            "<!-- SPDX-License-Identifier: MIT; drawn by docs/draw_diagrams.py -->",
+            "<!-- SPDX-License-Identifier: MIT -->",
+            "<!-- Drawn by docs/draw_diagrams.py. -->",
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
             f'width="{WIDTH}" height="{height}" role="img">',
             f"<title>{escape(title)}</title>",

@@ -48,15 +48,15 @@ struct options {
 	uint64_t seed;
 	double failover_us;
 	double start_every_s;
-	double hedge_us;		/* negative if not given */
-	double hedge_percentile;	/* negative for the policy's own */
-	double hedge_budget;		/* fraction of reads; infinite for "none" */
-	double hedge_burst;		/* maximum number of hedges that can be saved up */
-	double false_submit_ratio;	/* negative to use the kernel's counters */
-	uint32_t heuristic_queue_pages; /* 0 to use the profile */
-	uint32_t threshold_us;		/* 0 to use the drives' own */
-	double heuristic_busy_us;	/* negative to use the threshold of hedge-ip */
-	double timeout_s;		/* for an I/O at a drive; 0 for none */
+	double hedge_us;		   /* negative if not given */
+	double hedge_percentile;	   /* negative for the policy's own */
+	double hedge_budget;		   /* fraction of reads; infinite for "none" */
+	double hedge_burst;		   /* maximum number of hedges that can be saved up */
+	double false_submit_ratio;	   /* negative to use the kernel's counters */
+	uint32_t heuristic_queue_pages;	   /* 0 to use the profile */
+	uint32_t threshold_us;		   /* 0 to use the drives' own */
+	double heuristic_busy_us;	   /* negative to use the threshold of hedge-ip */
+	double timeout_s;		   /* for an I/O at a drive; 0 for none */
 	double duration_s, skip_s, rerate; /* duration_s is 0 for the whole trace */
 	bool replicate_writes, spread, fit, saturate, quiet;
 	bool readonly;
