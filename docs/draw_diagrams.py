@@ -38,6 +38,9 @@ STYLE = """
   .refused-tip { fill: var(--slow-edge); }
 """
 
+#: In two parts: the licence check would take the rest of the line for its name.
+LICENCE = "<!-- SPDX-" + "License-Identifier: MIT -->"
+
 
 class Diagram:
     """A picture to which boxes, arrows and texts are added."""
@@ -51,7 +54,7 @@ class Diagram:
             for tip, size in (("line", 7), ("strong", 5), ("refused", 6))
         ).replace('class="line-tip tip-line"', 'class="tip"')
         self.parts = [
-            "<!-- SPDX-License-Identifier: MIT -->",
+            LICENCE,
             "<!-- Drawn by docs/draw_diagrams.py. -->",
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
             f'width="{WIDTH}" height="{height}" role="img">',
