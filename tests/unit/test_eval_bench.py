@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The list of benchmarks is complete and says what each one measures and where it is."""
+"""The benchmarks run as documented, and name what they lack."""
 
 from __future__ import annotations
 
@@ -14,20 +14,6 @@ from eval.bench import BenchError, kernel, watching
 from eval.bench import __main__ as command
 from eval.cache import ROOT
 from linnapp.errors import LinnappError
-
-
-def test_every_benchmark_says_what_it_measures_and_where_it_is() -> None:
-    for name, benchmark in command.BENCHMARKS.items():
-        assert benchmark.title.endswith("."), name
-        assert (ROOT / benchmark.source).is_file(), name
-
-
-def test_no_module_of_benchmarks_is_left_out() -> None:
-    listed = {benchmark.source for benchmark in command.BENCHMARKS.values()}
-    listed |= {f"{b.run.__module__.replace('.', '/')}.py" for b in command.BENCHMARKS.values()}
-    modules = {str(p.relative_to(ROOT)) for p in (ROOT / "eval" / "bench").glob("[a-z]*.py")}
-    # Several measurements count instructions with it.
-    assert modules - listed == {"eval/bench/instructions.py"}
 
 
 def test_the_list_runs_nothing() -> None:

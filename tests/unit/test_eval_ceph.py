@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from eval import experiments, pages
-from eval.cache import ROOT
+from eval import pages
 from eval.experiments.ceph import EXPERIMENT, RULES
-from eval.experiments.cluster.lab import GUEST, READ, Measured, together
+from eval.experiments.cluster.lab import READ, Measured, together
 from eval.long_table import LongTable
 
 
@@ -41,14 +40,3 @@ def test_reads_of_clients_are_merged_in_order() -> None:
     both = together(clients)
     assert both.reads["due_ns"].tolist() == [0, 5, 10, 15, 20, 25]
     assert both.disk_reads == (3, 0, 0) and both.counted == {"asked": 4, "strayed": 5}
-
-
-def test_ceph_experiment_runs_only_on_request() -> None:
-    assert "ceph" in experiments.ON_REQUEST and "ceph" not in experiments.NAMES
-    assert experiments.load("ceph") is EXPERIMENT
-
-
-def test_the_client_has_every_rule() -> None:
-    rules = ROOT / "eval" / "simulator" / "rules.c"
-    known = "".join(path.read_text() for path in (GUEST / "reads.c", GUEST / "ceph.c", rules))
-    assert all(f'"{rule}"' in known for rule in RULES)

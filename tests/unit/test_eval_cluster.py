@@ -26,7 +26,6 @@ from eval.experiments.cluster import (
 )
 from eval.experiments.cluster.cells import N_BLOCKS
 from eval.experiments.cluster.lab import (
-    GUEST,
     MEASURED_MS,
     READ,
     ROUNDS,
@@ -190,12 +189,6 @@ def test_nine_nodes_are_three_times_three_and_have_a_burst_in_their_turn() -> No
     assert "echo 256 >/sys/kernel/config/flashsim/flash8/inject/window_turn_mask" in injected
     # whole rounds
     assert nine.measured_ms * 1000 % (nine.nodes * TURN_US) == 0
-
-
-def test_the_client_has_no_engine_but_the_real_one() -> None:
-    engines = [(GUEST / f"{engine}.c").read_text() for engine in ("gluster", "ceph")]
-    assert "<glusterfs/api/glfs.h>" in engines[0] and '"linnos_ceph.h"' in engines[1]
-    assert EXPERIMENT.name == "cluster"
 
 
 def test_measured_time_consists_of_whole_rounds_and_turns() -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import struct
 import subprocess
@@ -18,7 +17,6 @@ from replaying import (
     DRIVE_BYTES,
     GIVE_UP_S,
     N_DRIVES,
-    REPLAYER,
     Io,
     command,
     mixed_ios,
@@ -550,21 +548,3 @@ def test_one_drive_given_twice_is_refused(tmp_path: Path, drives: list[Path]) ->
     trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
     ran = replay([drives[0], drives[0]], [trace], "baseline", status=1)
     assert "the same drive" in ran.stderr
-
-
-def test_a_changed_header_rebuilds_what_includes_it(tmp_path: Path) -> None:
-    """For every spelling of the output folder."""
-    source = REPLAYER.parents[2] / "replayer"
-    including = [
-        path
-        for path in source.glob("**/*.c")
-        if re.search(r'"(trace/)?(trace|sources)\.h"', path.read_text())
-        and path.parent.name != "tests"
-    ]
-    for out in (REPLAYER.parent, Path("../build/replayer")):
-        would = subprocess.run(
-            ["make", "-n", "-C", str(source), f"OUT={out}", "-W", "trace/trace.h"],
-            capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
-        for path in including:
-            assert f" {path.relative_to(source)}\n" in would, (out, path.name)
