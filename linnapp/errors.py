@@ -42,6 +42,10 @@ class TraceError(LinnappError):
     """A trace that cannot be read or contains no usable data."""
 
 
+class EmptyTraceError(TraceError):
+    """A trace without any read or write."""
+
+
 class TraceWarning(UserWarning):
     """A problem in a trace that is nevertheless used."""
 

@@ -23,6 +23,9 @@ _NEXT = {
     "unknown": "Next: record for longer with --for, under the usual load.",
 }
 
+#: Exit status if the verdict is unknown; 1 is an error, and 2 is wrong usage.
+UNKNOWN_STATUS = 3
+
 
 @click.command()
 @click.argument("devices", nargs=-1, metavar="[/dev/mdN | DRIVE...]")
@@ -42,7 +45,9 @@ _NEXT = {
 )
 @click.option("-o", "--output", type=FILE, help="Also draw a picture, .png or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
 def check(
+    ctx: click.Context,
     devices: tuple[str, ...],
     for_s: float,
     traces: tuple[Path, ...],
@@ -62,8 +67,8 @@ def check(
     pages are pending, and always reading from the replica that is faster on average.
 
     The verdict is yes if choosing by prediction is faster than each of the others, beyond chance
-    and by at least 2 % of the mean latency. It is no if it is not, and unknown if the recording
-    has too few reads.
+    and by at least 2 % of the mean latency. It is no if it is not. It is unknown, and the exit
+    status is 3, if the recording has too few reads, for example of an idle array.
     """
     from linnapp.insight.benefit import draw_benefit, estimate_benefit
 
@@ -90,6 +95,8 @@ def check(
     click.echo(json.dumps(found.to_json(), indent=1) if as_json else _describe(found, target))
     if output is not None:
         draw_benefit(found, output)
+    if found.verdict == "unknown":
+        ctx.exit(UNKNOWN_STATUS)
 
 
 def _name_traces(traces: tuple[Path, ...]) -> list[str]:
@@ -105,7 +112,6 @@ def _record(
 ) -> tuple[str, list[str], list[Path]]:
     """Record the replicas; return the target's name, the replicas' names and the recordings."""
     from linnapp.drive.checks import check_replicas, find_target
-    from linnapp.errors import LinnappError
     from linnapp.trace.recording import RecordingProgress, record
 
     target = find_target(devices)
@@ -121,11 +127,6 @@ def _record(
         keep_interrupted=False,
         on_progress=show if display.is_live else None,
     )
-    idle = [recording.drive for recording in recordings if not recording.events]
-    if idle:
-        raise LinnappError(
-            f"{', '.join(idle)}: no I/O in {for_s:g} s; run linnapp check while the array is in use"
-        )
     for recording in recordings:
         if recording.dropped:
             display.log(
@@ -168,12 +169,7 @@ def _describe(found: Benefit, target: str) -> str:
             ),
             f"A perfect choice would lower it by {found.best_us:.1f} us.",
         ]
-    would = {"yes": "It would help", "no": "It would not help", "unknown": "Not known"}
-    lines += [
-        "",
-        f"{would[found.verdict]}: {found.reason}.",
-        _NEXT[found.verdict].format(target=target),
-    ]
+    lines += ["", found.sentence, _NEXT[found.verdict].format(target=target)]
     return "\n".join(lines)
 
 

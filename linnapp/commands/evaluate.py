@@ -72,7 +72,9 @@ def evaluate(model_path: Path, traces: tuple[Path, ...], as_json: bool, **reader
     choosing = [model for model in models if isinstance(model, LatencyModel)]
     if 1 < len(traces) == len(choosing):
         from linnapp.learn.evaluate import judge_models
+        from linnapp.trace.reads import check_common_clock
 
+        check_common_clock(traces, **reader)
         pairs = judge_models(choosing, traces, **reader)
     if not as_json:
         if pairs is not None:

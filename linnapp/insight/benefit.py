@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.errors import LinnappError, NoGainError, TraceError
+from linnapp.errors import EmptyTraceError, NoGainError, TraceError
 from linnapp.files import AnyPath
 from linnapp.learn.evaluate import WITHIN_US, DriveReads, Estimate, judge, nearest
 from linnapp.learn.fit import FittedLatency, fit_latency
@@ -26,7 +26,7 @@ from linnapp.learn.judge import area_under_roc
 from linnapp.learn.labels import size_classes
 from linnapp.model.file import CAP
 from linnapp.trace.logged_drive import PAGE_BYTES
-from linnapp.trace.reads import IoTable, Recorded, load
+from linnapp.trace.reads import IoTable, Recorded, check_common_clock, load
 
 #: A read is called slow if its latency is more than this many times the lowest median of the
 #: replicas. A replica that md reads only while another is slow may be slow itself most of the time.
@@ -40,6 +40,9 @@ UNCERTAIN_SHARE = 0.1
 
 #: Fewer pairs do not decide anything.
 MIN_PAIRS = 50
+
+#: Verdicts as the beginning of a sentence.
+_VERDICTS = {"yes": "It would help", "no": "It would not help", "unknown": "Not known"}
 
 #: The policies that choosing by predictions has to improve on, and their names in sentences.
 RIVALS = {
@@ -93,7 +96,7 @@ class Benefit:
     verdict : {"yes", "no", "unknown"}
         "unknown" means that the recording contains too few reads.
     reason : str
-        Explains the verdict in one sentence.
+        Explains the verdict.
     """
 
     replicas: tuple[Replica, ...]
@@ -106,6 +109,11 @@ class Benefit:
     verdict: str = "unknown"
     reason: str = ""
 
+    @property
+    def sentence(self) -> str:
+        """The verdict and its reason in one sentence."""
+        return f"{_VERDICTS[self.verdict]}: {self.reason}."
+
     def to_json(self) -> dict[str, Any]:
         """Return all values, with None instead of NaN, which JSON does not have."""
 
@@ -116,7 +124,7 @@ class Benefit:
                 return [without_nan(item) for item in value]
             return None if isinstance(value, float) and math.isnan(value) else value
 
-        result = without_nan(dataclasses.asdict(self))
+        result = without_nan({**dataclasses.asdict(self), "sentence": self.sentence})
         assert isinstance(result, dict)
         return result
 
@@ -134,24 +142,36 @@ def estimate_benefit(recordings: Sequence[Recorded], names: Sequence[str]) -> Be
     Returns
     -------
     Benefit
+        If a replica served too few reads, the verdict is unknown.
 
     Raises
     ------
     TraceError
-        If a recording cannot be read.
+        If a recording cannot be read, or several have no common clock.
     """
-    tables = [_load(recording) for recording in recordings]
-    latencies_us = [table.latency_ns[table.is_served_read] / 1000 for table in tables]
+    loaded = [_load(recording) for recording in recordings]
+    tables = [table for table in loaded if table is not None]
+    latencies_us = [
+        np.empty(0) if table is None else table.latency_ns[table.is_served_read] / 1000
+        for table in loaded
+    ]
     medians_us = [float(np.median(of)) for of in latencies_us if len(of)]
     slow_us = SLOW_FACTOR * min(medians_us, default=math.nan)
     replicas = [_describe(*of, slow_us) for of in zip(names, latencies_us, strict=True)]
-    few = [replica for replica in replicas if not replica.reads]
-    if few:
+    idle = [replica.name for replica in replicas if not replica.reads]
+    if idle:
         return Benefit(
             tuple(replicas),
-            reason=f"{few[0].name} served no reads; record while the array is in use",
+            reason=f"{' and '.join(idle)} served no reads; record while the array is in use",
         )
+    check_common_clock(tables)
     middle = _middle_ns(tables)
+    if middle is None:
+        return Benefit(
+            tuple(replicas),
+            reason="the replicas served reads at different times only; record all of them at once, "
+            "for longer or while the array is in use",
+        )
     halves = [_divide(table, middle) for table in tables]
     trained_mean_us = [_mean_us(first) for first, _ in halves]
     models: list[FittedLatency | None] = []
@@ -178,17 +198,14 @@ def estimate_benefit(recordings: Sequence[Recorded], names: Sequence[str]) -> Be
     return found
 
 
-def _load(recording: Recorded) -> IoTable:
+def _load(recording: Recorded) -> IoTable | None:
+    """Return a recording as a table, or None if it contains no I/O."""
     if isinstance(recording, IoTable):
         return recording
     try:
         return load(recording)
-    except TraceError as error:
-        if "empty trace" in str(error) or "holds no read or write" in str(error):
-            raise LinnappError(
-                f"{recording}: no I/O was recorded; record while the array is in use"
-            ) from error
-        raise
+    except EmptyTraceError:
+        return None
 
 
 def _describe(name: str, latency_us: npt.NDArray[np.float64], slow_us: float) -> Replica:
@@ -199,16 +216,11 @@ def _describe(name: str, latency_us: npt.NDArray[np.float64], slow_us: float) ->
     return Replica(name, len(latency_us), float(median), float(p99), slow_share, None)
 
 
-def _middle_ns(tables: Sequence[IoTable]) -> int:
-    """Return the middle of the period in which all replicas were recorded."""
+def _middle_ns(tables: Sequence[IoTable]) -> int | None:
+    """Return the middle of the period in which all replicas were in use; None if there is none."""
     start = max(int(table.arrival_ns[0]) for table in tables)
     end = min(int(table.arrival_ns[-1]) for table in tables)
-    if end <= start:
-        raise TraceError(
-            "the recordings do not overlap in time; record all replicas at once, while the array "
-            "is in use"
-        )
-    return (start + end) // 2
+    return (start + end) // 2 if end > start else None
 
 
 def _divide(table: IoTable, middle_ns: int) -> tuple[IoTable, IoTable]:

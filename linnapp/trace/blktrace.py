@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.errors import TraceError, TraceWarning
+from linnapp.errors import EmptyTraceError, TraceError, TraceWarning
 from linnapp.files import AnyPath
 from linnapp.native import native, row_type
 from linnapp.trace.packed import unpacked
@@ -358,7 +358,7 @@ class BlktraceReader:
         finally:
             library.lib.lt_close(parser)
         if not self.stats["events"]:
-            raise TraceError(f"{self.trace}: an empty trace: no event in it")
+            raise EmptyTraceError(f"{self.trace}: an empty trace: no event in it")
         if self.stats["other_device"] == self.stats["events"]:
             raise TraceError(
                 f"{self.trace}: has no events of {format_device(self.device)}, only events of "

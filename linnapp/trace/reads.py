@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.arguments import check_flag, check_kind, check_names, check_number
-from linnapp.errors import TraceError, needs
+from linnapp.errors import EmptyTraceError, TraceError, needs
 from linnapp.figures import axes_for
 from linnapp.files import AnyPath
 from linnapp.trace.blktrace import (
@@ -315,7 +315,7 @@ class LatencyLogReader:
             empty = False
             yield chunk
         if empty:
-            raise TraceError(f"{self.trace}: an empty trace: no I/O in it")
+            raise EmptyTraceError(f"{self.trace}: an empty trace: no I/O in it")
 
     def _progress(self, done_bytes: int) -> None:
         self._counts["bytes"] = done_bytes
@@ -505,7 +505,7 @@ def _load(
         if on_progress is not None:
             on_progress(reader.stats["bytes"], total_bytes)
     if not chunks:
-        raise TraceError(f"{trace}: holds no read or write")
+        raise EmptyTraceError(f"{trace}: holds no read or write")
     ends = np.cumsum([len(chunk) for chunk in chunks]).tolist()
     paths = trace_files(trace)
     names = (*COLUMNS, "features") if of_requests else COLUMNS
@@ -522,6 +522,37 @@ def _load(
         chunk_ends=tuple(ends),
         starts=reader.starts if isinstance(reader, BlktraceReader) and of_requests else None,
     )
+
+
+#: Recordings begin later after boot than this; events before it have times since the first event.
+_LEAST_UPTIME_NS = 10**8
+
+
+def check_common_clock(traces: Sequence[Recorded], **options: Any) -> None:
+    """Raise TraceError if recordings of several drives cannot be compared by time.
+
+    blkparse (with ``-d``, too) writes times since the first event of its input, so the times of two
+    drives have different origins. Logs with latencies are not checked.
+
+    Parameters
+    ----------
+    traces : sequence of path or IoTable
+    **options
+        Those of :func:`open_recording`.
+    """
+    for trace in traces:
+        if isinstance(trace, IoTable):
+            name = trace.label or trace.name
+            first: IoChunk | None = trace if trace.starts is not None else None
+        else:
+            reader = open_recording(trace, **{**options, "chunk_ios": 1})
+            name = str(trace)
+            first = next(iter(reader)) if isinstance(reader, BlktraceReader) else None
+        if first is not None and len(first) and first.arrival_ns[0] < _LEAST_UPTIME_NS:
+            raise TraceError(
+                f"{name}: its times begin at 0, as blkparse writes them, so it has no clock in "
+                "common with recordings of other drives; name the files that blktrace wrote"
+            )
 
 
 #: Recordings that :func:`held` has read, and their sizes in bytes.

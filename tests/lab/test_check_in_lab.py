@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from check_arrays import KINDS, CheckedArray, script
 
-from linnapp.errors import LinnappError
 from linnapp.insight.benefit import estimate_benefit
 from linnapp.lab.array import Array
 
@@ -41,12 +40,14 @@ load() {
         --ioengine=io_uring --rate_iops=2000 --rate_process=poisson --time_based --runtime=1000 \\
         --clocksource=clock_gettime --output=/dev/null & load=$!
 }
-check() { linnapp check /dev/md0 --for 20 --json >$OUT/$1; }
+check() { linnapp check /dev/md0 --for 20 --json >$OUT/$1 || [ $? = 3 ]; }
 """
 
 ARRAYS = """
 array 3
-! linnapp check /dev/md0 --for 1 2>$OUT/idle || exit 1
+status=0
+linnapp check /dev/md0 --for 1 --json >$OUT/idle || status=$?
+[ $status = 3 ]
 load
 check equal
 stall 3
@@ -71,17 +72,14 @@ def test_check_says_yes_only_when_the_mirrors_stall(boot, tmp_path: Path) -> Non
 
     assert verdict("equal") != "yes"
     assert verdict("stalls") == "yes"
-    assert "no I/O in 1 s" in (tmp_path / "idle").read_text()
+    assert verdict("idle") == "unknown"
     assert "degraded" in (tmp_path / "degraded").read_text()
     assert (tmp_path / "mode").read_text() == "off\n"
 
 
 def verdict_of(array: CheckedArray, folder: Path) -> str:
-    """Return the verdict on a recorded array; an error, as for no I/O at all, is one, too."""
-    try:
-        found = estimate_benefit(array.recordings(folder), array.drives)
-    except LinnappError as error:
-        return f"error: {error}"
+    """Return the verdict on a recorded array."""
+    found = estimate_benefit(array.recordings(folder), array.drives)
     print(array.name, found.verdict, found.reason)
     return found.verdict
 

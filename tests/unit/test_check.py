@@ -6,6 +6,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,9 +16,13 @@ import pytest
 from click.testing import CliRunner
 
 from linnapp.cli import cli
-from linnapp.errors import LinnappError
+from linnapp.commands.check import UNKNOWN_STATUS
+from linnapp.errors import TraceError
 from linnapp.insight.benefit import RIVALS, Benefit, _decide, estimate_benefit
 from linnapp.learn.evaluate import Estimate
+from linnapp.trace.reads import check_common_clock
+
+RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
 
 #: Arrays of each kind; with 100, as the promise of 5 wrong verdicts is checked by hand.
 N_ARRAYS = int(os.environ.get("LINNOS_CHECK_ARRAYS", "2"))
@@ -155,8 +161,25 @@ def test_check_refuses_one_recording_and_none() -> None:
     assert result.exit_code
 
 
-def test_check_names_the_recording_without_io(tmp_path: Path) -> None:
+def test_check_of_an_idle_array_is_unknown_and_no_error(tmp_path: Path) -> None:
     paths = write_logs(tmp_path, "equal", 1)
     paths[1].write_text("")
-    with pytest.raises(LinnappError, match="drive1.csv"):
-        estimate_benefit(paths, ["a", "b"])
+    traces = [word for path in paths for word in ("--trace", str(path))]
+    result = CliRunner().invoke(cli, ["check", *traces, "--json"])
+    assert result.exit_code == UNKNOWN_STATUS
+    found = json.loads(result.output)
+    assert found["verdict"] == "unknown" and found["replicas"][1]["reads"] == 0
+    text = CliRunner().invoke(cli, ["check", *traces])
+    assert text.exit_code == UNKNOWN_STATUS and found["sentence"] in text.output
+    assert "drive1 served no reads; record while the array is in use" in found["sentence"]
+
+
+@pytest.mark.skipif(shutil.which("blkparse") is None, reason="blkparse is not installed")
+def test_recordings_of_blkparse_have_no_common_clock(tmp_path: Path) -> None:
+    merged = tmp_path / "merged"
+    subprocess.run(["blkparse", "-i", "nullblk", "-O", "-d", merged], cwd=RECORDED, check=True)
+    with pytest.raises(TraceError, match="merged: its times begin at 0, as blkparse writes them"):
+        check_common_clock([RECORDED / "nullblk", merged])
+    with pytest.raises(TraceError, match="its times begin at 0"):
+        estimate_benefit([merged, RECORDED / "nullblk"], ["a", "b"])
+    check_common_clock([RECORDED / "nullblk", RECORDED / "nullblk"])
