@@ -18,6 +18,13 @@
  * module drops the reference before del_gendisk() returns, because the disk's driver may be
  * unloaded after that, and its code would be needed to release the disk. If the disk comes
  * back, it has to be added again.
+ *
+ * The head of an NVMe multipath drive is observed by its paths, which are hidden disks without a
+ * node. They are found by their names, now and whenever a path appears. No reference to a path is
+ * held: it is forgotten when its removal is notified.
+ *
+ * Locks, outermost first: linnos_disks_lock, the mutex of the class of disks, linnos_drives_lock,
+ * blk_linnos.lock.
  */
 #define pr_fmt(fmt) "linnos: " fmt
 
@@ -53,7 +60,7 @@
 
 static DEFINE_MUTEX(linnos_drives_lock);
 static LIST_HEAD(linnos_drives);
-static DEFINE_MUTEX(linnos_removals_lock);
+static DEFINE_MUTEX(linnos_disks_lock);
 static struct kobject *linnos_kobj;
 static struct dentry *linnos_debugfs;
 
@@ -95,10 +102,39 @@ static int missed_show(struct seq_file *m, void *unused)
 {
 	struct blk_linnos *linnos = m->private;
 
-	seq_printf(m, "%u\n", atomic_read(&linnos->tap.missed));
+	mutex_lock(&linnos->lock);
+	seq_printf(m, "%u\n", linnos_tap_missed(linnos));
+	mutex_unlock(&linnos->lock);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(missed);
+
+/*
+ * Return true if a disk is a path to a head of NVMe multipath. The driver names both by the numbers
+ * of the subsystem and of the namespace, and hides paths.
+ */
+static bool linnos_is_path(const struct gendisk *disk,
+			   const struct gendisk *head)
+{
+	int subsystem, controller, namespace;
+	char name[DISK_NAME_LEN];
+
+	if (!(disk->flags & GENHD_FL_HIDDEN) || queue_is_mq(head->queue) ||
+	    sscanf(disk->disk_name, "nvme%dc%dn%d", &subsystem, &controller,
+		   &namespace) != 3)
+		return false;
+	scnprintf(name, sizeof(name), "nvme%dn%d", subsystem, namespace);
+	return !strcmp(name, head->disk_name);
+}
+
+/* Return true if a disk may be the head of NVMe multipath, which has no requests. */
+static bool linnos_is_head(const struct gendisk *disk)
+{
+	int subsystem, namespace;
+
+	return !queue_is_mq(disk->queue) && sscanf(disk->disk_name, "nvme%dn%d",
+						   &subsystem, &namespace) == 2;
+}
 
 /* Open a disk by name. Return the disk or an error pointer. */
 static struct gendisk *linnos_open_disk(const char *name,
@@ -126,8 +162,8 @@ static struct gendisk *linnos_open_disk(const char *name,
 	else if (strcmp(disk->disk_name, name))
 		pr_warn("%s: the name of the disk is %s\n", name,
 			disk->disk_name);
-	else if (!queue_is_mq(disk->queue))
-		pr_warn("%s: not a drive with requests: name those that it is made of; an NVMe drive is one with nvme_core.multipath=N\n",
+	else if (!queue_is_mq(disk->queue) && !linnos_is_head(disk))
+		pr_warn("%s: not a drive with requests: name those that it is made of\n",
 			name);
 	else
 		return disk;
@@ -153,6 +189,40 @@ static void linnos_remove_drive(struct blk_linnos *linnos)
 }
 
 /*
+ * If a device is a path to a drive, observe it. A dead disk is not observed, because its removal
+ * may have been notified already.
+ *
+ * Context: linnos_drives_lock held.
+ */
+static int linnos_add_path(struct device *dev, void *drive)
+{
+	struct gendisk *disk = dev_to_disk(dev);
+	struct blk_linnos *linnos = drive;
+
+	if (disk_to_dev(disk) != dev || linnos_is_gone(disk) ||
+	    !linnos_is_path(disk, linnos->disk))
+		return 0;
+	return linnos_tap_add_path(linnos, disk);
+}
+
+/*
+ * A disk or a partition is added. It is also called for each disk and partition when the interface
+ * is registered.
+ */
+static int linnos_on_addition(LINNOS_OF_CLASS(dev))
+{
+	struct blk_linnos *linnos;
+
+	mutex_lock(&linnos_drives_lock);
+	list_for_each_entry(linnos, &linnos_drives, drives)
+		if (linnos_add_path(dev, linnos))
+			pr_warn("%s: out of memory: %s is not observed\n",
+				linnos->disk->disk_name, dev_name(dev));
+	mutex_unlock(&linnos_drives_lock);
+	return 0;
+}
+
+/*
  * A disk or a partition is removed. It is also called for each disk and partition when the
  * interface is unregistered.
  */
@@ -162,8 +232,12 @@ static void linnos_on_removal(LINNOS_OF_CLASS(dev))
 
 	mutex_lock(&linnos_drives_lock);
 	list_for_each_entry_safe(linnos, next, &linnos_drives, drives) {
-		if (disk_to_dev(linnos->disk) != dev)
+		if (disk_to_dev(linnos->disk) != dev) {
+			if (disk_to_dev(dev_to_disk(dev)) == dev)
+				linnos_tap_remove_path(linnos,
+						       dev_to_disk(dev));
 			continue;
+		}
 		if (linnos_is_gone(linnos->disk))
 			pr_notice("%s has gone\n", linnos->disk->disk_name);
 		linnos_remove_drive(linnos);
@@ -171,27 +245,52 @@ static void linnos_on_removal(LINNOS_OF_CLASS(dev))
 	mutex_unlock(&linnos_drives_lock);
 }
 
-static struct class_interface linnos_removals = {
+static struct class_interface linnos_disks = {
+	.add_dev = linnos_on_addition,
 	.remove_dev = linnos_on_removal,
 };
 
 /*
- * Get notified of removals. The class of disks, block_class, is not exported to modules, but can
- * be reached from any disk.
+ * Get notified of additions and removals. The class of disks, block_class, is not exported to
+ * modules, but can be reached from any disk.
  */
-static int linnos_subscribe_removals(struct gendisk *disk)
+static int linnos_subscribe_disks(struct gendisk *disk)
 {
 	int ret = 0;
 
-	mutex_lock(&linnos_removals_lock);
-	if (!linnos_removals.class) {
-		linnos_removals.class = disk_to_dev(disk)->class;
-		ret = class_interface_register(&linnos_removals);
+	mutex_lock(&linnos_disks_lock);
+	if (!linnos_disks.class) {
+		linnos_disks.class = disk_to_dev(disk)->class;
+		ret = class_interface_register(&linnos_disks);
 		if (ret)
-			linnos_removals.class = NULL;
+			linnos_disks.class = NULL;
 	}
-	mutex_unlock(&linnos_removals_lock);
+	mutex_unlock(&linnos_disks_lock);
 	return ret;
+}
+
+/*
+ * Observe the paths to a head. A path that is added at the same time is found here, or by
+ * linnos_on_addition() afterwards, or by both.
+ *
+ * Context: linnos_drives_lock held.
+ */
+static int linnos_add_paths(struct blk_linnos *linnos)
+{
+	int ret;
+
+	if (!linnos_is_head(linnos->disk))
+		return 0;
+	ret = class_for_each_device(linnos_disks.class, NULL, linnos,
+				    linnos_add_path);
+	if (ret)
+		return ret;
+	if (list_is_singular(&linnos->tap.queues)) {
+		pr_warn("%s: no path leads to this NVMe drive: no controller reaches it\n",
+			linnos->disk->disk_name);
+		return -ENODEV;
+	}
+	return 0;
 }
 
 static int linnos_add_disk(struct gendisk *disk)
@@ -207,6 +306,12 @@ static int linnos_add_disk(struct gendisk *disk)
 		return -ENOMEM;
 	ret = linnos_tap_begin(linnos);
 	if (ret) {
+		linnos_free(linnos);
+		return ret;
+	}
+	ret = linnos_add_paths(linnos);
+	if (ret) {
+		linnos_tap_end(linnos);
 		linnos_free(linnos);
 		return ret;
 	}
@@ -238,7 +343,7 @@ static int linnos_add_drive(const char *name)
 	disk = linnos_open_disk(name, &opened);
 	if (IS_ERR(disk))
 		return PTR_ERR(disk);
-	ret = linnos_subscribe_removals(disk);
+	ret = linnos_subscribe_disks(disk);
 	if (ret)
 		goto out;
 	mutex_lock(&linnos_drives_lock);
@@ -256,10 +361,9 @@ static void linnos_resize_taps(struct work_struct *work)
 
 	mutex_lock(&linnos_drives_lock);
 	list_for_each_entry(linnos, &linnos_drives, drives) {
-		if (!atomic_read(&linnos->tap.missed))
-			continue;
 		mutex_lock(&linnos->lock);
-		linnos_tap_fit(linnos);
+		if (linnos_tap_missed(linnos))
+			linnos_tap_fit(linnos);
 		mutex_unlock(&linnos->lock);
 	}
 	if (!list_empty(&linnos_drives))
@@ -386,7 +490,7 @@ static void __exit linnos_exit(void)
 	/* after this, no drive can be added */
 	sysfs_remove_files(linnos_kobj, linnos_attrs);
 	misc_deregister(&linnos_misc);
-	class_interface_unregister(&linnos_removals);
+	class_interface_unregister(&linnos_disks);
 	cancel_delayed_work_sync(&linnos_resize_work);
 	debugfs_remove(linnos_debugfs);
 	kobject_put(linnos_kobj);

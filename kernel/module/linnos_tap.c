@@ -26,8 +26,13 @@
  * a slot is reused, the old request is first removed from the load.
  *
  * As soon as one drive is observed, the trace points are called for the I/O of all disks. The
- * observed disks are looked up in a small hash table. If no drive is observed, the module is not
+ * observed queues are looked up in a small hash table. If no drive is observed, the module is not
  * attached to the trace points.
+ *
+ * A drive has one queue, except the head of an NVMe multipath drive. The head passes its bios on
+ * to paths, each of which is a disk with a queue, and the requests of all paths are the load of
+ * one drive. If a path fails, its bios are sent again on another one: the request that failed
+ * ends without an answer, and the new request counts.
  */
 #define pr_fmt(fmt) "linnos: " fmt
 
@@ -46,24 +51,26 @@
 #include "blk-linnos-policy.h"
 #include "linnos_versions.h"
 
-/* The observed drives by queue. Written under linnos_drives_lock, read under RCU. */
+/* The observed queues. Written under linnos_drives_lock, read under RCU. */
 static DEFINE_HASHTABLE(linnos_by_queue, 6);
 static unsigned int linnos_n_drives;
 
-static struct blk_linnos *linnos_of_queue(const struct request_queue *q)
+static struct linnos_queue *linnos_find_queue(const struct request_queue *q)
 {
-	struct blk_linnos *linnos;
+	struct linnos_queue *queue;
 
-	hash_for_each_possible_rcu(linnos_by_queue, linnos, tap.by_queue,
+	hash_for_each_possible_rcu(linnos_by_queue, queue, by_queue,
 				   (unsigned long)q)
-		if (linnos->tap.queue == q)
-			return linnos;
+		if (queue->queue == q)
+			return queue;
 	return NULL;
 }
 
 struct blk_linnos *linnos_of_disk(const struct gendisk *disk)
 {
-	return linnos_of_queue(disk->queue);
+	struct linnos_queue *queue = linnos_find_queue(disk->queue);
+
+	return queue ? queue->linnos : NULL;
 }
 
 /* Return true if a request is load of the drive: a read or a write with data. */
@@ -88,10 +95,10 @@ static unsigned int linnos_tag_of(const struct request *rq)
 }
 
 /* Return the slot of a request, or NULL if it has none, because the queue has grown. */
-static struct linnos_slot *linnos_slot_of(const struct blk_linnos *linnos,
+static struct linnos_slot *linnos_slot_of(const struct linnos_queue *queue,
 					  const struct request *rq)
 {
-	struct linnos_slots *slots = rcu_dereference(linnos->tap.slots);
+	struct linnos_slots *slots = rcu_dereference(queue->slots);
 	unsigned int tag = linnos_tag_of(rq);
 
 	if (!slots || rq->mq_hctx->queue_num >= slots->n_queues ||
@@ -101,10 +108,10 @@ static struct linnos_slot *linnos_slot_of(const struct blk_linnos *linnos,
 }
 
 /* Return the slot of a request that is counted as in flight, or NULL if it is not. */
-static struct linnos_slot *linnos_counted(const struct blk_linnos *linnos,
+static struct linnos_slot *linnos_counted(const struct linnos_queue *queue,
 					  const struct request *rq)
 {
-	struct linnos_slot *slot = linnos_slot_of(linnos, rq);
+	struct linnos_slot *slot = linnos_slot_of(queue, rq);
 
 	if (!slot || slot->rq != rq || !(slot->io.flags & LINNOS_IO_COUNTED))
 		return NULL;
@@ -134,15 +141,16 @@ static void linnos_grow(struct blk_linnos *linnos, struct linnos_slot *slot,
  * read, as with block_io_start, because the drive was queried for each read separately, and one
  * of them may be the probe.
  */
-static struct linnos_slot *linnos_count_in(struct blk_linnos *linnos,
+static struct linnos_slot *linnos_count_in(struct linnos_queue *queue,
 					   const struct request *rq)
 {
-	struct linnos_slot *slot = linnos_slot_of(linnos, rq);
+	struct linnos_slot *slot = linnos_slot_of(queue, rq);
+	struct blk_linnos *linnos = queue->linnos;
 	u64 now_ns = 0;
 	u8 flags = 0;
 
 	if (unlikely(!slot)) {
-		atomic_inc(&linnos->tap.missed);
+		atomic_inc(&queue->missed);
 		return NULL;
 	}
 	/* the end of the previous request in this slot was not reported */
@@ -164,47 +172,47 @@ static struct linnos_slot *linnos_count_in(struct blk_linnos *linnos,
 }
 
 /* Handle the start of a request of an observed drive. Called under RCU. */
-static void linnos_start(struct blk_linnos *linnos, const struct request *rq)
+static void linnos_start(struct linnos_queue *queue, const struct request *rq)
 {
 	struct linnos_slot *slot;
 
 	/* without block_io_start, a request that is requeued is reported again */
-	slot = LINNOS_HAS_IO_START ? NULL : linnos_counted(linnos, rq);
+	slot = LINNOS_HAS_IO_START ? NULL : linnos_counted(queue, rq);
 	if (slot && !slot->io.issued_ns)
-		linnos_grow(linnos, slot, rq);
-	else if (!slot && linnos_is_on(linnos) && linnos_rq_counts(rq))
-		linnos_count_in(linnos, rq);
+		linnos_grow(queue->linnos, slot, rq);
+	else if (!slot && linnos_is_on(queue->linnos) && linnos_rq_counts(rq))
+		linnos_count_in(queue, rq);
 }
 
 /* block_io_start: a request was allocated for a bio. Before 6.5: block_rq_insert. */
 static void linnos_on_start(void *data, struct request *rq)
 {
-	struct blk_linnos *linnos;
+	struct linnos_queue *queue;
 
 	rcu_read_lock();
-	linnos = linnos_of_queue(rq->q);
-	if (linnos)
-		linnos_start(linnos, rq);
+	queue = linnos_find_queue(rq->q);
+	if (queue)
+		linnos_start(queue, rq);
 	rcu_read_unlock();
 }
 
 /* block_rq_issue: a request is issued to the drive, perhaps again after a requeue. */
 static void linnos_on_issue(void *data, struct request *rq)
 {
-	struct blk_linnos *linnos;
+	struct linnos_queue *queue;
 	struct linnos_slot *slot;
 
 	rcu_read_lock();
-	linnos = linnos_of_queue(rq->q);
-	if (!linnos)
+	queue = linnos_find_queue(rq->q);
+	if (!queue)
 		goto out;
 	if (!LINNOS_HAS_IO_START)
-		linnos_start(linnos, rq);
-	slot = linnos_counted(linnos, rq);
+		linnos_start(queue, rq);
+	slot = linnos_counted(queue, rq);
 	if (!slot)
 		goto out;
 	if (!slot->io.issued_ns)
-		linnos_grow(linnos, slot, rq);
+		linnos_grow(queue->linnos, slot, rq);
 	if (slot->io.flags & LINNOS_IO_READ)
 		linnos_io_issue(&slot->io, ktime_get_ns());
 out:
@@ -218,14 +226,14 @@ out:
 static void linnos_on_merge(void *data, struct request *rq)
 {
 	struct linnos_io joined = {};
-	struct blk_linnos *linnos;
+	struct linnos_queue *queue;
 	struct linnos_slot *slot;
 
 	rcu_read_lock();
-	linnos = linnos_of_queue(rq->q);
-	slot = linnos ? linnos_counted(linnos, rq) : NULL;
+	queue = linnos_find_queue(rq->q);
+	slot = queue ? linnos_counted(queue, rq) : NULL;
 	if (slot)
-		linnos_io_join(&linnos->drive, &joined, &slot->io);
+		linnos_io_join(&queue->linnos->drive, &joined, &slot->io);
 	rcu_read_unlock();
 }
 
@@ -238,13 +246,13 @@ static void linnos_on_merge(void *data, struct request *rq)
 static void linnos_on_complete(void *data, struct request *rq,
 			       blk_status_t error, unsigned int bytes)
 {
-	struct blk_linnos *linnos;
+	struct linnos_queue *queue;
 	struct linnos_slot *slot;
 	struct linnos_io *io;
 
 	rcu_read_lock();
-	linnos = linnos_of_queue(rq->q);
-	slot = linnos ? linnos_counted(linnos, rq) : NULL;
+	queue = linnos_find_queue(rq->q);
+	slot = queue ? linnos_counted(queue, rq) : NULL;
 	if (!slot)
 		goto out;
 	io = &slot->io;
@@ -253,7 +261,7 @@ static void linnos_on_complete(void *data, struct request *rq,
 	else if (rq->bio)
 		io->flags &= ~LINNOS_IO_ANSWERED;
 	if (bytes >= blk_rq_bytes(rq))
-		linnos_request_done(linnos, io,
+		linnos_request_done(queue->linnos, io,
 				    io->issued_ns ? ktime_get_ns() : 0);
 out:
 	rcu_read_unlock();
@@ -339,6 +347,18 @@ static int linnos_listen(void)
 	return 0;
 }
 
+/* Context: linnos_drives_lock and @linnos->lock held, or @linnos not yet visible to others. */
+static void linnos_add_queue(struct blk_linnos *linnos,
+			     struct linnos_queue *queue, struct gendisk *disk)
+{
+	queue->linnos = linnos;
+	queue->disk = disk;
+	queue->queue = disk->queue;
+	list_add_tail(&queue->of_drive, &linnos->tap.queues);
+	hash_add_rcu(linnos_by_queue, &queue->by_queue,
+		     (unsigned long)queue->queue);
+}
+
 /**
  * linnos_tap_begin() - start to observe the I/O of a drive
  * @linnos: the drive, its mode off
@@ -353,9 +373,8 @@ int linnos_tap_begin(struct blk_linnos *linnos)
 	if (ret)
 		return ret;
 	linnos_n_drives++;
-	linnos->tap.queue = linnos->disk->queue;
-	hash_add_rcu(linnos_by_queue, &linnos->tap.by_queue,
-		     (unsigned long)linnos->tap.queue);
+	INIT_LIST_HEAD(&linnos->tap.queues);
+	linnos_add_queue(linnos, &linnos->tap.own, linnos->disk);
 	return 0;
 }
 
@@ -365,15 +384,23 @@ int linnos_tap_begin(struct blk_linnos *linnos)
  *
  * The state of I/O in flight is discarded. When this returns, no query uses the drive any more.
  *
- * Context: Process context, linnos_drives_lock held.
+ * Context: Process context, linnos_drives_lock held. No sysfs or debugfs file of the drive is in
+ * use, so that @linnos->lock is not needed.
  */
 void linnos_tap_end(struct blk_linnos *linnos)
 {
-	hash_del_rcu(&linnos->tap.by_queue);
+	struct linnos_queue *queue, *next;
+
+	list_for_each_entry(queue, &linnos->tap.queues, of_drive)
+		hash_del_rcu(&queue->by_queue);
 	synchronize_rcu();
 	if (!--linnos_n_drives)
 		linnos_unregister_tracepoints(ARRAY_SIZE(linnos_points));
-	kvfree(rcu_dereference_protected(linnos->tap.slots, true));
+	list_for_each_entry_safe(queue, next, &linnos->tap.queues, of_drive) {
+		kvfree(rcu_dereference_protected(queue->slots, true));
+		if (queue != &linnos->tap.own)
+			kfree(queue);
+	}
 }
 
 /*
@@ -381,14 +408,14 @@ void linnos_tap_end(struct blk_linnos *linnos)
  * has nr_requests tags, a driver has those of its tag set. A queue is frozen for a short time
  * while it is changed, and forever if its disk is dying.
  */
-static int linnos_size_of(struct blk_linnos *linnos, unsigned int *n_queues,
-			  unsigned int *depth)
+static int linnos_size_of(const struct linnos_queue *queue,
+			  unsigned int *n_queues, unsigned int *depth)
 {
-	struct request_queue *q = linnos->tap.queue;
+	struct request_queue *q = queue->queue;
 	int tries;
 
 	for (tries = 0; !percpu_ref_tryget_live(&q->q_usage_counter); tries++) {
-		if (test_bit(GD_DEAD, &linnos->disk->state))
+		if (test_bit(GD_DEAD, &queue->disk->state))
 			return -ENODEV;
 		if (tries == 100)
 			return -EBUSY;
@@ -413,6 +440,38 @@ static void linnos_drop_slots(struct blk_linnos *linnos,
 	kvfree(slots);
 }
 
+/* Provide a slot for each request of a queue. Context and errors: linnos_tap_fit(). */
+static int linnos_fit_queue(struct linnos_queue *queue)
+{
+	struct linnos_slots *old, *fresh;
+	unsigned int n_queues, depth;
+	int ret;
+
+	/* a head has no requests */
+	if (!queue_is_mq(queue->queue))
+		return 0;
+	ret = linnos_size_of(queue, &n_queues, &depth);
+	if (ret)
+		return ret;
+	old = rcu_dereference_protected(queue->slots,
+					lockdep_is_held(&queue->linnos->lock));
+	atomic_set(&queue->missed, 0);
+	if (old && n_queues <= old->n_queues && depth <= old->depth)
+		return 0;
+	fresh = kvzalloc(struct_size(fresh, at, (size_t)n_queues * depth),
+			 GFP_KERNEL);
+	if (!fresh)
+		return -ENOMEM;
+	fresh->n_queues = n_queues;
+	fresh->depth = depth;
+	rcu_assign_pointer(queue->slots, fresh);
+	if (old) {
+		synchronize_rcu();
+		linnos_drop_slots(queue->linnos, old);
+	}
+	return 0;
+}
+
 /**
  * linnos_tap_fit() - provide a slot for each request that a drive may have in flight
  * @linnos: the drive
@@ -424,30 +483,104 @@ static void linnos_drop_slots(struct blk_linnos *linnos,
  */
 int linnos_tap_fit(struct blk_linnos *linnos)
 {
-	struct linnos_slots *old, *fresh;
-	unsigned int n_queues, depth;
+	struct linnos_queue *queue;
 	int ret;
 
-	ret = linnos_size_of(linnos, &n_queues, &depth);
-	if (ret)
-		return ret;
-	old = rcu_dereference_protected(linnos->tap.slots,
-					lockdep_is_held(&linnos->lock));
-	atomic_set(&linnos->tap.missed, 0);
-	if (old && n_queues <= old->n_queues && depth <= old->depth)
-		return 0;
-	fresh = kvzalloc(struct_size(fresh, at, (size_t)n_queues * depth),
-			 GFP_KERNEL);
-	if (!fresh)
-		return -ENOMEM;
-	fresh->n_queues = n_queues;
-	fresh->depth = depth;
-	rcu_assign_pointer(linnos->tap.slots, fresh);
-	if (old) {
-		synchronize_rcu();
-		linnos_drop_slots(linnos, old);
+	list_for_each_entry(queue, &linnos->tap.queues, of_drive) {
+		ret = linnos_fit_queue(queue);
+		/* a path that is being removed is not needed */
+		if (ret == -ENODEV && queue != &linnos->tap.own)
+			continue;
+		if (ret)
+			return ret;
 	}
 	return 0;
+}
+
+/**
+ * linnos_tap_missed() - count requests without a slot
+ * @linnos: the drive
+ *
+ * Context: @linnos->lock held.
+ * Return: The number since the slots were last provided.
+ */
+unsigned int linnos_tap_missed(const struct blk_linnos *linnos)
+{
+	const struct linnos_queue *queue;
+	unsigned int missed = 0;
+
+	list_for_each_entry(queue, &linnos->tap.queues, of_drive)
+		missed += atomic_read(&queue->missed);
+	return missed;
+}
+
+/* Context: linnos_drives_lock held. */
+static struct linnos_queue *linnos_find_path(const struct blk_linnos *linnos,
+					     const struct gendisk *path)
+{
+	struct linnos_queue *queue;
+
+	list_for_each_entry(queue, &linnos->tap.queues, of_drive)
+		if (queue->disk == path)
+			return queue;
+	return NULL;
+}
+
+/**
+ * linnos_tap_add_path() - observe the I/O of a path to a drive
+ * @linnos: the drive, the head of an NVMe multipath drive
+ * @path: the disk of the path; if it is observed already, nothing is done
+ *
+ * No reference to @path is held: linnos_tap_remove_path() has to be called before it is deleted.
+ *
+ * Context: Process context, linnos_drives_lock held.
+ * Return: 0 or -ENOMEM.
+ */
+int linnos_tap_add_path(struct blk_linnos *linnos, struct gendisk *path)
+{
+	struct linnos_queue *queue;
+
+	if (linnos_find_path(linnos, path))
+		return 0;
+	queue = kzalloc(sizeof(*queue), GFP_KERNEL);
+	if (!queue)
+		return -ENOMEM;
+	mutex_lock(&linnos->lock);
+	linnos_add_queue(linnos, queue, path);
+	/* without slots, requests are missed, and linnos_resize_taps() tries again */
+	if (linnos->mode != LINNOS_OFF)
+		linnos_fit_queue(queue);
+	mutex_unlock(&linnos->lock);
+	return 0;
+}
+
+/**
+ * linnos_tap_remove_path() - stop observing the I/O of a path to a drive
+ * @linnos: the drive
+ * @path: a disk that is being removed; if it is not an observed path, nothing is done
+ *
+ * I/O that is in flight on the path is no longer counted. When this returns, no CPU accesses the
+ * path's queue any more.
+ *
+ * Context: Process context, linnos_drives_lock held.
+ */
+void linnos_tap_remove_path(struct blk_linnos *linnos,
+			    const struct gendisk *path)
+{
+	struct linnos_queue *queue = linnos_find_path(linnos, path);
+	struct linnos_slots *slots;
+
+	if (!queue || queue == &linnos->tap.own)
+		return;
+	mutex_lock(&linnos->lock);
+	list_del(&queue->of_drive);
+	mutex_unlock(&linnos->lock);
+	hash_del_rcu(&queue->by_queue);
+	synchronize_rcu();
+	slots = rcu_dereference_protected(queue->slots, true);
+	if (slots)
+		linnos_drop_slots(linnos, slots);
+	kfree(queue);
 }
 
 /**

@@ -55,7 +55,14 @@ class DebianKernel:
     has_root: bool = False
 
     def boot(
-        self, script: str, out_dir: Path, *, n_cpus: int = 2, n_drives: int = 2, drive_mb: int = 256
+        self,
+        script: str,
+        out_dir: Path,
+        *,
+        n_cpus: int = 2,
+        n_drives: int = 2,
+        n_paths: int = 1,
+        drive_mb: int = 256,
     ) -> str:
         """Run a script in it; return the kernel log.
 
@@ -63,13 +70,16 @@ class DebianKernel:
         ``modprobe -d``. The test fails when it does, or when the kernel log holds a complaint.
         """
         unpacked = str(self.modules.parents[2])
-        drives = _DRIVES.format(unpacked=shlex.quote(unpacked), last=n_drives - 1)
+        # The heads of multipath drives have other numbers; a script waits for them.
+        waited_for = n_drives if n_paths == 1 else 0
+        drives = _DRIVES.format(unpacked=shlex.quote(unpacked), last=waited_for - 1)
         guest = QemuGuest(
             kernel=self.image,
             modules=None if self.has_root else self.modules,
             setup=drives if self.has_root else "",
             n_cpus=n_cpus,
             n_drives=n_drives,
+            n_paths=n_paths,
             drive_mb=drive_mb,
             # Our modules switch trace points under load. The debug kernels are there for races.
             one_thread=not self.has_root,
