@@ -112,7 +112,7 @@ def _record(
 ) -> tuple[str, list[str], list[Path]]:
     """Record the replicas; return the target's name, the replicas' names and the recordings."""
     from linnapp.drive.checks import check_replicas, find_target
-    from linnapp.trace.recording import RecordingProgress, record
+    from linnapp.drive.recording import RecordingProgress, record
 
     target = find_target(devices)
     check_replicas(target)

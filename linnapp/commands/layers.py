@@ -112,7 +112,7 @@ def layers(
     with tempfile.TemporaryDirectory(prefix="linnapp-") as folder:
         if command:
             from linnapp.drive.disks import drives_to_record
-            from linnapp.trace.recording import record
+            from linnapp.drive.recording import record
 
             devices = devices or tuple(drives_to_record())
             recordings, status = record(
@@ -172,8 +172,8 @@ def layers(
 
 
 def _show_functions(command: Sequence[str], as_json: bool) -> int:
+    from linnapp.drive.recording import check_command
     from linnapp.insight.function_recording import prepared
-    from linnapp.trace.recording import check_command
 
     check_command(command)
     with prepared() as recording:

@@ -34,8 +34,8 @@ def trace(
     status is then that of CMD. An existing recording in DIR is not overwritten. Root and a kernel
     with blktrace are needed.
     """
+    from linnapp.drive.recording import RecordingProgress, record
     from linnapp.drive.sysfs import disk_name, has_no_node, has_no_queue
-    from linnapp.trace.recording import RecordingProgress, record
 
     display = StatusLine()
     for device in devices:

@@ -21,6 +21,7 @@ from linnapp.drive.sysfs import (
     has_no_queue,
     is_made_up,
     node_of,
+    nvme_paths,
     observer_of,
     sysfs_root,
 )
@@ -147,7 +148,7 @@ def _check_disk(name: str) -> None:
         raise DeviceError(f"{name} is a volume on {array}: name /dev/{array}")
     if why := has_no_queue(name) or has_no_node(name):
         raise DeviceError(why)
-    if is_made_up(name) or not (disk / "mq").is_dir():
+    if is_made_up(name) or not ((disk / "mq").is_dir() or nvme_paths(name)):
         raise DeviceError(f"{name} is not a drive that serves requests itself; name drives")
     try:
         rotates = (disk / "queue" / "rotational").read_text().strip() == "1"

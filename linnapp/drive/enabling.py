@@ -22,6 +22,13 @@ from linnapp.drive.checks import Target, check
 from linnapp.drive.deployment import apply
 from linnapp.drive.drives_conf import DEFAULT_CONF, ArrayEntry, DriveEntry, DrivesConf, load_conf
 from linnapp.drive.journal import Log
+from linnapp.drive.recording import (
+    PROGRESS_EVERY_S,
+    RecordingProgress,
+    UnmergedError,
+    check_can_trace,
+    record,
+)
 from linnapp.drive.stable_ids import identity_of, name_to_keep, warn_of_name
 from linnapp.drive.sysfs import disk_stat, observer_of
 from linnapp.drive.units import KEEP_UNIT, UNIT, enable_units, is_restored_by_systemd
@@ -31,13 +38,6 @@ from linnapp.learn.fit import train_array
 from linnapp.learn.options import Observer, Recipe
 from linnapp.learn.trees import MIN_READS
 from linnapp.model import SUFFIX
-from linnapp.trace.recording import (
-    PROGRESS_EVERY_S,
-    RecordingProgress,
-    UnmergedError,
-    check_can_trace,
-    record,
-)
 
 #: Interval between checks of the disk space for a recording if no progress is shown.
 _CHECK_SPACE_EVERY_S = 20.0

@@ -36,6 +36,7 @@ from linnapp.drive.deployment import recorded, replace_model
 from linnapp.drive.drives_conf import DrivesConf, load_conf
 from linnapp.drive.journal import Log
 from linnapp.drive.md import arrays_of
+from linnapp.drive.recording import record
 from linnapp.drive.resampling import LatencyBlocks, sampling_percentiles
 from linnapp.drive.stable_ids import name_to_keep
 from linnapp.drive.switches import observing, restore_left
@@ -53,7 +54,6 @@ from linnapp.learn.options import Kind, Observer, Recipe
 from linnapp.model import SUFFIX, load_model
 from linnapp.model.file import KERNEL_HIDDEN, model_from_bytes
 from linnapp.trace.reads import check_losses
-from linnapp.trace.recording import record
 from linnapp.trace.rows import split
 
 SHIFT_PERCENTILES = 5.0

@@ -407,17 +407,17 @@ def nvme_paths(name: str) -> list[str]:
 def has_no_queue(name: str) -> str | None:
     """Explain why LinnOS cannot observe a disk that serves no requests itself, and what to do.
 
-    None if the disk has request queues.
+    None if the disk has request queues, or is an NVMe multipath drive that the module can observe.
     """
     disk = sysfs_root() / "block" / name
     if (disk / "mq").is_dir():
         return None
     if paths := nvme_paths(name):
-        known = [path for path in paths if observer_of(path) in ("kernel", "module")]
-        has = f"{', '.join(known)} has LinnOS" if known else "LinnOS does not observe it"
+        if not any((sysfs_root() / "block" / path / "linnos").is_dir() for path in paths):
+            return None  # The module linnos observes the paths for it.
         return (
-            f"{name} is the head of NVMe's multipath, which has no request queue: its path "
-            f"{', '.join(paths)} serves its reads ({has}) but has no node in /dev; boot with "
+            f"{name} is the head of NVMe's multipath, which has no request queue. The patched "
+            f"kernel observes its path {', '.join(paths)}, which has no node in /dev; boot with "
             "nvme_core.multipath=N, and there is one disk, with both (docs/real-machine.md)"
         )
     if _NVME_HEAD.fullmatch(name) and disk.is_dir():

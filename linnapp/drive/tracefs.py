@@ -16,12 +16,13 @@ from pathlib import Path
 from linnapp.drive.sysfs import sysfs_root
 from linnapp.errors import DeviceError
 from linnapp.files import AnyPath, os_errors
-from linnapp.trace.recording import lockdown
 
 DECISION = "linnos/linnos_decision"
 EXPECTED = "linnos/linnos_expected"
 SENT = "block/block_bio_queue"
 REQUESTS = ("block/block_rq_issue", "block/block_rq_complete")
+
+_LOCKDOWN = Path("/sys/kernel/security/lockdown")
 
 #: Total size for all CPUs of the buffer of an event recording; each CPU has an equal share.
 _BUFFER_KIB = 32768
@@ -158,6 +159,52 @@ def function_tracer(functions: Collection[int], *, buffer_kib: int) -> Iterator[
         yield FunctionTracer(root, buffer)
 
 
+@contextlib.contextmanager
+def tracer_of_disks(disks: Sequence[str], *, buffer_kib: int) -> Iterator[int]:
+    """Trace the requests of disks, and of disks that blktrace traces, until the block ends.
+
+    Yields a descriptor for non-blocking reads of ``trace_pipe``, in the binary format of blktrace
+    with times of the monotonic clock, as blktrace's. The kernel has one such tracer. `buffer_kib`
+    is the size of the buffer of each CPU.
+    """
+    root = _tracing_directory()
+    if "blk" not in _text(root / "available_tracers").split():
+        raise DeviceError(
+            f"{root}/available_tracers has no blk: this kernel lacks CONFIG_BLK_DEV_IO_TRACE; boot "
+            "the distribution's own kernel, or boot with nvme_core.multipath=N"
+        )
+    if (tracer := _text(root / "current_tracer").strip()) != "nop":
+        raise DeviceError(
+            f"{root} is in use (tracer {tracer}), and the kernel has one for all; end the other "
+            "tracing first: trace-cmd reset"
+        )
+    clock = re.search(r"\[(\w+)\]", _text(root / "trace_clock"))
+    before = _text(root / "buffer_size_kb").split()[0]
+
+    def undo(path: Path, text: str) -> None:
+        with contextlib.suppress(OSError):
+            path.write_text(text)
+
+    settings: list[tuple[Path, str, str | None]] = [
+        (root / "trace_clock", "mono", clock[1] if clock else "local"),
+        (root / "buffer_size_kb", str(buffer_kib), before),
+        (root / "options/bin", "1", "0"),
+        (root / "current_tracer", "blk", "nop"),
+    ]
+    for disk in disks:
+        trace = sysfs_root() / "block" / disk / "trace"
+        settings.append((trace / "enable", "1", "0"))
+        settings.append((trace / "act_mask", "queue,requeue,issue,complete", None))
+    with contextlib.ExitStack() as stack:
+        for path, text, old in settings:
+            if old is not None:
+                stack.callback(undo, path, old)
+            _written(path, text)
+        pipe = os.open(root / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        stack.callback(os.close, pipe)
+        yield pipe
+
+
 def traceable_functions() -> list[str]:
     """Return the names of the functions that this kernel can trace, in its order, not unique."""
     text = _text(_tracing_directory() / "available_filter_functions")
@@ -247,6 +294,15 @@ def _tracing_directory() -> Path:
         f"{sysfs_root()}/kernel/tracing), or this kernel has none; trace in the lab: linnapp lab "
         "run -- ..."
     )
+
+
+def lockdown() -> str:
+    """Return the kernel's lockdown state: ``none``, ``integrity`` or ``confidentiality``."""
+    with contextlib.suppress(OSError):
+        chosen = re.search(r"\[(\w+)\]", _LOCKDOWN.read_text())
+        if chosen:
+            return chosen[1]
+    return "none"
 
 
 def explained(error: OSError, path: AnyPath) -> DeviceError:

@@ -30,6 +30,7 @@ import numpy.typing as npt
 
 from linnapp.drive.checks import Target, check_array, check_space, find_target
 from linnapp.drive.md import MdArray
+from linnapp.drive.recording import check_can_trace, record
 from linnapp.drive.state import alone, remove_unused
 from linnapp.drive.switches import alternating, restore_left
 from linnapp.drive.sysfs import Drive, disk_stat, observer_of
@@ -47,7 +48,6 @@ from linnapp.learn.paired_blocks import (
     looks,
 )
 from linnapp.trace.blktrace import COMPLETED, ERROR, BlktraceReader
-from linnapp.trace.recording import check_can_trace, record
 
 #: For shorter blocks, a fifth of the block.
 _WASH_S = 2.0

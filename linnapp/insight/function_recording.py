@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from linnapp.drive.recording import check_command, exit_status
 from linnapp.drive.tracefs import FunctionTracer, function_tracer, traceable_functions
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.insight.functions import (
@@ -23,7 +24,6 @@ from linnapp.insight.functions import (
     grouped,
     sum_recordings,
 )
-from linnapp.trace.recording import check_command, exit_status
 
 _SYMBOLS = Path("/proc/kallsyms")
 

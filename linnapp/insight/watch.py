@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from linnapp.drive.recording import check_command, exit_status, started
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath, replaced_directory
 from linnapp.insight.calls import (
@@ -25,7 +26,6 @@ from linnapp.insight.calls import (
     library,
 )
 from linnapp.signals import signals_held
-from linnapp.trace.recording import check_command, exit_status, started
 
 _BTF = Path("/sys/kernel/btf/vmlinux")
 #: maximum time that records stay in the buffer; it is read earlier if an eighth is full

@@ -19,7 +19,7 @@ def programs_started_by(
     Parameters
     ----------
     module : module
-        Has `started` of linnapp.trace.recording.
+        Has `started` of linnapp.drive.recording.
     monkeypatch : pytest.MonkeyPatch
     then : callable
         Called when a program runs that the module does not know yet.

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from fake_sysfs import FakeSysfs
 
 from linnapp.cli import cli
+from linnapp.drive import recording, tracefs
 from linnapp.errors import LinnappError
-from linnapp.trace import recording
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def machine(sysfs: FakeSysfs, monkeypatch: pytest.MonkeyPatch) -> FakeSysfs:
     (sysfs.tmp_path / "debug" / "block").mkdir(parents=True)
     (sysfs.tmp_path / "lockdown").write_text("[none] integrity confidentiality\n")
     monkeypatch.setattr(recording, "_DEBUGFS", sysfs.tmp_path / "debug")
-    monkeypatch.setattr(recording, "_LOCKDOWN", sysfs.tmp_path / "lockdown")
+    monkeypatch.setattr(tracefs, "_LOCKDOWN", sysfs.tmp_path / "lockdown")
     monkeypatch.setattr(recording.shutil, "which", lambda _: "/usr/bin/blktrace")
     monkeypatch.setattr(recording.stat, "S_ISBLK", lambda _: True)
     monkeypatch.setattr("linnapp.drive.checks.node_of", lambda name: sysfs.root / "dev" / name)

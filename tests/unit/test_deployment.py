@@ -26,11 +26,11 @@ from linnapp.drive import checks, drives_conf, enabling, journal, recalibration,
 from linnapp.drive.checks import check, find_target
 from linnapp.drive.deployment import restore
 from linnapp.drive.drives_conf import ArrayEntry, DriveEntry, DrivesConf, load_conf, save_conf
+from linnapp.drive.recording import RecordingProgress
 from linnapp.drive.stable_ids import stable_id
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.model import LatencyModel
-from linnapp.trace.recording import RecordingProgress
 
 Run = Callable[..., Any]
 

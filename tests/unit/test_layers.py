@@ -15,13 +15,12 @@ from blktrace_builder import EBUSY, WRITE, C, D, F, G, M, Q, R, TraceBuilder, X
 from click.testing import CliRunner, Result
 
 from linnapp.cli import cli
-from linnapp.drive import disks
+from linnapp.drive import disks, recording
+from linnapp.drive.recording import Recording
 from linnapp.errors import LinnappError, TraceError
 from linnapp.insight.layers import BANDS, LAYERS, Layers, changes, layers_of
-from linnapp.trace import recording
 from linnapp.trace.blktrace import BlktraceReader
 from linnapp.trace.inspection import LatencyHistogram
-from linnapp.trace.recording import Recording
 
 RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
 

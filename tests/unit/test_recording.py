@@ -15,12 +15,11 @@ from blktrace_builder import TraceBuilder
 from running import run
 from starting import interrupted_as_it_starts
 
-from linnapp.drive import tracefs
+from linnapp.drive import recording, tracefs
 from linnapp.drive.disks import drives_to_record
+from linnapp.drive.recording import UnmergedError, check_can_trace, record
 from linnapp.errors import DeviceError, LinnappError, TraceWarning
-from linnapp.trace import recording
 from linnapp.trace.blktrace import BlktraceReader
-from linnapp.trace.recording import UnmergedError, check_can_trace, record
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "debug" / "block" / "sda").mkdir(parents=True)
     (tmp_path / "lockdown").write_text("[none] integrity confidentiality\n")
     monkeypatch.setattr(recording, "_DEBUGFS", tmp_path / "debug")
-    monkeypatch.setattr(recording, "_LOCKDOWN", tmp_path / "lockdown")
+    monkeypatch.setattr(tracefs, "_LOCKDOWN", tmp_path / "lockdown")
     monkeypatch.setattr(recording.shutil, "which", lambda _: "/usr/bin/blktrace")
     monkeypatch.setattr(recording.os, "geteuid", lambda: 0)
     monkeypatch.setattr(recording.stat, "S_ISBLK", lambda _: True)

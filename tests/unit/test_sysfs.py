@@ -142,26 +142,21 @@ def test_device_without_a_request_queue_is_named_with_its_lower_devices(tree: Pa
         Drive("sdc")
 
 
-@pytest.mark.parametrize("by_module", [False, True])
 def test_parts_of_an_nvme_subsystem_are_distinguished(
-    tree: Path, by_module: bool, monkeypatch: pytest.MonkeyPatch
+    tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     block = tree.parents[1]
     for path in ("nvme3c0n1", "nvme3c12n1", "nvme3c0n10"):
         (block / path / "mq").mkdir(parents=True)
-        if not by_module:
-            (block / path / "linnos").mkdir()
-    if by_module:
-        (block.parent / "kernel" / "linnos").mkdir(parents=True)
+        (block / path / "linnos").mkdir()
     for head in ("nvme3n1", "nvme3n10", "nvme4n1"):
         (block / head).mkdir()
     (block / "nvme4n1" / "mq").mkdir()
     (block / "nvme4n1" / "linnos").mkdir()
-    has = "LinnOS does not observe it" if by_module else "nvme3c0n1, nvme3c12n1 has LinnOS"
     with pytest.raises(DeviceError) as told:
         observed("nvme3n1")
-    for words in ("head of NVMe's multipath", "path nvme3c0n1, nvme3c12n1 serves", has, "path=N"):
+    for words in ("head of NVMe's multipath", "path nvme3c0n1, nvme3c12n1, which", "path=N"):
         assert words in str(told.value)
     assert Drive("nvme4n1").name == "nvme4n1"
     for device, words in (
@@ -179,15 +174,24 @@ def test_parts_of_an_nvme_subsystem_are_distinguished(
         check(Target(("nvme3n1", "sda")), DrivesConf())
 
 
-def test_recording_explains_a_path_without_a_node_and_warns_of_a_head(tree: Path) -> None:
+def test_module_is_given_the_head_of_an_nvme_multipath_drive(tree: Path) -> None:
+    block = tree.parents[1]
+    (block / "nvme3c0n1" / "mq").mkdir(parents=True)
+    (block / "nvme3n1").mkdir()
+    module = block.parent / "kernel" / "linnos"
+    module.mkdir(parents=True)
+    with pytest.raises(DeviceError, match="the module linnos does not observe it"):
+        observed("nvme3n1")
+    assert (module / "add").read_text() == "nvme3n1"
+
+
+def test_recording_explains_a_path_without_a_node(tree: Path) -> None:
     block = tree.parents[1]
     for name in ("nvme0c0n1", "nvme0n1"):
         (block / name).mkdir()
     (block / "nvme0c0n1" / "linnos").mkdir()
     ran = CliRunner().invoke(cli, ["trace", "nvme0c0n1", "-o", str(block / "out")])
     assert "nvme0c0n1 is a path below nvme0n1" in str(ran.exception)
-    ran = CliRunner().invoke(cli, ["trace", "nvme0n1", "-o", str(block / "out")])
-    assert "warning: nothing is issued to what is recorded: nvme0n1 is the head" in ran.stderr
     with pytest.raises(DeviceError, match="nvme0c0n1 is a path below nvme0n1.*no node"):
         recalibrate(["nvme0c0n1"], block / "models", Recipe(), duration_s=1)
 

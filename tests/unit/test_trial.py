@@ -16,10 +16,10 @@ from fake_sysfs import FakeSysfs
 
 from linnapp.commands.trial import in_words, to_json, to_text
 from linnapp.drive import trial
+from linnapp.drive.recording import Recording
 from linnapp.drive.trial import Plan, TrialOutcome, read_latencies_us, run_trial
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.learn.paired_blocks import Effect
-from linnapp.trace.recording import Recording
 
 PLAN = Plan(hours=0.01, block_s=1.0, seed=1)
 

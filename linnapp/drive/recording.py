@@ -21,6 +21,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from linnapp.drive.path_recording import PathRecorder, path_recorder
+from linnapp.drive.tracefs import lockdown
 from linnapp.errors import DeviceError, LinnappError, TraceWarning
 from linnapp.files import AnyPath, os_errors
 from linnapp.signals import end_with_parent, signals_held
@@ -48,7 +50,6 @@ _ORPHAN_S = 5.0
 # From linux/fs.h.
 BLKTRACE_STOP = 0x1275
 BLKTRACE_TEARDOWN = 0x1276
-_LOCKDOWN = Path("/sys/kernel/security/lockdown")
 _EVENT_BYTES = 48
 _TOTAL = re.compile(
     r"=== (?P<drive>\S+) ===.*?Total:\s+\d+ events \(dropped (?P<dropped>\d+)\)", re.S
@@ -121,15 +122,6 @@ def check_can_trace(devices: Sequence[AnyPath]) -> None:
         )
 
 
-def lockdown() -> str:
-    """Return the kernel's lockdown state: ``none``, ``integrity`` or ``confidentiality``."""
-    with contextlib.suppress(OSError):
-        chosen = re.search(r"\[(\w+)\]", _LOCKDOWN.read_text())
-        if chosen:
-            return chosen[1]
-    return "none"
-
-
 def record(
     devices: Sequence[AnyPath],
     out_dir: AnyPath,
@@ -195,14 +187,24 @@ def record(
         with os_errors(out_dir):
             out_dir.mkdir(parents=True, exist_ok=True)
             scratch.mkdir(0o700)
+        paths_of_heads = path_recorder(drives, scratch)
         with _kept(scratch, out_dir if unmerged_dir is None else Path(unmerged_dir)) as recorded:
             status, output, interrupted = _run_blktrace(
-                drives, scratch, duration_s, command, on_progress, progress_every_s, recorded
+                drives,
+                scratch,
+                duration_s,
+                command,
+                on_progress,
+                progress_every_s,
+                recorded,
+                paths_of_heads,
             )
             if interrupted and not keep_interrupted:
                 raise KeyboardInterrupt
             recorded.append(scratch)
             dropped = {m["drive"]: int(m["dropped"]) for m in _TOTAL.finditer(output)}
+            if paths_of_heads is not None:
+                dropped = paths_of_heads.write_files()
             recordings = []
             for path in paths:
                 lost = dropped.get(path.stem, 0)
@@ -255,6 +257,7 @@ def _run_blktrace(
     on_progress: Callable[[RecordingProgress], None] | None,
     progress_every_s: float,
     recorded: list[Path],
+    paths_of_heads: PathRecorder | None,
 ) -> tuple[int, str, bool]:
     """Return the command's exit status, the output of blktrace, and whether ctrl-C ended it.
 
@@ -284,9 +287,10 @@ def _run_blktrace(
                 preexec_fn=lambda: end_with_parent(signal.SIGINT),
             )
         _wait_until_tracing(devices, tracer, log)
-        status = _wait_for_end(
-            devices, scratch, tracer, duration_s, command, on_progress, progress_every_s
-        )
+        with contextlib.nullcontext() if paths_of_heads is None else paths_of_heads.recording():
+            status = _wait_for_end(
+                devices, scratch, tracer, duration_s, command, on_progress, progress_every_s
+            )
         # blktrace records until it receives a signal.
         ended = tracer.poll() is not None
     except KeyboardInterrupt:

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""Events of NVMe paths, as the kernel's trace buffer has them, become recordings of their heads."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from linnapp.drive.path_recording import split_events
+from linnapp.trace.reads import load
+
+HEAD, PATH, OTHER_PATH, DISK = 259 << 20 | 1, 259 << 20, 259 << 20 | 2, 8 << 20
+QUEUE, ISSUE, COMPLETE, REMAP = 1, 7, 8, 15
+#: Categories: read, and queue, issue or complete.
+CATEGORIES = {QUEUE: 0x11, ISSUE: 0x41, COMPLETE: 0x81, REMAP: 0x11}
+NOTIFY = 0x400 << 16
+
+
+def event(
+    time_ns: int, action: int, device: int, sector: int, data: bytes = b"", cpu: int = 0
+) -> bytes:
+    what = action if action & NOTIFY else CATEGORIES[action] << 16 | action
+    head = struct.pack(
+        "=IIQQIIIIIHH", 0x65617407, 0, time_ns, sector, 4096, what, 1, device, cpu, 0, len(data)
+    )
+    return head + data
+
+
+def read(time_ns: int, path: int, sector: int) -> bytes:
+    """Return the events of a read of the head that a path serves in 100 us."""
+    remap = struct.pack(">IIQ", HEAD, path, sector)
+    return (
+        event(time_ns, QUEUE, HEAD, sector)
+        + event(time_ns + 10, REMAP, path, sector, remap)
+        + event(time_ns + 20, ISSUE, path, sector)
+        + event(time_ns + 100_020, COMPLETE, path, sector, cpu=1)
+    )
+
+
+def test_events_of_all_paths_are_a_recording_of_the_head(tmp_path: Path) -> None:
+    text = b"".join(
+        read(10**9 + k * 10**6, (PATH, OTHER_PATH)[k % 2], 8 * k)
+        + event(10**9 + k * 10**6 + 30, QUEUE, DISK, 8 * k)
+        for k in range(20)
+    )
+    text = event(10**9, NOTIFY, HEAD, 0, b"fio\0" * 4) + text
+    found, lost = split_events(text, {HEAD: "nvme0n1", DISK: "sda"})
+    assert lost == {"nvme0n1": 0, "sda": 0}
+    assert len(found["sda"]) == 20
+    (tmp_path / "nvme0n1.blktrace.0").write_bytes(b"".join(found["nvme0n1"]))
+    table = load(tmp_path / "nvme0n1.blktrace.0")
+    assert len(table) == 20 and table.stats["lost_events"] == 0
+    assert (table.latency_ns == 100_000).all()
+    assert (table.arrival_ns == [10**9 + k * 10**6 for k in range(20)]).all()
+
+
+def test_lost_events_are_counted_and_the_events_after_them_are_read() -> None:
+    text = read(1, PATH, 0) + b"CPU:1 [LOST 17 EVENTS]\n" + read(2, PATH, 8)
+    found, lost = split_events(text, {HEAD: "nvme0n1"})
+    assert lost == {"nvme0n1": 17}
+    assert len(found["nvme0n1"]) == 6
