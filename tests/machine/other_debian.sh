@@ -73,7 +73,8 @@ inside='
 	mount --bind "$2/ccache" "$1/home/tester/.cache/linnos/ccache"
 	exec chroot "$1" su - tester -c "bash try.sh"'
 start=$SECONDS
-timeout --foreground 45m unshare --mount --pid --fork --kill-child bash -c "$inside" inside "$root" "$cache" || {
+# unshare ignores SIGTERM.
+timeout --foreground --signal KILL 45m unshare --mount --pid --fork --kill-child bash -c "$inside" inside "$root" "$cache" || {
 	echo "other_debian.sh: failed on $other" >&2
 	exit 1
 }
