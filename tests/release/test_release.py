@@ -98,6 +98,7 @@ def test_wheel_is_for_debian_12_and_later_and_has_complete_metadata(environment:
     assert found["license_expression"] == "MIT" and len(found["classifier"]) > 5
     assert found["summary"] and found["author"] and len(found["description"]) > 1000
     assert found["description_content_type"].startswith("text/markdown")
+    assert found["project_url"]
     assert {"train", "figures", "fleet", "watch", "exporter"} <= set(found["provides_extra"])
 
 
