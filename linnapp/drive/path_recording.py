@@ -18,8 +18,9 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from linnapp.drive.sysfs import nvme_paths, sysfs_root
 from linnapp.drive.tracefs import tracer_of_disks
@@ -30,74 +31,85 @@ from linnapp.files import os_errors
 _EVENT = struct.Struct("=IIQQIIIIIHH")
 _MAGIC = 0x65617407
 _LOST = re.compile(rb"CPU:\d+ \[LOST (?:(\d+) )?EVENTS\]\n")
-#: From linux/blktrace_api.h: an event that is not of an I/O, and a bio passed on to another disk.
+#: From linux/blktrace_api.h: an event that is not of an I/O, a completion, and a bio passed on to
+#: another disk.
 _NOTIFY = 1 << 26
+_COMPLETE = 8
 _REMAP = 15
 #: The data of a remap: the numbers of the disk that the bio comes from, and of its new disk.
 _REMAP_DATA = struct.Struct(">IIQ")
+
+_CHUNK_BYTES = 16 << 20
 
 #: Size of the kernel's buffer for each CPU: a second at 100,000 IOPS.
 _BUFFER_KIB = 32768
 
 
 def split_events(
-    data: bytes, numbers: Mapping[int, str]
-) -> tuple[dict[str, list[bytes]], Counter[str]]:
+    stream: BinaryIO,
+    numbers: Mapping[int, str],
+    heads: Collection[int],
+    files: Mapping[str, BinaryIO],
+) -> int:
     """Divide binary events of the kernel's trace buffer by drive.
 
     Parameters
     ----------
-    data : bytes
+    stream : binary file
         Content of ``trace_pipe``.
     numbers : mapping
         The name of each recorded drive by its device number.
+    heads : collection of int
+        The numbers of those that are heads. Their own completions are left out: the driver reports
+        one for each request of a path, in addition to the completion of that request.
+    files : mapping
+        For each drive, receives its events as in a file of blktrace. Events of a path become those
+        of its head.
 
     Returns
     -------
-    dict
-        For each drive, its events as in a file of blktrace; those of paths are their head's.
-    Counter
-        For each drive, the number of events that were lost. It is not known whose events were
-        lost, so that it is the total for each of them.
+    int
+        Number of lost events, of all drives.
     """
-    heads = dict.fromkeys(numbers, 0) | {number: number for number in numbers}
-    found: dict[str, list[bytes]] = {name: [] for name in numbers.values()}
-    sequences: Counter[tuple[str, int]] = Counter()
-    lost, place = 0, 0
-    for events, begin, end in _runs(data):
-        lost += events
-        place = begin
-        while place + _EVENT.size <= end:
+    drives = {number: number for number in numbers}
+    sequences: Counter[tuple[int, int]] = Counter()
+    data, lost = b"", 0
+    while more := stream.read(_CHUNK_BYTES):
+        data += more
+        place = 0
+        events: dict[int, list[bytes]] = {number: [] for number in numbers}
+        while len(data) - place >= _EVENT.size:
+            if mark := _LOST.match(data, place):
+                lost += int(mark[1] or 1)
+                place = mark.end()
+                continue
             _, _, time_ns, sector, size, action, pid, device, cpu, error, n = _EVENT.unpack_from(
                 data, place
             )
+            if place + _EVENT.size + n > len(data):
+                break
             place += _EVENT.size + n
             if action & 0xFFFF == _REMAP and n >= _REMAP_DATA.size:
                 source, target, _ = _REMAP_DATA.unpack_from(data, place - n)
                 if source in numbers:
-                    heads[target] = source
+                    drives[target] = source
                 continue
-            head = heads.get(device)
-            if head is None or action & _NOTIFY:
+            drive = drives.get(device)
+            if drive is None or action & _NOTIFY:
                 continue
-            name = numbers[head]
-            sequences[name, cpu] += 1
-            found[name].append(
+            if device in heads and action & 0xFFFF == _COMPLETE:
+                continue
+            sequences[drive, cpu] += 1
+            sequence = sequences[drive, cpu]
+            events[drive].append(
                 _EVENT.pack(
-                    *(_MAGIC, sequences[name, cpu], time_ns, sector, size, action, pid, head),
-                    *(cpu, error, 0),
+                    *(_MAGIC, sequence, time_ns, sector, size, action, pid, drive, cpu, error, 0)
                 )
             )
-    return found, Counter(dict.fromkeys(found, lost))
-
-
-def _runs(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yield runs of events: the number of events lost before it, its begin and its end."""
-    begin, lost = 0, 0
-    for mark in _LOST.finditer(data):
-        yield lost, begin, mark.start()
-        begin, lost = mark.end(), int(mark[1] or 1)
-    yield lost, begin, len(data)
+        data = data[place:]
+        for number, name in numbers.items():
+            files[name].write(b"".join(events[number]))
+    return lost
 
 
 class PathRecorder:
@@ -137,20 +149,28 @@ class PathRecorder:
                         return
 
     def write_files(self) -> dict[str, int]:
-        """Replace the files of blktrace; return the number of lost events for each drive."""
+        """Replace the files of blktrace; return the number of lost events for each drive.
+
+        It is not known whose events were lost, so that it is the total for each drive.
+        """
         numbers = {}
         for name in self._drives:
             path = sysfs_root() / "block" / name / "dev"
             with os_errors(path):
                 major, minor = map(int, path.read_text().split(":"))
             numbers[major << 20 | minor] = name
-        found, lost = split_events(self._spool.read_bytes(), numbers)
-        for name, events in found.items():
-            for old in self._scratch.glob(f"{name}.blktrace.*"):
-                old.unlink()
-            (self._scratch / f"{name}.blktrace.0").write_bytes(b"".join(events))
+        with contextlib.ExitStack() as stack:
+            spool = stack.enter_context(self._spool.open("rb"))
+            files = {}
+            for name in self._drives:
+                for old in self._scratch.glob(f"{name}.blktrace.*"):
+                    old.unlink()
+                path = self._scratch / f"{name}.blktrace.0"
+                files[name] = stack.enter_context(path.open("wb"))
+            heads = [number for number, name in numbers.items() if nvme_paths(name)]
+            lost = split_events(spool, numbers, heads, files)
         self._spool.unlink()
-        return dict(lost)
+        return dict.fromkeys(self._drives, lost)
 
 
 def path_recorder(devices: Sequence[Path], scratch: Path) -> PathRecorder | None:

@@ -189,6 +189,7 @@ def tracer_of_disks(disks: Sequence[str], *, buffer_kib: int) -> Iterator[int]:
         (root / "trace_clock", "mono", clock[1] if clock else "local"),
         (root / "buffer_size_kb", str(buffer_kib), before),
         (root / "options/bin", "1", "0"),
+        (root / "options/context-info", "0", "1"),
         (root / "current_tracer", "blk", "nop"),
     ]
     for disk in disks:

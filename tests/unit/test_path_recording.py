@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from pathlib import Path
 
+import pytest
+
+from linnapp.drive import path_recording
 from linnapp.drive.path_recording import split_events
 from linnapp.trace.reads import load
 
@@ -33,29 +37,41 @@ def read(time_ns: int, path: int, sector: int) -> bytes:
         event(time_ns, QUEUE, HEAD, sector)
         + event(time_ns + 10, REMAP, path, sector, remap)
         + event(time_ns + 20, ISSUE, path, sector)
+        + event(time_ns + 100_015, COMPLETE, HEAD, sector, cpu=1)
         + event(time_ns + 100_020, COMPLETE, path, sector, cpu=1)
     )
 
 
-def test_events_of_all_paths_are_a_recording_of_the_head(tmp_path: Path) -> None:
+def split(text: bytes, numbers: dict[int, str]) -> tuple[dict[str, bytes], int]:
+    files = {name: io.BytesIO() for name in numbers.values()}
+    lost = split_events(io.BytesIO(text), numbers, [HEAD], files)
+    return {name: file.getvalue() for name, file in files.items()}, lost
+
+
+@pytest.mark.parametrize("chunk_bytes", [100, 1 << 20])
+def test_events_of_all_paths_are_a_recording_of_the_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
+) -> None:
+    monkeypatch.setattr(path_recording, "_CHUNK_BYTES", chunk_bytes)
     text = b"".join(
         read(10**9 + k * 10**6, (PATH, OTHER_PATH)[k % 2], 8 * k)
         + event(10**9 + k * 10**6 + 30, QUEUE, DISK, 8 * k)
         for k in range(20)
     )
     text = event(10**9, NOTIFY, HEAD, 0, b"fio\0" * 4) + text
-    found, lost = split_events(text, {HEAD: "nvme0n1", DISK: "sda"})
-    assert lost == {"nvme0n1": 0, "sda": 0}
-    assert len(found["sda"]) == 20
-    (tmp_path / "nvme0n1.blktrace.0").write_bytes(b"".join(found["nvme0n1"]))
+    found, lost = split(text, {HEAD: "nvme0n1", DISK: "sda"})
+    assert lost == 0
+    assert len(found["sda"]) == 20 * 48
+    (tmp_path / "nvme0n1.blktrace.0").write_bytes(found["nvme0n1"])
     table = load(tmp_path / "nvme0n1.blktrace.0")
     assert len(table) == 20 and table.stats["lost_events"] == 0
+    assert table.stats["unmatched_completions"] == 0
     assert (table.latency_ns == 100_000).all()
     assert (table.arrival_ns == [10**9 + k * 10**6 for k in range(20)]).all()
 
 
 def test_lost_events_are_counted_and_the_events_after_them_are_read() -> None:
     text = read(1, PATH, 0) + b"CPU:1 [LOST 17 EVENTS]\n" + read(2, PATH, 8)
-    found, lost = split_events(text, {HEAD: "nvme0n1"})
-    assert lost == {"nvme0n1": 17}
-    assert len(found["nvme0n1"]) == 6
+    found, lost = split(text, {HEAD: "nvme0n1"})
+    assert lost == 17
+    assert len(found["nvme0n1"]) == 6 * 48
