@@ -17,7 +17,7 @@ from test_model_format import random_model
 
 from linnapp.cli import cli
 from linnapp.drive import state
-from linnapp.drive.checks import Target, check
+from linnapp.drive.checks import Target, check, check_replicas
 from linnapp.drive.drives_conf import DrivesConf
 from linnapp.drive.latencies import N_BUCKETS
 from linnapp.drive.recalibration import recalibrate
@@ -183,6 +183,11 @@ def test_module_is_given_the_head_of_an_nvme_multipath_drive(tree: Path) -> None
     with pytest.raises(DeviceError, match="the module linnos does not observe it"):
         observed("nvme3n1")
     assert (module / "add").read_text() == "nvme3n1"
+    for head, path in (("nvme3n1", "nvme3c0n1"), ("nvme4n1", "nvme4c1n1")):
+        (block / path / "mq").mkdir(parents=True, exist_ok=True)
+        (block / head / "queue").mkdir(parents=True)
+        (block / head / "queue" / "rotational").write_text("0\n")
+    check_replicas(Target(("nvme3n1", "nvme4n1")))
 
 
 def test_recording_explains_a_path_without_a_node(tree: Path) -> None:
