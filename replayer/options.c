@@ -190,6 +190,8 @@ static void print_injections(void)
 	       "drive\n"
 	       "                shape=pareto,tail=X      by chance: median latency_us, tail index "
 	       "X\n"
+	       "                occupy           a slow I/O keeps its chip (or the link): those "
+	       "behind it wait\n"
 	       "      where     drive=all|K|K+K, region_start_mb=N region_mb=N (only I/O that "
 	       "touches it)\n"
 	       "      which     op=both|read|write\n"

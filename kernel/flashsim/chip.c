@@ -266,8 +266,12 @@ static bool backlog_urgent(const struct flashsim_model *m)
 	       (u64)m->buffer_used * 100 > (u64)m->buffer_units * URGENT_PCT;
 }
 
-/* Read @n units of one row; return when they have left the channel. */
-u64 flashsim_read_row(struct flashsim_model *m, u32 row, u32 n, u64 t0)
+/*
+ * Read @n units of one row, which keeps the chip for @hold_ns longer than usual;
+ * return when they have left the channel.
+ */
+u64 flashsim_read_row(struct flashsim_model *m, u32 row, u32 n, u64 t0,
+		      u64 hold_ns)
 {
 	u32 chip = row / (m->ftl.chip_blocks * m->p->pages_per_block);
 	u32 page_type = row % 3;
@@ -281,7 +285,7 @@ u64 flashsim_read_row(struct flashsim_model *m, u32 row, u32 n, u64 t0)
 			c->overtaken++;
 	}
 	start = max(t0, c->busy_until);
-	sensed = start + page_time(m, m->p->page_read_ns, page_type);
+	sensed = start + page_time(m, m->p->page_read_ns, page_type) + hold_ns;
 	end = chip_transfer(m, chip, sensed, n);
 	c->busy_ns += sensed - start;
 	c->busy_until = sensed;

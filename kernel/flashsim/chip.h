@@ -193,6 +193,7 @@ void flashsim_chip_enqueue(struct flashsim_model *m, struct fs_chip *c, u32 i);
 void flashsim_chip_enqueue_gc(struct flashsim_model *m, struct fs_chip *c,
 			      const struct flashsim_gc_work *gc);
 void flashsim_chip_step(struct flashsim_model *m, u32 chip, u64 t);
-u64 flashsim_read_row(struct flashsim_model *m, u32 row, u32 n, u64 t0);
+u64 flashsim_read_row(struct flashsim_model *m, u32 row, u32 n, u64 t0,
+		      u64 hold_ns);
 
 #endif /* FLASHSIM_CHIP_H */

@@ -158,7 +158,10 @@ static void drive_inject(struct flashsim_drive *drive, struct flashsim_cmd *cmd,
 	extra = flashsim_inject_next(&drive->inject, drive->seed, &io, now);
 	if (!extra)
 		return;
-	cmd->extra_ns += extra;
+	if (drive->inject.occupy)
+		cmd->hold_ns = extra;
+	else
+		cmd->extra_ns += extra;
 	if (read)
 		drive->counters.injected_reads++;
 	else
@@ -211,6 +214,7 @@ static blk_status_t disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 	drq->status = BLK_STS_OK;
 	cmd->op = req_op(rq);
 	cmd->extra_ns = 0;
+	cmd->hold_ns = 0;
 	cmd->unit = 0;
 	cmd->nr_units = 0;
 
@@ -299,12 +303,15 @@ static u64 oracle_read(struct flashsim_drive *drive, struct gendisk *disk,
 		u32 n = oracle_part(disk, sector, nr_sectors);
 		u32 first = sector / FLASHSIM_UNIT_SECTORS;
 		u32 last = (sector + n - 1) / FLASHSIM_UNIT_SECTORS;
-		u64 part = flashsim_model_oracle_read(drive->model, first,
-						      last - first + 1);
+		u64 extra, part;
 
 		io.sector = sector;
 		io.nr_sectors = n;
-		part += flashsim_inject_next(&inject, drive->seed, &io, now);
+		extra = flashsim_inject_next(&inject, drive->seed, &io, now);
+		part = flashsim_model_oracle_read(drive->model, first,
+						  last - first + 1,
+						  inject.occupy ? extra : 0);
+		part += inject.occupy ? 0 : extra;
 		io.in_flight++;
 		done = max(done, part);
 		sector += n;

@@ -38,9 +38,13 @@
  * again and again. A window is active on a drive if the bit with its number is
  * set in the drive's window_turn_mask.
  *
- * The latency is added to the I/O's own completion. It occupies no chip, so
- * other I/Os are not delayed, as if the drive had done retries for this one
- * with separate resources.
+ * With occupy 0, the latency is added to the I/O's own completion. It occupies no
+ * chip, so other I/Os are not delayed, as if the drive had done retries for this
+ * one with separate resources. With occupy 1, the I/O keeps what serves it for
+ * the added time, so the I/Os behind it are delayed, too: a read of flash keeps
+ * the chip of its first row, as if sensing took longer; a read of buffered data
+ * keeps the link to the host, and a write the link to the drive. In both modes
+ * the I/O keeps its tag until it is complete.
  */
 #include <linux/errno.h>
 #include <linux/log2.h>

@@ -173,7 +173,7 @@ static void buffer_admit(struct flashsim_model *m, struct flashsim_cmd *cmd,
 	u32 i = m->arrival_head + m->nr_arrivals++;
 
 	m->link_free = max(m->link_free, t) +
-		       (u64)cmd->nr_units * p->host_transfer_ns;
+		       (u64)cmd->nr_units * p->host_transfer_ns + cmd->hold_ns;
 	m->buffer_used += cmd->nr_units;
 	if (i >= m->buffer_units)
 		i -= m->buffer_units;
@@ -367,7 +367,8 @@ static u32 units_of_row(const struct flashsim_model *m, u32 unit, u32 end)
 	return n;
 }
 
-static u64 read_units(struct flashsim_model *m, u32 unit, u32 nr, u64 now)
+static u64 read_units(struct flashsim_model *m, u32 unit, u32 nr, u64 hold_ns,
+		      u64 now)
 {
 	const struct flashsim_params *p = m->p;
 	u64 t0 = now + p->controller_ns;
@@ -382,13 +383,16 @@ static u64 read_units(struct flashsim_model *m, u32 unit, u32 nr, u64 now)
 		if (!n) {
 			n = units_of_row(m, unit, end);
 			ready = flashsim_read_row(m, m->ftl.l2p[unit] /
-						  m->ftl.row_units, n, t0);
+						  m->ftl.row_units, n, t0,
+						  hold_ns);
+			hold_ns = 0;
 		}
 		ready = flashsim_channel_book(m, p->channels, ready,
 					      (u64)n * p->host_transfer_ns);
 		done = max(done, ready);
 	}
-	return done;
+	/* Without a row on flash, the read keeps the link. */
+	return flashsim_channel_book(m, p->channels, done, hold_ns);
 }
 
 /**
@@ -409,14 +413,16 @@ void flashsim_model_oracle_begin(struct flashsim_model *m, u64 now)
  * @m: the model, between flashsim_model_oracle_begin() and _end()
  * @unit: first unit
  * @nr_units: number of units
+ * @hold_ns: its injected latency that occupies what serves it
  *
  * The read is assumed to be submitted after those queried before.
  *
- * Return: the time, ns, injection not included.
+ * Return: the time, ns; no other injected latency is included.
  */
-u64 flashsim_model_oracle_read(struct flashsim_model *m, u32 unit, u32 nr_units)
+u64 flashsim_model_oracle_read(struct flashsim_model *m, u32 unit, u32 nr_units,
+			       u64 hold_ns)
 {
-	return read_units(m, unit, nr_units, m->now);
+	return read_units(m, unit, nr_units, hold_ns, m->now);
 }
 
 /**
@@ -471,7 +477,8 @@ void flashsim_model_submit(struct flashsim_model *m, struct flashsim_cmd *cmd,
 	flashsim_model_advance(m, now);
 	switch (cmd->op) {
 	case REQ_OP_READ:
-		m->complete(cmd, read_units(m, cmd->unit, cmd->nr_units, now) +
+		m->complete(cmd, read_units(m, cmd->unit, cmd->nr_units,
+					    cmd->hold_ns, now) +
 				 cmd->extra_ns);
 		break;
 	case REQ_OP_WRITE:

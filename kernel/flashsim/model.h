@@ -33,7 +33,10 @@ struct flashsim_model;
  * @op: REQ_OP_READ, REQ_OP_WRITE, REQ_OP_DISCARD or REQ_OP_FLUSH
  * @unit: first unit touched
  * @nr_units: units touched
- * @extra_ns: injected latency
+ * @extra_ns: latency added to the completion only
+ * @hold_ns: latency added to the use of what serves the request: for a read the
+ *	chip of its first row on flash, or the link if it has none; for a write the
+ *	link
  * @wait: node in the queue of writes waiting for the buffer, or of flushes
  * @flush_seq: flush: last program in progress when it was submitted
  * @flush_left: flush: number of these programs that are not complete
@@ -43,6 +46,7 @@ struct flashsim_cmd {
 	u32 unit;
 	u32 nr_units;
 	u64 extra_ns;
+	u64 hold_ns;
 	struct list_head wait;
 	u64 flush_seq;
 	u32 flush_left;
@@ -67,7 +71,7 @@ void flashsim_model_submit(struct flashsim_model *m, struct flashsim_cmd *cmd,
 			   u64 now);
 void flashsim_model_oracle_begin(struct flashsim_model *m, u64 now);
 u64 flashsim_model_oracle_read(struct flashsim_model *m, u32 unit,
-			       u32 nr_units);
+			       u32 nr_units, u64 hold_ns);
 void flashsim_model_oracle_end(struct flashsim_model *m);
 void flashsim_model_advance(struct flashsim_model *m, u64 now);
 u64 flashsim_model_next_event(struct flashsim_model *m);

@@ -110,6 +110,7 @@ DRIVE(u64, seed, 0, U64_MAX, 0)
  * interval: distance between hits of the interval pattern
  * latency_us: latency added to an I/O that is hit: at the ramp's peak, at the
  *	queue shape's depth, as the Pareto distribution's median
+ * occupy: the added latency occupies what serves the I/O (1) or nothing (0)
  * at_depth: queue: number of I/Os in the drive for which latency_us is added
  * tail_milli: Pareto: the tail index, in thousandths
  * region_sector, region_sectors: the slow region; 0 sectors for the whole drive
@@ -127,6 +128,7 @@ INJECT(ratio_ppm, 0, 1000000, 10000)
 INJECT(period_ios, 1, U32_MAX, 100000)
 INJECT(interval, 1, U32_MAX, 100)
 INJECT(latency_us, 0, FLASHSIM_INJECT_MAX_US, 1000)
+INJECT(occupy, 0, 1, 0)
 INJECT(at_depth, 1, U16_MAX, 8)
 INJECT(tail_milli, 500, 100000, 1500)
 INJECT(region_sector, 0, U64_MAX, 0)

@@ -78,6 +78,7 @@ static void program(const char *dir, const struct inject_spec *s, unsigned int d
 	write_knob(dir, "arm", "0");
 	write_number(dir, "latency_us", s->latency_us);
 	write_knob(dir, "shape", s->shape);
+	write_number(dir, "occupy", s->occupy);
 	write_number(dir, "at_depth", s->at_depth);
 	write_number(dir, "tail_milli", s->tail_milli);
 	write_knob(dir, "op", s->op);

@@ -53,6 +53,7 @@ static const struct key {
 	KEY("period_ios", CONTINUOUS, WHOLE, period_ios, 1, IOS_MAX, NULL),
 	KEY("op", ANY, WORD, op, 0, 0, "read|write|both"),
 	KEY("shape", ANY, WORD, shape, 0, 0, "constant|ramp|queue|pareto"),
+	KEY("occupy", ANY, FLAG, occupy, 0, 0, NULL),
 	KEY("at_depth", ANY, WHOLE, at_depth, 1, AT_DEPTH_MAX, NULL),
 	KEY("tail", ANY, THOUSANDTHS, tail_milli, TAIL_MIN, TAIL_MAX, NULL),
 	KEY("region_start_mb", ANY, WHOLE, region_start_mb, 0, MB_MAX, NULL),

@@ -3,7 +3,7 @@
  * The argument of --inject: PATTERN:key=value,key,...
  *
  * It has four independent parts: which of the I/Os are slow (the pattern, op), how slow
- * (latency_us, shape), where (drive, region) and when (slots).
+ * (latency_us, shape, occupy), where (drive, region) and when (slots).
  *
  * `rotate` assigns the slots to the drives in turn, so that a burst moves through the array: slot i
  * belongs to drive i, and with at_once=2 also to the next drive.
@@ -27,7 +27,7 @@ struct inject_spec {
 	uint64_t latency_us, ratio_ppm, period_ios, interval;
 	uint64_t at_depth, tail_milli, region_start_mb, region_mb;
 	uint64_t start_us, window_us, every_us; /* window_us is 0 for always */
-	bool rotate;
+	bool occupy, rotate;
 	uint64_t at_once;
 	uint64_t drives; /* bitmap */
 	uint32_t given;	 /* bitmap of the given keys, by index in the table */

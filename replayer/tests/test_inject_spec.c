@@ -23,7 +23,9 @@ TEST(patterns_of_counted_ios)
 	s = of("random:latency_us=1,ratio=0.25");
 	assert(s.ratio_ppm == 250000 && !strcmp(s.op, "both"));
 	s = of("interval:interval=7,latency_us=0");
-	assert(s.interval == 7 && !s.latency_us);
+	assert(s.interval == 7 && !s.latency_us && !s.occupy);
+	s = of("random:latency_us=1,ratio=1%,occupy");
+	assert(s.occupy);
 }
 
 TEST(slots_that_wander)

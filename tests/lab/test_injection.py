@@ -138,6 +138,44 @@ def test_only_io_that_touches_a_slow_region_is_slow(boot, tmp_path: Path) -> Non
     assert (~touches & ((end == 32 << 20) | (first == 33 << 20))).any()
 
 
+@pytest.mark.parametrize("buffered", [False, True])
+def test_slow_reads_that_occupy_delay_those_behind_them(
+    boot, tmp_path: Path, buffered: bool
+) -> None:
+    """Read 3 MiB, one of them slowly: from 128 chips, or from the buffer by one link."""
+    added_us = 300 if buffered else 3000
+    rng = np.random.default_rng(1)
+    blocks = np.arange(31 * 256, 34 * 256)
+    written = blocks if buffered else blocks[:0]
+    read = rng.choice(blocks, 3000)
+    with (tmp_path / "t").open("w") as file:
+        file.write("fio version 3 iolog\n")
+        for i, block in enumerate((*written, *read)):
+            action = "write" if i < len(written) else "read"
+            file.write(f"{i * 250} d {action} {block * BLOCK} {BLOCK}\n")
+    late_reads = {}
+    for occupy in ("", ",occupy"):
+        boot(
+            f"replayer --devices {DRIVES[0]} --trace $OUT/t --policy baseline --prefill none"
+            f" --inject all:latency_us={added_us},op=read,region_start_mb=32,region_mb=1{occupy}"
+            " --log $OUT/o.log",
+            Array(n_drives=1, size_mb=256, precondition=False, parameters=ALL_BUFFERED),
+        )
+        log = replay_log.read(tmp_path / "o.log")
+        log = log[log["op"] == replay_log.READ]
+        touches = log["offset_bytes"] >> 20 == 32
+        assert len(log) == 3000 and slow(log)[touches].all()
+        late = slow(log) & ~touches
+        late_reads[occupy] = late.sum()
+        # Each late read waits for a slow one that was submitted before it.
+        at_us, end_us = submitted_ms(log) * 1000, submitted_ms(log) * 1000 + log["latency_ns"] / 1000
+        for k in np.flatnonzero(late):
+            assert (slow(log) & (at_us < at_us[k]) & (end_us > at_us[k])).any()
+    # A slow read in three. A chip in 32 is occupied at a time; the link is the same for all reads.
+    assert late_reads[""] == 0
+    assert (700 if buffered else 20) < late_reads[",occupy"] < (2000 if buffered else 200)
+
+
 def test_a_heavy_tail_has_the_median_and_the_tail_stated(boot, tmp_path: Path) -> None:
     log = replay(
         boot, tmp_path, "all:latency_us=1000,shape=pareto,tail=1.5,op=read", n=8000, every_us=2000
@@ -167,6 +205,7 @@ KINDS = {
     "region": "latency_us=2000 region_sector=131072 region_sectors=131072",
     "turns": "latency_us=2000 window_us=20000 window_every_us=30000 window_turns=3"
     " window_turn_mask=5",
+    "occupy": "latency_us=2000 region_sector=131072 region_sectors=131072 occupy=1",
     "fail-slow": "latency_us=4000 window_start_us=40000 window_us=60000",
 }
 
