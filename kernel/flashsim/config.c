@@ -35,12 +35,6 @@
 
 #define DEFAULT_PROFILE		"enterprise"
 
-/* Every rule is checked for every I/O, under the drive's lock. */
-#define MAX_RULES	16
-
-/* A mebibyte for each rule. */
-#define MAX_RANGES	65536
-
 /* Protects power and everything that can only change while it is off. */
 static DEFINE_MUTEX(config_mutex);
 
@@ -56,9 +50,28 @@ static struct flashsim_drive *inject_to_drive(struct config_item *item)
 			    inject_group);
 }
 
+/**
+ * struct rule_dir - a fault rule of a drive: a directory in configfs
+ * @item: the directory
+ * @drive: the drive, whose lock protects @rule
+ * @ranges_mutex: serialises changes of the rule's ranges
+ * @rule: the rule
+ */
+struct rule_dir {
+	struct config_item item;
+	struct flashsim_drive *drive;
+	struct mutex ranges_mutex;
+	struct flashsim_rule rule;
+};
+
+static struct rule_dir *to_rule_dir(struct config_item *item)
+{
+	return container_of(item, struct rule_dir, item);
+}
+
 static struct flashsim_rule *to_rule(struct config_item *item)
 {
-	return container_of(item, struct flashsim_rule, item);
+	return &to_rule_dir(item)->rule;
 }
 
 /* ---- settings: the files that settings.h lists ---- */
@@ -78,94 +91,26 @@ static const char * const shape_names[] = {
 	[FLASHSIM_INJECT_PARETO] = "pareto",
 };
 
-static const char * const op_names[] = {
-	[FLASHSIM_OP_READ] = "read",
-	[FLASHSIM_OP_WRITE] = "write",
-	[FLASHSIM_OP_READ | FLASHSIM_OP_WRITE] = "both",
-};
+#define op_names flashsim_op_names
 
-static const char * const fault_names[] = {
-	[FLASHSIM_FAULT_DELAY] = "delay",
-	[FLASHSIM_FAULT_BIT_FLIP] = "bit_flip",
-	[FLASHSIM_FAULT_ZEROS] = "zeros",
-	[FLASHSIM_FAULT_ONES] = "ones",
-	[FLASHSIM_FAULT_MEDIUM_ERROR] = "medium_error",
-	[FLASHSIM_FAULT_LOST_WRITE] = "lost_write",
-};
-
-static const char * const frequency_names[] = {
-	[FLASHSIM_FREQ_ALL] = "all",
-	[FLASHSIM_FREQ_ALL_AFTER] = "all_after",
-	[FLASHSIM_FREQ_INTERVAL] = "interval",
-};
-
-static const char * const count_names[] = { "request", "block" };
-
-/**
- * struct setting - a number or a word, stored in a member of a structure
- * @name: group and name
- * @offset: offset of the member
- * @size: its size: four or eight bytes
- * @min: least value; a negative one means that the member is signed
- * @max: largest value
- * @words: names of the values, some of which may be missing; NULL for a number
- */
-struct setting {
-	const char *name;
-	size_t offset;
-	size_t size;
-	s64 min;
-	u64 max;
-	const char * const *words;
-};
-
-static ssize_t setting_show(const struct setting *s, const void *base,
+static ssize_t setting_show(const struct flashsim_setting *s, const void *base,
 			    char *page)
 {
-	const void *member = base + s->offset;
-	u64 value = s->size == sizeof(u32) ? *(u32 *)member : *(u64 *)member;
+	ssize_t len = flashsim_setting_print(s, base, page, PAGE_SIZE - 1);
 
-	if (s->words)
-		return sysfs_emit(page, "%s\n", s->words[value]);
-	return sysfs_emit(page, s->min < 0 ? "%lld\n" : "%llu\n", value);
-}
-
-static int setting_parse(const struct setting *s, const char *page, u64 *value)
-{
-	s64 number;
-
-	if (s->words) {
-		for (*value = 0; *value <= s->max; ++*value)
-			if (s->words[*value] &&
-			    sysfs_streq(page, s->words[*value]))
-				return 0;
-		pr_err("flashsim: %s: no such value\n", s->name);
-		return -EINVAL;
-	}
-	if (s->min < 0) {
-		if (!kstrtos64(page, 0, &number) && number >= s->min &&
-		    number <= (s64)s->max) {
-			*value = number;
-			return 0;
-		}
-	} else if (!kstrtou64(page, 0, value) && *value >= s->min &&
-		   *value <= s->max) {
-		return 0;
-	}
-	pr_err("flashsim: %s: must be %lld to %llu\n", s->name, s->min, s->max);
-	return -EINVAL;
+	page[len++] = '\n';
+	return len;
 }
 
 /* Change a setting at @base, unless @fixed is true at that time. */
-static ssize_t setting_store(const struct setting *s,
+static ssize_t setting_store(const struct flashsim_setting *s,
 			     struct flashsim_drive *drive, void *base,
 			     const bool *fixed, const char *page, size_t count)
 {
-	void *member = base + s->offset;
 	ssize_t ret;
 	u64 value;
 
-	ret = setting_parse(s, page, &value);
+	ret = flashsim_setting_parse(s, page, &value);
 	if (ret)
 		return ret;
 	mutex_lock(&config_mutex);
@@ -173,10 +118,8 @@ static ssize_t setting_store(const struct setting *s,
 	ret = count;
 	if (fixed && *fixed)
 		ret = -EBUSY;
-	else if (s->size == sizeof(u32))
-		*(u32 *)member = value;
 	else
-		*(u64 *)member = value;
+		flashsim_setting_assign(s, base, value);
 	spin_unlock_irq(&drive->lock);
 	mutex_unlock(&config_mutex);
 	return ret;
@@ -184,7 +127,7 @@ static ssize_t setting_store(const struct setting *s,
 
 /* Each group of settings defines to_GROUP_base() and GROUP_store(). */
 #define SETTING(_group, _type, _name, _member, _min, _max, _words)	\
-static const struct setting _group##_##_name = {			\
+static const struct flashsim_setting _group##_##_name = {		\
 	.name	= #_group "/" #_name,					\
 	.offset	= offsetof(_type, _member),				\
 	.size	= sizeof_field(_type, _member),				\
@@ -192,16 +135,18 @@ static const struct setting _group##_##_name = {			\
 	.max	= _max,							\
 	.words	= _words,						\
 };									\
+SETTING_FILE(_group, _name, _group##_##_name)
+
+#define SETTING_FILE(_group, _name, _setting)				\
 static ssize_t _group##_##_name##_show(struct config_item *item,	\
 				       char *page)			\
 {									\
-	return setting_show(&_group##_##_name, to_##_group##_base(item), \
-			    page);					\
+	return setting_show(&_setting, to_##_group##_base(item), page);	\
 }									\
 static ssize_t _group##_##_name##_store(struct config_item *item,	\
 					const char *page, size_t count)	\
 {									\
-	return _group##_store(&_group##_##_name, item, page, count);	\
+	return _group##_store(&_setting, item, page, count);		\
 }									\
 CONFIGFS_ATTR(_group##_, _name)
 
@@ -210,8 +155,9 @@ static void *to_drive_base(struct config_item *item)
 	return to_drive(item);
 }
 
-static ssize_t drive_store(const struct setting *s, struct config_item *item,
-			   const char *page, size_t count)
+static ssize_t drive_store(const struct flashsim_setting *s,
+			   struct config_item *item, const char *page,
+			   size_t count)
 {
 	struct flashsim_drive *drive = to_drive(item);
 
@@ -223,8 +169,9 @@ static void *to_inject_base(struct config_item *item)
 	return &inject_to_drive(item)->inject;
 }
 
-static ssize_t inject_store(const struct setting *s, struct config_item *item,
-			    const char *page, size_t count)
+static ssize_t inject_store(const struct flashsim_setting *s,
+			    struct config_item *item, const char *page,
+			    size_t count)
 {
 	struct flashsim_drive *drive = inject_to_drive(item);
 
@@ -236,13 +183,14 @@ static void *to_rule_base(struct config_item *item)
 	return &to_rule(item)->settings;
 }
 
-static ssize_t rule_store(const struct setting *s, struct config_item *item,
-			  const char *page, size_t count)
+static ssize_t rule_store(const struct flashsim_setting *s,
+			  struct config_item *item, const char *page,
+			  size_t count)
 {
 	struct flashsim_rule *rule = to_rule(item);
 
-	return setting_store(s, rule->drive, &rule->settings, &rule->enabled,
-			     page, count);
+	return setting_store(s, to_rule_dir(item)->drive, &rule->settings,
+			     &rule->enabled, page, count);
 }
 
 #define PARAM(_name, _min, _max, ...)					\
@@ -255,12 +203,9 @@ static ssize_t rule_store(const struct setting *s, struct config_item *item,
 #define INJECT_WORD(_name, _default)					\
 	SETTING(inject, struct flashsim_inject, _name, _name, 0,	\
 		ARRAY_SIZE(_name##_names) - 1, _name##_names);
-#define RULE(_name, _min, _max, _default)				\
-	SETTING(rule, struct flashsim_rule_settings, _name, _name, _min, _max, \
-		NULL);
-#define RULE_WORD(_name, _default)					\
-	SETTING(rule, struct flashsim_rule_settings, _name, _name, 0,	\
-		ARRAY_SIZE(_name##_names) - 1, _name##_names);
+#define RULE(_name, ...)						\
+	SETTING_FILE(rule, _name, flashsim_rule_table[FLASHSIM_RULE_##_name]);
+#define RULE_WORD RULE
 #include "settings.h"
 
 /* ---- other files of a drive ---- */
@@ -412,54 +357,33 @@ static ssize_t rule_enabled_show(struct config_item *item, char *page)
 static ssize_t rule_enabled_store(struct config_item *item, const char *page,
 				  size_t count)
 {
-	struct flashsim_rule *rule = to_rule(item);
+	struct flashsim_drive *drive = to_rule_dir(item)->drive;
 	bool on;
 
 	if (kstrtobool(page, &on))
 		return -EINVAL;
-	spin_lock_irq(&rule->drive->lock);
-	if (on && !rule->enabled) {
-		rule->matched = 0;
-		rule->injected = 0;
-	}
-	rule->enabled = on;
-	spin_unlock_irq(&rule->drive->lock);
+	spin_lock_irq(&drive->lock);
+	flashsim_rule_enable(to_rule(item), on);
+	spin_unlock_irq(&drive->lock);
 	return count;
 }
 CONFIGFS_ATTR(rule_, enabled);
 
 static ssize_t rule_ranges_show(struct config_item *item, char *page)
 {
+	struct flashsim_drive *drive = to_rule_dir(item)->drive;
 	struct flashsim_rule *rule = to_rule(item);
 	ssize_t len = 0;
 	u32 i;
 
-	spin_lock_irq(&rule->drive->lock);
+	spin_lock_irq(&drive->lock);
 	for (i = 0; i < rule->nr_ranges && len < PAGE_SIZE - 64; i++)
 		len += sysfs_emit_at(page, len, "%llu %llu\n",
 				     rule->ranges[i].start,
 				     rule->ranges[i].end -
 				     rule->ranges[i].start);
-	spin_unlock_irq(&rule->drive->lock);
+	spin_unlock_irq(&drive->lock);
 	return len;
-}
-
-/* Insert a range into the sorted array, and merge it with adjacent ones. */
-static u32 join_range(struct flashsim_range *ranges, u32 n, u64 start, u64 end)
-{
-	u32 i = 0, j;
-
-	while (i < n && ranges[i].end < start)
-		i++;
-	for (j = i; j < n && ranges[j].start <= end; j++) {
-		start = min(start, ranges[j].start);
-		end = max(end, ranges[j].end);
-	}
-	/* Ranges i to j - 1 become one. */
-	memmove(ranges + i + 1, ranges + j, (n - j) * sizeof(*ranges));
-	ranges[i].start = start;
-	ranges[i].end = end;
-	return n - (j - i) + 1;
 }
 
 /*
@@ -484,8 +408,9 @@ static bool parse_range(const char *p, u64 *start, u64 *len)
 static ssize_t rule_ranges_store(struct config_item *item, const char *page,
 				 size_t count)
 {
-	struct flashsim_rule *rule = to_rule(item);
-	struct flashsim_range *ranges, *old;
+	struct rule_dir *dir = to_rule_dir(item);
+	struct flashsim_rule *rule = &dir->rule;
+	struct flashsim_range *ranges;
 	unsigned int lines = 1;
 	const char *p;
 	ssize_t ret;
@@ -497,12 +422,12 @@ static ssize_t rule_ranges_store(struct config_item *item, const char *page,
 	 * configfs serialises the writes of one open file only, and memory
 	 * cannot be allocated under the drive's spinlock.
 	 */
-	mutex_lock(&rule->ranges_mutex);
+	mutex_lock(&dir->ranges_mutex);
 	n = rule->nr_ranges;
 	if (sysfs_streq(page, "none"))
 		n = 0;
 	ret = -E2BIG;
-	if (n + lines > MAX_RANGES)
+	if (n + lines > FLASHSIM_MAX_RANGES)
 		goto out_unlock;
 	ret = -ENOMEM;
 	ranges = kvmalloc_array(n + lines, sizeof(*ranges), GFP_KERNEL);
@@ -516,25 +441,23 @@ static ssize_t rule_ranges_store(struct config_item *item, const char *page,
 
 		if (!parse_range(p, &start, &len))
 			goto out;
-		n = join_range(ranges, n, start, start + len);
+		n = flashsim_ranges_insert(ranges, n, start, start + len);
 		p = strchrnul(p, '\n');
 		p += *p == '\n';
 	}
 	ret = count;
-	spin_lock_irq(&rule->drive->lock);
+	spin_lock_irq(&dir->drive->lock);
 	if (rule->enabled) {
 		ret = -EBUSY;
 	} else {
-		old = rule->ranges;
-		rule->ranges = ranges;
+		swap(rule->ranges, ranges);
 		rule->nr_ranges = n;
-		ranges = old;
 	}
-	spin_unlock_irq(&rule->drive->lock);
+	spin_unlock_irq(&dir->drive->lock);
 out:
 	kvfree(ranges);
 out_unlock:
-	mutex_unlock(&rule->ranges_mutex);
+	mutex_unlock(&dir->ranges_mutex);
 	return ret;
 }
 CONFIGFS_ATTR(rule_, ranges);
@@ -552,10 +475,10 @@ static struct configfs_attribute *rule_attrs[] = {
 
 static void rule_release(struct config_item *item)
 {
-	struct flashsim_rule *rule = to_rule(item);
+	struct rule_dir *dir = to_rule_dir(item);
 
-	kvfree(rule->ranges);
-	kfree(rule);
+	kvfree(dir->rule.ranges);
+	kfree(dir);
 }
 
 static struct configfs_item_operations rule_item_ops = {
@@ -574,39 +497,35 @@ static struct config_item *make_rule(struct config_group *group,
 	struct flashsim_drive *drive = container_of(group,
 						    struct flashsim_drive,
 						    rules_group);
-	struct flashsim_rule *rule = kzalloc(sizeof(*rule), GFP_KERNEL);
+	struct rule_dir *dir = kzalloc(sizeof(*dir), GFP_KERNEL);
 
-	if (!rule)
+	if (!dir)
 		return ERR_PTR(-ENOMEM);
-	rule->drive = drive;
-	mutex_init(&rule->ranges_mutex);
-	rule->settings = (struct flashsim_rule_settings) {
-#define RULE(_name, _min, _max, _default) ._name = _default,
-#define RULE_WORD(_name, _default) ._name = _default,
-#include "settings.h"
-	};
-	config_item_init_type_name(&rule->item, name, &rule_type);
+	dir->drive = drive;
+	mutex_init(&dir->ranges_mutex);
+	flashsim_rule_init(&dir->rule);
+	config_item_init_type_name(&dir->item, name, &rule_type);
 
 	spin_lock_irq(&drive->lock);
-	if (drive->nr_rules < MAX_RULES) {
-		list_add_tail(&rule->list, &drive->rules);
+	if (drive->nr_rules < FLASHSIM_MAX_RULES) {
+		list_add_tail(&dir->rule.list, &drive->rules);
 		drive->nr_rules++;
 		spin_unlock_irq(&drive->lock);
-		return &rule->item;
+		return &dir->item;
 	}
 	spin_unlock_irq(&drive->lock);
-	config_item_put(&rule->item);
+	config_item_put(&dir->item);
 	return ERR_PTR(-ENOSPC);
 }
 
 static void drop_rule(struct config_group *group, struct config_item *item)
 {
-	struct flashsim_rule *rule = to_rule(item);
+	struct flashsim_drive *drive = to_rule_dir(item)->drive;
 
-	spin_lock_irq(&rule->drive->lock);
-	list_del(&rule->list);
-	rule->drive->nr_rules--;
-	spin_unlock_irq(&rule->drive->lock);
+	spin_lock_irq(&drive->lock);
+	list_del(&to_rule(item)->list);
+	drive->nr_rules--;
+	spin_unlock_irq(&drive->lock);
 	config_item_put(item);
 }
 

@@ -182,8 +182,17 @@ static void disk_transfer(struct flashsim_drive *drive, struct disk_rq *drq,
 		return;
 	}
 	if (faults.max_hits) {
+		struct flashsim_fault_io io = {
+			.op = cmd->op == REQ_OP_READ ? FLASHSIM_OP_READ :
+						       FLASHSIM_OP_WRITE,
+			.prio = req_get_ioprio(rq),
+			.start = blk_rq_pos(rq),
+			.end = blk_rq_pos(rq) + blk_rq_sectors(rq),
+		};
+
 		spin_lock_irqsave(&drive->lock, flags);
-		flashsim_faults_decide(&drive->rules, drive->seed, rq, &faults);
+		flashsim_faults_decide(&drive->rules, drive->seed, &io,
+				       &faults);
 		if (faults.extra_ns || faults.medium_error || faults.nr_hits) {
 			if (cmd->op == REQ_OP_READ)
 				drive->counters.faulted_reads++;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * flashsim: faults by rule. Decide which I/Os are hit, and apply the effects.
+ * Faults by rule. Decide which I/Os are hit, and apply the effects.
  *
  * A rule defines its matches (kind of I/O, ranges of the disk, a tag), which of
  * the matches are hit (all; all after the first n; every n-th), and the fault.
@@ -27,10 +27,11 @@
  *   medium_error   the whole request fails; a write stores nothing
  *   lost_write     the part is not stored, and the write reports success
  */
-#include <linux/blk-mq.h>
-#include <linux/ioprio.h>
 #include <linux/math64.h>
+#include <linux/mm.h>
 #include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/time64.h>
 
 #include "fault.h"
 #include "flashsim.h"
@@ -39,6 +40,99 @@
 
 /* Bits 3 to 12 of an I/O priority; kernels before 6.5 have no name for them. */
 #define IOPRIO_TAG(prio)	(((prio) >> 3) & 0x3ff)
+
+static const char * const fault_names[] = {
+	[FLASHSIM_FAULT_DELAY] = "delay",
+	[FLASHSIM_FAULT_BIT_FLIP] = "bit_flip",
+	[FLASHSIM_FAULT_ZEROS] = "zeros",
+	[FLASHSIM_FAULT_ONES] = "ones",
+	[FLASHSIM_FAULT_MEDIUM_ERROR] = "medium_error",
+	[FLASHSIM_FAULT_LOST_WRITE] = "lost_write",
+};
+
+static const char * const frequency_names[] = {
+	[FLASHSIM_FREQ_ALL] = "all",
+	[FLASHSIM_FREQ_ALL_AFTER] = "all_after",
+	[FLASHSIM_FREQ_INTERVAL] = "interval",
+};
+
+static const char * const count_names[] = { "request", "block" };
+
+#define op_names flashsim_op_names
+
+/* The settings of a rule, at the offsets in struct flashsim_rule_settings. */
+const struct flashsim_setting flashsim_rule_table[] = {
+#define RULE_ENTRY(_name, _min, _max, _words)				\
+	{								\
+		.name	= "rule/" #_name,				\
+		.offset	= offsetof(struct flashsim_rule_settings, _name), \
+		.size	= sizeof(s64),					\
+		.min	= _min,						\
+		.max	= _max,						\
+		.words	= _words,					\
+	},
+#define RULE(_name, _min, _max, _default)				\
+	RULE_ENTRY(_name, _min, _max, NULL)
+#define RULE_WORD(_name, _default)					\
+	RULE_ENTRY(_name, 0, ARRAY_SIZE(_name##_names) - 1, _name##_names)
+#include "settings.h"
+};
+
+/**
+ * flashsim_rule_init() - make a rule with the default settings, not enabled
+ * @rule: the rule
+ */
+void flashsim_rule_init(struct flashsim_rule *rule)
+{
+	*rule = (struct flashsim_rule) {
+		.settings = {
+#define RULE(_name, _min, _max, _default) ._name = _default,
+#define RULE_WORD(_name, _default) ._name = _default,
+#include "settings.h"
+		},
+	};
+}
+
+/**
+ * flashsim_rule_enable() - apply a rule to I/Os, or no longer
+ * @rule: the rule
+ * @on: true to apply it; this resets its counters
+ */
+void flashsim_rule_enable(struct flashsim_rule *rule, bool on)
+{
+	if (on && !rule->enabled) {
+		rule->matched = 0;
+		rule->injected = 0;
+	}
+	rule->enabled = on;
+}
+
+/**
+ * flashsim_ranges_insert() - insert a range, and merge it with adjacent ones
+ * @ranges: sorted ranges, with room for another one
+ * @n: number of ranges
+ * @start: first sector
+ * @end: the one after the last
+ *
+ * Return: the new number of ranges.
+ */
+u32 flashsim_ranges_insert(struct flashsim_range *ranges, u32 n, u64 start,
+			   u64 end)
+{
+	u32 i = 0, j;
+
+	while (i < n && ranges[i].end < start)
+		i++;
+	for (j = i; j < n && ranges[j].start <= end; j++) {
+		start = min(start, ranges[j].start);
+		end = max(end, ranges[j].end);
+	}
+	/* Ranges i to j - 1 become one. */
+	memmove(ranges + i + 1, ranges + j, (n - j) * sizeof(*ranges));
+	ranges[i].start = start;
+	ranges[i].end = end;
+	return n - (j - i) + 1;
+}
 
 /*
  * Get the part of [@start, @end) in a range of the rule; return false if there
@@ -127,35 +221,34 @@ static void rule_hit(struct flashsim_rule *rule, struct flashsim_faults *faults,
 
 /**
  * flashsim_faults_decide() - apply the rules to a request
- * @rules: the drive's rules; the caller holds the drive's lock
- * @seed: seed of the drive
- * @rq: a read or write
+ * @rules: the disk's rules; the caller holds the lock for them
+ * @seed: seed of the disk
+ * @io: a read or write
  * @faults: out: the effects on the request
  */
 void flashsim_faults_decide(struct list_head *rules, u64 seed,
-			    struct request *rq, struct flashsim_faults *faults)
+			    const struct flashsim_fault_io *io,
+			    struct flashsim_faults *faults)
 {
-	u32 op = op_is_write(req_op(rq)) ? FLASHSIM_OP_WRITE : FLASHSIM_OP_READ;
-	u32 tag = IOPRIO_TAG(req_get_ioprio(rq));
-	u64 first = blk_rq_pos(rq), last = first + blk_rq_sectors(rq);
+	u32 tag = IOPRIO_TAG(io->prio);
 	struct flashsim_rule *rule;
 
 	list_for_each_entry(rule, rules, list) {
 		const struct flashsim_rule_settings *settings = &rule->settings;
 		u64 pos;
 
-		if (!rule->enabled || !(settings->op & op) ||
+		if (!rule->enabled || !(settings->op & io->op) ||
 		    (settings->tag >= 0 && settings->tag != tag))
 			continue;
 		if (!settings->count) {
-			u64 start = first, end = last;
+			u64 start = io->start, end = io->end;
 
 			if (rule_clip(rule, &start, &end) && rule_next(rule))
 				rule_hit(rule, faults, seed, start, end);
 			continue;
 		}
-		for (pos = first; pos < last;) {
-			u64 next = min(last, round_down(pos,
+		for (pos = io->start; pos < io->end;) {
+			u64 next = min(io->end, round_down(pos,
 						FLASHSIM_UNIT_SECTORS) +
 					     FLASHSIM_UNIT_SECTORS);
 			u64 start = pos, end = next;
@@ -171,7 +264,7 @@ void flashsim_faults_decide(struct list_head *rules, u64 seed,
  * flashsim_faults_alloc() - allocate memory for the effects of rules on a
  * request
  * @faults: out: initialised, without effects
- * @nr_rules: number of rules of the drive
+ * @nr_rules: number of rules of the disk
  * @nr_units: number of units that the request touches
  *
  * Return: false if out of memory; may sleep.
@@ -223,32 +316,32 @@ bool flashsim_faults_lost(const struct flashsim_faults *faults, u64 sector)
  * flashsim_faults_damage() - apply the effects to some bytes
  * @faults: the effects
  * @data: the bytes
- * @sector: their position on the disk
- * @len: their number, in whole sectors
+ * @pos: position of the first on the disk
+ * @len: their number
  */
 void flashsim_faults_damage(const struct flashsim_faults *faults, u8 *data,
-			    u64 sector, u32 len)
+			    u64 pos, u32 len)
 {
-	u64 from = sector << SECTOR_SHIFT, to = from + len;
+	u64 end_pos = pos + len;
 	u32 i;
 
 	for (i = 0; i < faults->nr_hits; i++) {
 		const struct flashsim_hit *hit = &faults->hits[i];
 		u64 start = (hit->sector << SECTOR_SHIFT) + hit->offset;
-		u64 end = min(start + hit->len, to);
+		u64 end = min(start + hit->len, end_pos);
 
-		start = max(start, from);
+		start = max(start, pos);
 		if (start >= end)
 			continue;
 		switch (hit->fault) {
 		case FLASHSIM_FAULT_BIT_FLIP:
-			data[start - from] ^= hit->mask;
+			data[start - pos] ^= hit->mask;
 			break;
 		case FLASHSIM_FAULT_ZEROS:
-			memset(data + (start - from), 0x00, end - start);
+			memset(data + (start - pos), 0x00, end - start);
 			break;
 		case FLASHSIM_FAULT_ONES:
-			memset(data + (start - from), 0xff, end - start);
+			memset(data + (start - pos), 0xff, end - start);
 			break;
 		default:
 			break;

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* flashsim: fault rules. */
+/*
+ * Fault rules: which I/Os of a disk are hit, and what happens to them. Emulated
+ * drives (config.c, disk.c) and the device-mapper target (module/dm-faults.c) use
+ * them.
+ */
 #ifndef FLASHSIM_FAULT_H
 #define FLASHSIM_FAULT_H
 
-#include <linux/configfs.h>
 #include <linux/list.h>
-#include <linux/mutex.h>
 #include <linux/types.h>
 
-struct flashsim_drive;
-struct request;
+#include "setting.h"
+
+/* Every rule is checked for every I/O, under a spinlock. */
+#define FLASHSIM_MAX_RULES	16
+
+/* A mebibyte for each rule. */
+#define FLASHSIM_MAX_RANGES	65536
 
 /* The effect of a rule on an I/O that it hits. */
 enum flashsim_fault {
@@ -47,30 +54,48 @@ struct flashsim_rule_settings {
 #include "settings.h"
 };
 
+/* Index of each setting in flashsim_rule_table. */
+enum flashsim_rule_setting {
+#define RULE(_name, ...) FLASHSIM_RULE_##_name,
+#define RULE_WORD RULE
+#include "settings.h"
+	FLASHSIM_NR_RULE_SETTINGS
+};
+
 /**
- * struct flashsim_rule - a fault rule: a directory in configfs, see fault.c
- * @item: the directory
- * @list: list of the drive's rules, in the order of their creation
- * @drive: the drive
+ * struct flashsim_rule - a fault rule, see fault.c
+ * @list: list of the disk's rules, in the order of their creation
  * @enabled: the rule is applied to I/Os
  * @settings: its settings
- * @ranges_mutex: serialises changes of @ranges
  * @nr_ranges: number of ranges; 0 for the whole disk
  * @ranges: sorted and not adjacent
  * @matched: matches since the rule was enabled
  * @injected: hits among them
+ *
+ * The owner of the disk's rules has a lock for all of this.
  */
 struct flashsim_rule {
-	struct config_item item;
 	struct list_head list;
-	struct flashsim_drive *drive;
 	bool enabled;
 	struct flashsim_rule_settings settings;
-	struct mutex ranges_mutex; /* taken by writers; readers take @drive->lock */
 	u32 nr_ranges;
 	struct flashsim_range *ranges;
 	u64 matched;
 	u64 injected;
+};
+
+/**
+ * struct flashsim_fault_io - the properties of an I/O that rules use
+ * @op: FLASHSIM_OP_READ or FLASHSIM_OP_WRITE
+ * @prio: I/O priority, which contains the tag
+ * @start: first sector
+ * @end: the one after the last
+ */
+struct flashsim_fault_io {
+	u32 op;
+	u16 prio;
+	u64 start;
+	u64 end;
 };
 
 /**
@@ -105,13 +130,21 @@ struct flashsim_faults {
 	struct flashsim_hit *hits;
 };
 
+extern const struct flashsim_setting flashsim_rule_table[];
+
+void flashsim_rule_init(struct flashsim_rule *rule);
+void flashsim_rule_enable(struct flashsim_rule *rule, bool on);
+u32 flashsim_ranges_insert(struct flashsim_range *ranges, u32 n, u64 start,
+			   u64 end);
+
 bool flashsim_faults_alloc(struct flashsim_faults *faults, u32 nr_rules,
 			   u32 nr_units);
 void flashsim_faults_free(struct flashsim_faults *faults);
 void flashsim_faults_decide(struct list_head *rules, u64 seed,
-			    struct request *rq, struct flashsim_faults *faults);
+			    const struct flashsim_fault_io *io,
+			    struct flashsim_faults *faults);
 bool flashsim_faults_lost(const struct flashsim_faults *faults, u64 sector);
 void flashsim_faults_damage(const struct flashsim_faults *faults, u8 *data,
-			    u64 sector, u32 len);
+			    u64 pos, u32 len);
 
 #endif /* FLASHSIM_FAULT_H */

@@ -13,6 +13,7 @@
  *  ftl.c      space: location of each page, garbage collection, wear
  *  store.c    the data itself
  *  fault.c    faults, by rule
+ *  setting.c  parse and print a setting
  *  inject.c   additional latency, by pattern, shape, place and time
  *  profile.c  the predefined drives, with the sources of their parameters
  *

@@ -210,7 +210,7 @@ static void store_damage(struct page *page, unsigned int off, u64 sector,
 	if (!faults->nr_hits)
 		return;
 	data = kmap_local_page(page);
-	flashsim_faults_damage(faults, data + off, sector, len);
+	flashsim_faults_damage(faults, data + off, sector << SECTOR_SHIFT, len);
 	kunmap_local(data);
 }
 

@@ -19,7 +19,7 @@
 # --check		build nothing: say what would keep raid1.ko and raid10.ko from it
 # --dkms DIR		build nothing: leave there what DKMS needs to do it
 #
-# Leaves DIR/linnos.ko, and DIR/raid/raid1.ko and raid10.ko if all is well with both.
+# Leaves DIR/linnos.ko and DIR/dm-linnos-faults.ko, and DIR/raid/raid1.ko and raid10.ko if all is well with both.
 
 set -euo pipefail
 
@@ -28,6 +28,8 @@ kernel_dir=$module_dir/..
 # In the source for DKMS, core/ lies next to module/.
 core_dir=$kernel_dir/core
 [ -d "$core_dir" ] || core_dir=$kernel_dir/../core
+# The fault rules of emulated drives, for dm-linnos-faults.ko.
+fault_files=(fault.c fault.h flashsim.h setting.c setting.h settings.h)
 release=$(uname -r)
 out_dir=
 stock_dir=
@@ -71,6 +73,8 @@ dkms_source() {
 	mkdir -p "$dkms_dir"/{module,linnos,patches}
 	cp -r "$kernel_dir"/linnos/{*.[ch],include} "$dkms_dir/linnos"
 	cp -r "$core_dir" "$dkms_dir/core"
+	mkdir -p "$dkms_dir/flashsim"
+	cp "${fault_files[@]/#/$kernel_dir/flashsim/}" "$dkms_dir/flashsim"
 	cp -r "$kernel_dir"/patches/{6.12,md-6.1} "$dkms_dir/patches"
 	cp -r "$module_dir"/{Kbuild,*.[ch],build.sh,compat,raid} "$dkms_dir/module"
 	sed "s/@VERSION@/$version/" "$module_dir/dkms.conf" >"$dkms_dir/dkms.conf"
@@ -119,6 +123,9 @@ copy_sources() {
 	done
 	for f in "$kernel_dir"/linnos/{blk-linnos{-array,-expect,-ioctl,-model,-query,-sysfs}.c,blk-linnos{,-policy,-query}.h}; do
 		copy_in "$f" "${f##*/}"
+	done
+	for f in "${fault_files[@]}"; do
+		copy_in "$kernel_dir/flashsim/$f" "flashsim/$f"
 	done
 	for f in "$core_dir"/*.[ch]; do
 		copy_in "$f" "core/${f##*/}"
@@ -272,7 +279,8 @@ out_dir=$(cd "$out_dir" && pwd)
 exec 9>"$out_dir/.lock"
 flock 9
 copy_sources
-quietly make -s -C "$headers" M="$out_dir" modules || die "linnos.ko does not compile"
+quietly make -s -C "$headers" M="$out_dir" modules ||
+	die "linnos.ko or dm-linnos-faults.ko does not compile"
 if [ $with_raid = yes ]; then
 	trap 'rm -rf "$out_dir/raid"' EXIT
 	build_raid

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Fault rules of flashsim drives, from the JSON rule files of the FISPDK fault injector.
+"""Fault rules of disks, from the JSON rule files of the FISPDK fault injector.
 
 A rule file lists the requests to be damaged, by file, and the kind of damage. Here each
-entry becomes one fault rule of the emulated drive that contains the file: the
-file's name is resolved to its extents, so that only that file's blocks
-are affected.
+entry becomes one fault rule of the disk that contains the file, an emulated drive or a
+device-mapper target (:mod:`.fault_rules`): the file's name is resolved to its extents, so that only
+that file's blocks are affected.
 
 The format, in which `write` and `read` are both optional::
 
@@ -41,10 +41,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from linnapp.errors import DeviceError, LinnappError
+from linnapp.errors import LinnappError
 from linnapp.files import AnyPath
-
-CONFIGFS = Path("/sys/kernel/config/flashsim")
+from linnapp.lab.fault_rules import RuleStore, on_member, rules_of
 
 SECTOR_BYTES = 512
 
@@ -56,9 +55,6 @@ _FIEMAP_EXTENT_LAST = 0x1
 #: The location is not known or not final, or the extent is not used by this file alone.
 _FIEMAP_EXTENT_UNUSABLE = 0x2 | 0x4 | 0x8 | 0x100 | 0x200 | 0x400 | 0x2000
 _EXTENTS_PER_CALL = 512
-
-#: Number of ranges written to configfs at once; it accepts one page.
-_RANGES_PER_WRITE = 100
 
 _FREQUENCIES = {"ALL": "all", "ALLAFTER": "all_after", "INTERVAL": "interval"}
 _PATTERNS = {
@@ -305,70 +301,37 @@ def resolve(file_name: str) -> Extents:
     return Extents(disk, ranges)
 
 
-def _drive_rules(disk: str) -> Path:
-    rules = CONFIGFS / disk / "rules"
-    if not rules.is_dir():
-        raise DeviceError(
-            f"{disk}: not a flashsim drive of this kernel ({rules} is not there);"
-            " fault rules need one"
-        )
-    return rules
-
-
-def _write(path: Path, value: str) -> None:
-    try:
-        path.write_text(value)
-    except OSError as error:
-        raise DeviceError(f"{path}: {value!r} refused: {error.strerror}") from None
-
-
-def install(rules: Iterable[FaultRule]) -> list[Path]:
-    """Create and enable the drives' rules, all or none, and return their directories in configfs.
+def install(rules: Iterable[FaultRule], member: str | None = None) -> list[tuple[str, str]]:
+    """Create and enable rules, all or none, and return the disk and the name of each.
 
     Every file is resolved before the first rule is created, and rules are enabled only when all of
-    them exist. They are named ``faults0``, ``faults1``, ...; ``matched`` and ``injected`` in their
-    directories are counters.
+    them exist. They are named ``faults0``, ``faults1``, ...
+
+    Parameters
+    ----------
+    rules : iterable of FaultRule
+        The rules.
+    member : str, optional
+        For files on md's raid1: the name of the mirror that gets the rules, such as ``dm-0``.
     """
-    placed = [(rule, resolve(rule.file_name)) for rule in rules]
-    for _, extents in placed:
-        _drive_rules(extents.disk)
-    made: list[Path] = []
+    placed = []
+    for rule in rules:
+        extents = resolve(rule.file_name)
+        disk, ranges = extents.disk, extents.ranges
+        if member is not None and disk != member:
+            disk, ranges = member, tuple(on_member(disk, ranges, member))
+        placed.append((rule, disk, ranges, rules_of(disk)))
+    made: list[tuple[RuleStore, str]] = []
     try:
-        for k, (rule, extents) in enumerate(placed):
-            directory = _drive_rules(extents.disk) / f"faults{k}"
-            try:
-                directory.mkdir()
-            except FileExistsError:
-                raise DeviceError(
-                    f"{directory}: there is a rule of this name; remove the rules first"
-                ) from None
-            except OSError as error:
-                raise DeviceError(
-                    f"{directory}: no room for another rule: {error.strerror}"
-                ) from None
-            made.append(directory)
-            for name, value in rule.knobs.items():
-                _write(directory / name, value)
-            for first in range(0, len(extents.ranges), _RANGES_PER_WRITE):
-                lines = (f"{s} {n}" for s, n in extents.ranges[first : first + _RANGES_PER_WRITE])
-                _write(directory / "ranges", "\n".join(lines))
-        for directory in made:
-            _write(directory / "enabled", "1")
+        for k, (rule, _, ranges, store) in enumerate(placed):
+            name = f"faults{k}"
+            store.add(name, rule.knobs)
+            made.append((store, name))
+            store.add_ranges(name, ranges)
+        for store, name in made:
+            store.enable(name)
     except BaseException:
-        for directory in made:
-            directory.rmdir()
+        for store, name in made:
+            store.remove(name)
         raise
-    return made
-
-
-def installed(disk: str) -> list[Path]:
-    """Return the rules of a drive (``flash0``) as directories in configfs, sorted by name."""
-    return sorted(path for path in _drive_rules(disk).iterdir() if path.is_dir())
-
-
-def remove(disk: str) -> int:
-    """Remove all rules of a drive and return their number."""
-    rules = installed(disk)
-    for directory in rules:
-        directory.rmdir()
-    return len(rules)
+    return [(disk, f"faults{k}") for k, (_, disk, _, _) in enumerate(placed)]
