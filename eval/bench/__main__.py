@@ -17,6 +17,7 @@ from eval.bench import (
     OUT,
     BenchError,
     asking,
+    fault_cost,
     in_kernel,
     kernel,
     library,
@@ -63,6 +64,9 @@ BENCHMARKS = {
     "off-cost": Benchmark(off_cost.off_cost, needs="a kernel without the patch, and builds it"),
     "module-cost": Benchmark(
         module_cost.module_cost, needs="`make kernel-debian`, and its headers", when_named=True
+    ),
+    "fault-cost": Benchmark(
+        fault_cost.fault_cost, needs="`make kernel-debian`, and its headers", when_named=True
     ),
     "ublk-cost": Benchmark(ublk_cost.ublk_cost, needs="`make kernel-debian`"),
     "library": Benchmark(library.library, "eval/bench/library.c"),

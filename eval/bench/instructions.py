@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Count the instructions of a read and a write of 4 KiB on Debian's own kernel.
+"""Count the instructions of reads and writes on Debian's own kernel.
 
 The drives do nothing (null_blk). All instructions of the only processor are counted (see
 eval/debian_kernel.py), so the counts do not depend on the load of the machine.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import os
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,9 +25,9 @@ from linnapp.lab.work import write_json
 
 #: Batches, of which the median counts, by the reads or writes of each.
 BATCHES = {1: 2001, 32: 201}
-#: The option of null_reads for each.
+#: The options of null_reads for a read and a write of 4 KiB.
 OPTIONS = {"read": "", "write": " --write"}
-#: Instructions by case, by read or write, by how many at a time.
+#: Instructions by case, by kind of I/O, by how many at a time.
 Counts = dict[str, dict[str, dict[int, float]]]
 
 
@@ -45,7 +45,12 @@ class Case:
 
 
 def count(
-    cases: Iterable[Case], n_drives: int, *, modules: Sequence[str] = (), path: Sequence[Path] = ()
+    cases: Iterable[Case],
+    n_drives: int,
+    *,
+    modules: Sequence[str] = (),
+    path: Sequence[Path] = (),
+    options: Mapping[str, str] = OPTIONS,
 ) -> Counts:
     """Count in one guest, in the order of the cases.
 
@@ -55,6 +60,8 @@ def count(
         Each finds what those before it left.
     modules : sequence of str
         Modules of Debian's kernel that are loaded first.
+    options : mapping of str to str
+        Kinds of I/O, and the options of null_reads for each.
     """
     build("guest-tools")
     cases = list(cases)
@@ -64,7 +71,7 @@ def count(
     lines.append("null_reads --ticks")
     for case in cases:
         lines.append(case.begin)
-        for option in OPTIONS.values():
+        for option in options.values():
             for size, batches in BATCHES.items():
                 lines.append(f"null_reads {case.device} --batches {batches} {size}{option}")
         lines.append(case.end)
@@ -84,7 +91,7 @@ def count(
     ticks_per_ns = float(numbers[0][0])
     medians = iter(float(line[0]) / ticks_per_ns for line in numbers[1:])
     return {
-        case.name: {what: {size: next(medians) for size in BATCHES} for what in OPTIONS}
+        case.name: {what: {size: next(medians) for size in BATCHES} for what in options}
         for case in cases
     }
 
@@ -94,10 +101,11 @@ def report(
 ) -> None:
     """Print the counts compared with those of the case `reference`, and write them."""
     release = debian_kernel.release(debian_kernel.image())
-    for what in OPTIONS:
-        print(f"instructions of a {what} of 4 KiB, Linux {release}; compared with {title}")
+    for what in counts[reference]:
+        kind = f"{what} of 4 KiB" if what in OPTIONS else what
+        print(f"instructions of a {kind}, Linux {release}; compared with {title}")
         for case, by_what in counts.items():
-            print(f"  {case:24}", end="")
+            print(f"  {case:32}", end="")
             for size, n in by_what[what].items():
                 print(
                     f"  {size:2} at a time {n:8.0f} {compared(n, counts[reference][what][size])}",

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Send 4 KiB reads to a drive that does nothing (null_blk), to measure the cost
+ * Send reads of 4 KiB to a drive that does nothing (null_blk), to measure the cost
  * of the block layer itself.
  *
- *	null_reads DEVICE --batches N M [--hint|--write]	measure the time: submit
- *		M at a time, and print the median and the lower and upper quartile
- *		of N batches, in ticks of the processor's time stamp counter per
- *		I/O; with --write these are writes
+ *	null_reads DEVICE --batches N M [--hint] [--write] [--sector] [--sequential]
+ *		measure the time: submit M at a time, and print the median and the
+ *		lower and upper quartile of N batches, in ticks of the processor's
+ *		time stamp counter per I/O; with --write these are writes, with
+ *		--sector of 512 bytes, with --sequential one after the other
  *	null_reads DEVICE --plain N [--hint]	N reads, one after the other, for
  *		counting instructions
  *	null_reads --ticks			print ticks per nanosecond
@@ -49,7 +50,8 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void timed(int fd, char *buffer, long batches, long batch, int hint, int writes)
+static void timed(int fd, char *buffer, long batches, long batch, int hint, int writes, long size,
+		  int sequential)
 {
 	static struct iocb iocbs[BATCH_MAX], *list[BATCH_MAX];
 	static struct io_event events[BATCH_MAX];
@@ -67,13 +69,13 @@ static void timed(int fd, char *buffer, long batches, long batch, int hint, int 
 				.aio_fildes = fd,
 				.aio_lio_opcode = writes ? IOCB_CMD_PWRITE : IOCB_CMD_PREAD,
 				.aio_buf = (uintptr_t)(buffer + k * BLOCK),
-				.aio_nbytes = BLOCK,
-				.aio_offset = block * BLOCK,
+				.aio_nbytes = size,
+				.aio_offset = block * size,
 				.aio_rw_flags = hint ? RWF_LATCRIT : 0,
 			};
 			list[k] = &iocbs[k];
-			/* not the next block, which could be merged */
-			block = (block + 1037) % SPREAD;
+			/* by default not the next block, which could be merged */
+			block = (block + (sequential ? 1 : 1037)) % SPREAD;
 		}
 		begin = __rdtsc();
 		if (syscall(SYS_io_submit, context, batch, list) != batch)
@@ -82,7 +84,7 @@ static void timed(int fd, char *buffer, long batches, long batch, int hint, int 
 			die("io_getevents");
 		ticks[i] = __rdtsc() - begin;
 		for (k = 0; k < batch; k++)
-			if (events[k].res != BLOCK && !(hint && events[k].res == -EBUSY))
+			if (events[k].res != size && !(hint && events[k].res == -EBUSY))
 				die(writes ? "write" : "read");
 	}
 	qsort(ticks, batches, sizeof(*ticks), by_value);
@@ -119,7 +121,8 @@ static double ticks_per_ns(void)
 int main(int argc, char **argv)
 {
 	ssize_t (*one)(int fd, char *buffer, long offset) = plain;
-	int fd, hint, writes;
+	int fd, hint = 0, writes = 0, sequential = 0;
+	long size = BLOCK;
 	char *buffer;
 	long n, i;
 
@@ -132,8 +135,13 @@ int main(int argc, char **argv)
 				"--plain N [--hint]\n");
 		return 2;
 	}
-	hint = argc > 5 && !strcmp(argv[5], "--hint");
-	writes = argc > 5 && !strcmp(argv[5], "--write");
+	for (i = 5; i < argc; i++) {
+		hint |= !strcmp(argv[i], "--hint");
+		writes |= !strcmp(argv[i], "--write");
+		sequential |= !strcmp(argv[i], "--sequential");
+		if (!strcmp(argv[i], "--sector"))
+			size = 512;
+	}
 	fd = open(argv[1], (writes ? O_RDWR : O_RDONLY) | O_DIRECT);
 	if (fd < 0)
 		die(argv[1]);
@@ -148,7 +156,7 @@ int main(int argc, char **argv)
 			fprintf(stderr, "null_reads: 1 to %d reads at a time\n", BATCH_MAX);
 			return 2;
 		}
-		timed(fd, buffer, n, batch, hint, writes);
+		timed(fd, buffer, n, batch, hint, writes, size, sequential);
 		return 0;
 	}
 	if (argc > 4 && !strcmp(argv[4], "--hint"))
