@@ -284,7 +284,7 @@ bench: build ## speed of our own code compared with a reference (python -m eval.
 eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, eval-guarded, eval-apps, eval-filesystems, eval-functions, eval-stock, eval-cluster, eval-ceph, eval-simulation, eval-validate, eval-real and eval-clustering; eval-NAME: one of them; SEEDS=1: only so many seeds
 	$(PYTHON) -m eval $(EVAL_OPTIONS)
 
-eval-functions: kernel-debian
+eval-functions eval-filesystems: kernel-debian
 
 eval-stock: kernel-unpatched
 

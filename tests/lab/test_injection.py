@@ -168,7 +168,10 @@ def test_slow_reads_that_occupy_delay_those_behind_them(
         late = slow(log) & ~touches
         late_reads[occupy] = late.sum()
         # Each late read waits for a slow one that was submitted before it.
-        at_us, end_us = submitted_ms(log) * 1000, submitted_ms(log) * 1000 + log["latency_ns"] / 1000
+        at_us, end_us = (
+            submitted_ms(log) * 1000,
+            submitted_ms(log) * 1000 + log["latency_ns"] / 1000,
+        )
         for k in np.flatnonzero(late):
             assert (slow(log) & (at_us < at_us[k]) & (end_us > at_us[k])).any()
     # A slow read in three. A chip in 32 is occupied at a time; the link is the same for all reads.

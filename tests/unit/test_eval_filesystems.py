@@ -15,7 +15,7 @@ import pytest
 from eval.cache import ROOT, Cache
 from eval.experiment import Context
 from eval.experiments import filesystems
-from eval.experiments.filesystems import EXPERIMENT, commits, design, reports
+from eval.experiments.filesystems import EXPERIMENT, commits, design, processor, reports
 from eval.experiments.filesystems.design import (
     CACHED,
     COMMON,
@@ -48,18 +48,20 @@ def test_configurations_cover_every_parameter_of_table_3() -> None:
     }.items():  # fmt: skip
         for option in wanted:
             assert option in options[system], option
-    assert {m.name for m in design.MIXES} == set(MIXES)
+    mixes = (*design.MIXES, *design.MIXED, design.FILESYNC)
+    assert {m.name.partition("-")[0] for m in mixes} == set(MIXES)
 
 
 def test_first_run_is_part_of_every_selection() -> None:
     first, everything = (design.cases(design.chosen(SYSTEMS), every) for every in (False, True))
     assert len(first) < len(everything)
-    # The additional flash drive comes last.
+    # The additional flash drives come last.
     for few, every in zip(first, everything, strict=False):
         assert few.configuration == every.configuration and few.mix == every.mix
-        assert set(COMMON) <= set(few.slownesses) <= set(every.slownesses)
+        wanted = design.COMPARED if few.drive is design.FLASH else COMMON
+        assert set(wanted) <= set(few.slownesses) <= set(every.slownesses)
     met = {s for case in everything for s in case.slownesses if s.where == EVERYWHERE}
-    assert len(met) == 24
+    assert len(met) == 2 * 24
     assert {c.file_system for c in design.chosen(("xfs",))} == {"xfs"}
     assert [c.title for c in design.chosen(("btrfs nodatacow", "xfs default"))] == [
         "xfs default", "btrfs nodatacow"
@@ -124,6 +126,8 @@ def test_mix_has_the_operations_of_filebench(mix: str, tmp_path: Path) -> None:
         "fileserver": "create write close open append close open read close delete stat",
         "webserver": "open read close " * 10 + "append",
         "varmail": "delete create append fsync close open read append fsync close open read close",
+        "filesync": "create write close open append fsync close open read close delete stat",
+        "mixed": "open write close " * 4,
     }[mix].split()
     assert kinds == once * 4
     sizes = [path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()]
@@ -230,6 +234,8 @@ def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LongTable:
         found = []
         for slowness in (NONE, *case.slownesses):
             longer = 1 + 0.003 * slowness.added_us * (2 if "journal" in slowness.where else 1)
+            if slowness.occupy and slowness.pattern == "continuous":
+                longer *= 1.5
             path = _report(tmp_path / "report", lambda t, i, f=longer: (10 + i % 7) * f)  # type: ignore[misc]
             run = reports.of_operations(path, 3)
             run["drive"] = {"reads": 50, "writes": 50, "injected_reads": 5, "injected_writes": 6}
@@ -246,6 +252,8 @@ def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LongTable:
         return found
 
     monkeypatch.setattr(filesystems, "run_case", run_case)
+    of_kinds = {kind: 5.0 for kind in KINDS}
+    monkeypatch.setattr(filesystems, "instructions", lambda cache: {"ext4 varmail": of_kinds})
     monkeypatch.setattr(filesystems, "run_wrong", run_wrong)
     context = Context("filesystems", Cache(tmp_path / "cache"), 1, True, tmp_path, 2)
     return EXPERIMENT.run(context)
@@ -264,13 +272,21 @@ def test_runs_become_one_table_and_a_figure(table: LongTable, tmp_path: Path) ->
         assert number is not None and number.to_json() == pytest.approx([slowdown] * 3)
     assert table.value(few, "", "hit") == pytest.approx(0.11)
     cached = {place[0] for place in of_all if place[2] == CACHED}
-    assert cached == {f"ext4 {name}" for name in design.JOURNAL_MODES}
+    assert cached == {f"ext4 {name}" for name in (*design.JOURNAL_MODES, *design.LOADED_MODES)}
     commit = ("ext4 nodelalloc", "varmail", CACHED, "steady", COMMON[0].title, "commit", "", "")
     # Five steps of 10.3 us, four commits on each of two seeds.
     assert table.value(commit, "", "mean_us") == pytest.approx(5 * 10.3)
     assert table.value(commit, "", "operations") == 8
     fsync = (*commit[:5], "fsync", "", "")
     assert table.value(fsync, "", "slowdown") == pytest.approx(0.03)
+
+    # 3 % of the time for the drive, to which 5 us are added.
+    slow = (*few[:5], "fsync", "", "")
+    fast = (*few[:4], "none", "fsync", "", "")
+    alone_us = table.value(fast, "", "mean_us")
+    assert table.value(fast, "", "processor_us") == 5
+    charged = table.value(slow, "", "slowdown_charged")
+    assert charged == pytest.approx(0.03 * alone_us / (alone_us + 5))
 
     def stored(storage: str, fault: str) -> dict[str, float]:
         place = (*[""] * 6, storage, fault)
@@ -284,7 +300,26 @@ def test_runs_become_one_table_and_a_figure(table: LongTable, tmp_path: Path) ->
     lost = stored("f2fs on md raid1", "lost_write")
     assert lost["mounted"] == lost["right"] == lost["damaged"] == 0 and lost["differ"] == 2
     tables = EXPERIMENT.tables(table)
-    *_, compared = tables.values()
+    *_, compared, patterns = tables.values()
     assert compared.rows[0] == ("write-intensive mixes, % longer", "9.39", "3.0")
+    # Four file systems on the steady drive, and ext4 on flash, with three mixes each.
+    assert len(patterns.rows) == 15
+    assert patterns.header[3:] == ("10 us", "1000 us", "10 us, occupying", "1000 us, occupying")
+    assert [number.split()[0] for number in patterns.rows[0][3:]] == ["0.0", "0.0", "50.0", "50.0"]
     EXPERIMENT.draw(table, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_processor_time_is_without_that_of_the_call(tmp_path: Path) -> None:
+    rows = [
+        (KINDS.index(kind), 0, took)
+        for kind, took in (
+            ("nothing", 100),
+            ("nothing", 300),
+            ("open", 1200),
+            ("open", 2200),
+            ("stat", 150),
+        )
+    ]
+    np.array(rows, np.int64).tofile(tmp_path / "report")
+    assert processor.us_of_kinds(tmp_path / "report") == {"open": 1.5, "stat": 0.0}

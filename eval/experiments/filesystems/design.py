@@ -58,6 +58,9 @@ CONFIGURATIONS = (
     Configuration("ext4", "data=journal", mount="data=journal"),
     Configuration("ext4", "fast_commit", mkfs="-O fast_commit", in_table=False),
     Configuration("ext4", NODELALLOC, mount="nodelalloc", in_table=False),
+    Configuration(
+        "ext4", f"{NODELALLOC}, data=writeback", mount="nodelalloc,data=writeback", in_table=False
+    ),
     Configuration("xfs", DEFAULT),
     Configuration("xfs", "block 1024", mkfs="-b size=1024"),
     Configuration("xfs", "block 2048", mkfs="-b size=2048"),
@@ -99,6 +102,13 @@ MIXES = (
     Mix("varmail", 16, 60, 24, 8000),
 )
 
+#: uScope's Fig. 5: the share of reads in percent, of reads and writes of whole files.
+SHARES = (0, 25, 50, 75, 100)
+MIXED = tuple(Mix(f"mixed-{share}", 50, 10, 6, 250_000) for share in SHARES)
+
+#: For uScope's Fig. 7: whole files are written, which the next fsync of another file commits.
+FILESYNC = Mix("filesync", 50, 10, 6, 250_000)
+
 EVERYWHERE = "everywhere"
 
 #: The part of the drive that can be slowed by itself; guest/region.py finds it.
@@ -116,6 +126,8 @@ class Slowness:
     added_us: int = 0
     #: ``EVERYWHERE``, or a value of ``PART``.
     where: str = EVERYWHERE
+    #: True if a slow I/O occupies its chip or the link, so that those behind it wait.
+    occupy: bool = False
 
     @property
     def title(self) -> str:
@@ -123,7 +135,8 @@ class Slowness:
         if self == NONE:
             return "none"
         where = "" if self.where == EVERYWHERE else f", {self.where} only"
-        return f"{self.pattern} {self.ratio_percent} %, {self.added_us} us{where}"
+        occupying = ", occupying" if self.occupy else ""
+        return f"{self.pattern} {self.ratio_percent} %, {self.added_us} us{where}{occupying}"
 
 
 NONE = Slowness()
@@ -141,17 +154,25 @@ PERIOD_IOS = 1000
 
 def slownesses(file_system: str) -> tuple[Slowness, ...]:
     """Return every slowness that a file system can be run under."""
-    everywhere = [Slowness(*three) for three in
-                  ((p, r, a) for p in PATTERNS for r in RATIOS for a in ADDED_US)]  # fmt: skip
+    everywhere = [Slowness(p, r, a, occupy=occupy) for occupy in (False, True)
+                  for p in PATTERNS for r in RATIOS for a in ADDED_US]  # fmt: skip
     part = [Slowness("random", 10, added, PART[file_system]) for added in ADDED_US[1:]]
     return (*everywhere, *part)
 
+
+#: The patterns compared with each other, once with and once without other I/Os that wait.
+COMPARED = tuple(
+    Slowness(pattern, 20, added, occupy=occupy)
+    for occupy in (False, True)
+    for pattern in PATTERNS
+    for added in (10, 1000)
+)
 
 #: The slownesses that default configurations are run under, unless all are requested.
 FIRST = {
     system: (
         *(Slowness("random", 10, added) for added in (10, 1000, 10_000)),
-        *(Slowness(pattern, 20, added) for pattern in PATTERNS for added in (10, 1000)),
+        *COMPARED,
         Slowness("random", 10, 1000, PART[system]),
     )
     for system in SYSTEMS
@@ -204,6 +225,9 @@ class Case:
 #: The configurations of ext4 that differ in the journal, which matters for data in the page cache.
 JOURNAL_MODES = (DEFAULT, NODELALLOC, "data=writeback", "data=journal", "fast_commit")
 
+#: Those whose commits are compared with data to write; see ``NODELALLOC``.
+LOADED_MODES = (DEFAULT, NODELALLOC, f"{NODELALLOC}, data=writeback")
+
 
 def chosen(names: tuple[str, ...]) -> list[Configuration]:
     """Return the configurations with these titles, or all of the file systems with these names."""
@@ -229,9 +253,20 @@ def cases(configurations: list[Configuration], everything: bool) -> list[Case]:
     found += [Case(c, varmail, COMMON, CACHED, steps=c.name != "fast_commit")
               for c in configurations
               if c.file_system == "ext4" and c.name in JOURNAL_MODES]  # fmt: skip
+    found += [
+        Case(c, FILESYNC, COMMON, CACHED, steps=True)
+        for c in configurations
+        if c.file_system == "ext4" and c.name in LOADED_MODES
+    ]
     found += [Case(c, mix, met(c)) for c in configurations if c.name != DEFAULT for mix in MIXES]
+    ext4 = [c for c in defaults if c.file_system == "ext4"]
+    found += [Case(c, mix, COMMON) for c in ext4 for mix in MIXED]
+    # The flash drive comes last.
+    found += [Case(c, mix, COMPARED, drive=FLASH) for c in ext4 for mix in MIXES]
     if everything:
-        found += [Case(c, mix, COMMON, drive=FLASH) for c in defaults for mix in MIXES]
+        found += [
+            Case(c, mix, COMMON, drive=FLASH) for c in defaults for mix in MIXES if c not in ext4
+        ]
     return found
 
 
@@ -239,7 +274,7 @@ PARAMETERS: dict[str, Any] = {
     "chosen": CHOSEN,
     "everything": EVERYTHING,
     "configurations": [c.title for c in CONFIGURATIONS],
-    "mixes": {m.name: [m.threads, m.files, m.loops, m.rest_us] for m in MIXES},
+    "mixes": {m.name: [m.threads, m.files, m.loops, m.rest_us] for m in (*MIXES, *MIXED, FILESYNC)},
     "patterns": PATTERNS,
     "ratios_percent": RATIOS,
     "added_us": ADDED_US,

@@ -94,7 +94,7 @@ def _one(case: Case, slowness: Slowness, seed: int, to: str) -> str:
            if case.steps or slowness.where != EVERYWHERE else "")
         + f"fs_up {system} {shlex.quote(case.configuration.mount)} {case.configuration.tune}\n"
         f'slow {slowness.pattern} {slowness.ratio_percent} {slowness.added_us} {PERIOD_IOS} '
-        f'"{region}"\n'
+        f'"{region}" {slowness.occupy:d}\n'
         + WAIT_FOR_FULL_SECOND
         + ("watch_on\n" if case.steps else "")
         + f"python3 -I {SCRIPTS}/mixes.py {operations} $files ${{device##*/}} {to}.ops\n"

@@ -53,7 +53,7 @@ fs_up()
 	done
 }
 
-# slow PATTERN RATIO_PERCENT ADDED_US PERIOD_IOS REGION: from when arm is written 1.
+# slow PATTERN RATIO_PERCENT ADDED_US PERIOD_IOS REGION OCCUPY: from when arm is written 1.
 slow()
 {
 	echo "$1" >$drive/inject/pattern
@@ -65,6 +65,7 @@ slow()
 	echo "$4" >$drive/inject/period_ios
 	echo "${5% *}" >$drive/inject/region_sector
 	echo "${5#* }" >$drive/inject/region_sectors
+	echo "$6" >$drive/inject/occupy
 }
 
 # watch_on, watch_off FILE: commits of the journal and the requests of the drive, with their times.

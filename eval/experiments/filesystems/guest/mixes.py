@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Run the operations of Filebench's fileserver, webserver or varmail in the guest.
+"""Run the operations of Filebench's fileserver, webserver or varmail, or others, in the guest.
 
     mixes.py MIX direct|cached THREADS FILES LOOPS REST_US SEED FOLDER DRIVE REPORT
 
@@ -8,10 +8,13 @@ allows it) or through the page cache, and rests between repeats. The seed alone 
 the size and the rest of each operation, so that runs on a slower drive do the same operations, only
 later. The length, the first and the last byte of every read are checked.
 
-DRIVE is the name of a flashsim drive. It is slow from the time at which the files are written and
-no longer in memory until the last operation. REPORT gets three 64-bit numbers for each operation,
-thread by thread: the kind (its index in KINDS), start and latency in ns. REPORT.before and
-REPORT.after get the drive's counters.
+DRIVE is the name of a flashsim drive, or - for a drive that is never slow. A flashsim drive is slow
+from the time at which the files are written and no longer in memory until the last operation.
+REPORT gets three 64-bit numbers for each operation, thread by thread: the kind (its index in
+KINDS), start and latency in ns. REPORT.before and REPORT.after get the drive's counters.
+
+Not in Filebench are filesync, a fileserver that syncs what it appends, and mixed-N: whole files are
+read, N % of the time, or written again.
 """
 
 import array
@@ -30,7 +33,8 @@ BLOCK = 4096
 IO_BYTES = 1 << 20
 APPEND_BYTES = 16 << 10
 
-KINDS = ("create", "write", "append", "fsync", "open", "read", "close", "delete", "stat")
+#: "nothing" is a call that does nothing, for the time of calling and of reading the clock.
+KINDS = ("create", "write", "append", "fsync", "open", "read", "close", "delete", "stat", "nothing")
 
 #: Mean size of a file, share of files that exist at the beginning, files to a folder (0: all
 #: threads' files in one).
@@ -38,7 +42,12 @@ MIXES = {
     "fileserver": (128 << 10, 0.8, 20),
     "webserver": (16 << 10, 1.0, 20),
     "varmail": (16 << 10, 0.8, 0),
+    "filesync": (128 << 10, 0.8, 20),
+    "mixed": (128 << 10, 1.0, 20),
 }
+
+#: Files that a mixed-N accesses in each repeat.
+MIXED_FILES = 4
 
 
 def blocks_of(n_bytes: float) -> int:
@@ -48,6 +57,8 @@ def blocks_of(n_bytes: float) -> int:
 
 def arm(drive: str, on: bool, counted: str) -> None:
     """Begin or end to slow the drive, and keep its counters."""
+    if drive == "-":
+        return
     counters = Path(f"/sys/kernel/debug/flashsim/{drive}/counters").read_text()
     Path(counted).write_text(counters)
     Path(f"/sys/kernel/config/flashsim/{drive}/inject/arm").write_text(str(int(on)))
@@ -60,8 +71,10 @@ class Worker:
         self, mix: str, flags: int, number: int, n_files: int, folder: str, seed: str
     ) -> None:
         self.rng = random.Random(f"{seed} {number}")
-        self.mean_bytes, share, self.width = MIXES[mix]
-        self.number, self.folder, self.mix, self.flags = number, folder, mix, flags
+        self.mix, _, reads_percent = mix.partition("-")
+        self.reads_share = int(reads_percent or 0) / 100
+        self.mean_bytes, share, self.width = MIXES[self.mix]
+        self.number, self.folder, self.flags = number, folder, flags
         self.existing = list(range(round(n_files * share)))
         self.free = list(range(len(self.existing), n_files))
         self.size: dict[str, int] = {}
@@ -73,6 +86,7 @@ class Worker:
         self.rows = array.array("q")
         self.log_fd = -1
         self.now = 0
+        self.measures_nothing = False
         self.error: Exception | None = None
 
     def path(self, file: int) -> str:
@@ -151,13 +165,29 @@ class Worker:
         self.timed("delete", os.unlink, path)
         del self.size[path]
 
-    def fileserver(self) -> None:
+    def mixed(self) -> None:
+        for _ in range(MIXED_FILES):
+            path = self.any_existing()
+            reads = self.rng.random() < self.reads_share
+            with self.opened(path) as fd:
+                if reads:
+                    self.read(fd, path)
+                else:
+                    n_bytes = self.size.pop(path)
+                    self.write("write", fd, path, n_bytes)
+
+    def filesync(self) -> None:
+        self.fileserver(sync=True)
+
+    def fileserver(self, sync: bool = False) -> None:
         path = self.new()
         with self.opened(path, os.O_RDWR | os.O_CREAT | os.O_EXCL) as fd:
             self.write("write", fd, path, self.draw_size())
         path = self.any_existing()
         with self.opened(path) as fd:
             self.append(fd, path)
+            if sync:
+                self.timed("fsync", os.fsync, fd)
         path = self.any_existing()
         with self.opened(path) as fd:
             self.read(fd, path)
@@ -195,6 +225,8 @@ class Worker:
             for _ in range(loops):
                 time.sleep(self.rng.expovariate(1 / rest_us) / 1e6)
                 self.now = time.monotonic_ns()
+                if self.measures_nothing:
+                    self.timed("nothing", int)
                 once()
         except Exception as error:
             self.error = error
@@ -206,6 +238,7 @@ def main() -> None:
     workers = [Worker(mix, flags, k, int(files), folder, seed) for k in range(int(threads))]
     for worker in workers:
         worker.lay_out()
+        worker.measures_nothing = drive == "-"
     log_fd = -1
     if mix == "webserver":
         log_fd = os.open(f"{folder}/weblog", os.O_WRONLY | os.O_CREAT | os.O_APPEND | flags, 0o644)
