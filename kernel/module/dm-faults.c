@@ -39,9 +39,9 @@
 #include "flashsim/flashsim.h"
 
 /* Largest bio, as of an emulated drive: it also bounds the number of hits. */
-#define MAX_SECTORS		2048
+#define MAX_SECTORS 2048
 
-#define MAX_NAME		32
+#define MAX_NAME 32
 
 /**
  * struct named_rule - a rule of a target
@@ -210,11 +210,12 @@ static void write_parts(struct faults_io *io)
 	io->status = BLK_STS_OK;
 	atomic_set(&io->parts, 1);
 	while (start < nr_sectors) {
-		bool lost = flashsim_faults_lost(&io->faults, io->first + start);
+		bool lost =
+			flashsim_faults_lost(&io->faults, io->first + start);
 
 		for (end = start + 1; end < nr_sectors; end++)
-			if (flashsim_faults_lost(&io->faults, io->first + end) !=
-			    lost)
+			if (flashsim_faults_lost(&io->faults,
+						 io->first + end) != lost)
 				break;
 		if (!lost)
 			part_submit(io, start, end);
@@ -271,9 +272,11 @@ static bool io_decide(struct faults_io *io, u32 nr_rules)
 	};
 	struct flashsim_faults found;
 	unsigned long flags;
+	u32 nr_units;
 
-	if (!flashsim_faults_alloc(&found, nr_rules, bio_sectors(bio) /
-				   FLASHSIM_UNIT_SECTORS + 2))
+	/* Its ends can lie within units. */
+	nr_units = bio_sectors(bio) / FLASHSIM_UNIT_SECTORS + 2;
+	if (!flashsim_faults_alloc(&found, nr_rules, nr_units))
 		return false;
 	spin_lock_irqsave(&target->lock, flags);
 	flashsim_faults_decide(&target->rules, target->seed, &what, &found);
@@ -281,8 +284,9 @@ static bool io_decide(struct faults_io *io, u32 nr_rules)
 	io->faults = found;
 	io->faults.hits = NULL;
 	if (found.nr_hits) {
-		io->faults.hits = kmemdup(found.hits, found.nr_hits *
-					  sizeof(*found.hits), GFP_NOIO);
+		io->faults.hits = kmemdup(found.hits,
+					  found.nr_hits * sizeof(*found.hits),
+					  GFP_NOIO);
 		if (!io->faults.hits)
 			io->faults.nr_hits = 0;
 	}
@@ -583,7 +587,8 @@ static int faults_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	err = dm_get_device(ti, argv[0], dm_table_get_mode(ti->table),
 			    &target->dev);
 	if (err) {
-		ti->error = "the device below cannot be opened; is it mounted, or part of an array?";
+		ti->error =
+			"cannot open the device below; is it mounted, or in an array?";
 		goto out;
 	}
 	err = -ENOMEM;
@@ -643,15 +648,15 @@ static int faults_iterate_devices(struct dm_target *ti,
 }
 
 static struct target_type faults_target_type = {
-	.name		 = "linnos-faults",
-	.version	 = { 1, 0, 0 },
-	.module		 = THIS_MODULE,
-	.ctr		 = faults_ctr,
-	.dtr		 = faults_dtr,
-	.map		 = faults_map,
-	.end_io		 = faults_end_io,
-	.message	 = faults_message,
-	.status		 = faults_status,
+	.name = "linnos-faults",
+	.version = { 1, 0, 0 },
+	.module = THIS_MODULE,
+	.ctr = faults_ctr,
+	.dtr = faults_dtr,
+	.map = faults_map,
+	.end_io = faults_end_io,
+	.message = faults_message,
+	.status = faults_status,
 	.iterate_devices = faults_iterate_devices,
 };
 
