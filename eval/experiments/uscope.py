@@ -25,11 +25,15 @@ _HOW = {
     "interval": f"interval={100 // RATIO_PERCENT}",
 }
 
-#: The replayer's `--inject`, on the first drive only, like a drive that begins to fail.
+#: The replayer's `--inject`, on the first drive only, like a drive that begins to fail. A slow read
+#: delays no other read, or occupies its chip as a delay in the driver would.
 INJECTIONS: dict[str, str | None] = {
     "none": None,
     **{
-        f"{pattern}, {added} us": f"{pattern}:{how},op=read,latency_us={added},drive=0"
+        f"{pattern}, {added} us{', ' * bool(occupying)}{occupying}": (
+            f"{pattern}:{how},op=read,latency_us={added},drive=0{',occupy' * bool(occupying)}"
+        )
+        for occupying in ("", "occupying")
         for pattern, how in _HOW.items()
         for added in ADDED_US
     },
