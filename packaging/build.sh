@@ -210,7 +210,8 @@ dkms() {
 		" The module linnos observes drives and predicts, by a model of each, which of
  them would answer a read first. raid1 and raid10 ask it. DKMS builds them for
  Debian's own Linux 6.1 and 6.12, from the package with the source of exactly
- that kernel; they are loaded instead of the kernel's own, which stay.
+ that kernel; they are loaded instead of the kernel's own, which stay. The
+ device-mapper target linnos-faults damages a device by rules, for tests.
  .
  Nothing asks and nothing is observed before it is switched on; linnapp enable,
  of the package linnos-tools, does."

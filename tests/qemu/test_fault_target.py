@@ -214,7 +214,7 @@ remove()
 blocks(2)
 found["lost_sectors"] = [k for k in range(8 * N) if buffer[k * 512] != 2]
 
-rule("op", "write", "fault", "zeros", ranges=("8", "8", "32", "1"))
+rule("op", "write", "count", "block", "fault", "zeros", ranges=("8", "8", "32", "1"))
 fill(3)
 remove()
 found["zeros"] = blocks(3)

@@ -42,7 +42,7 @@ mkdir -p /run/mnt
 """
 
 _ONE = """\
-modprobe -d {modules} null_blk queue_mode=2 irqmode=0 submit_queues=1 memory_backed=1 size={mb} \
+modprobe -d {modules} null_blk queue_mode=2 irqmode=0 submit_queues=1 memory_backed=1 gb=1 \
     nr_devices=1 bs=4096
 mkfs.{system} -q /dev/nullb0 >/dev/null 2>&1
 mount -t {system} /dev/nullb0 /run/mnt
