@@ -286,6 +286,8 @@ eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, 
 
 eval-functions eval-filesystems: kernel-debian
 
+eval-filesystems: $(BUILD)/.deps-apps
+
 eval-stock: kernel-unpatched
 
 eval-apps: kernel-um-module

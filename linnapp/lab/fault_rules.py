@@ -282,6 +282,8 @@ def detach(name: str) -> None:
             f"{name}: is in use, by {opened} openers; unmount it or stop its array first"
         )
     _dmsetup("remove", name)
+    if (Path("/dev/mapper") / name).exists():
+        _dmsetup("mknodes")
 
 
 def remove_rules(disk: str) -> int:

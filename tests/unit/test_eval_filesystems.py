@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -292,7 +293,7 @@ def test_runs_become_one_table_and_a_figure(table: LongTable, tmp_path: Path) ->
         place = (*[""] * 6, storage, fault)
         return {key.measure: of.value for key, of in table.items() if key.place == place}
 
-    assert len(table.places_of(filesystems.STORED)) == 66
+    assert len(table.places_of(filesystems.STORED)) == 72
     assert stored("ext4", "zeros") == {
         "runs": 2, "mounted": 2, "injected": 20, "right": 180, "wrong": 20, "unreadable": 0,
         "missing": 0, "damaged": 2,
@@ -323,3 +324,32 @@ def test_processor_time_is_without_that_of_the_call(tmp_path: Path) -> None:
     ]
     np.array(rows, np.int64).tofile(tmp_path / "report")
     assert processor.us_of_kinds(tmp_path / "report") == {"open": 1.5, "stat": 0.0}
+
+
+@pytest.mark.skipif(
+    not list(Path("/usr/lib/x86_64-linux-gnu").glob("librocksdb.so.?.?")),
+    reason="no librocksdb: packaging/apt/apps.txt",
+)
+def test_pair_of_a_damaged_table_is_unreadable(tmp_path: Path) -> None:
+    def pairs(*arguments: object) -> None:
+        command = [sys.executable, "-Es", GUEST / "pairs.py", *map(str, arguments)]
+        subprocess.run(command, check=True)
+
+    report = tmp_path / "report"
+    pairs("write", tmp_path, 1, 20, 32)
+    pairs("read", tmp_path, 1, 20, 32, report)
+    assert json.loads(report.read_text()) == {
+        "right": 640, "wrong": 0, "unreadable": 0, "missing": 0
+    }  # fmt: skip
+    table = max((tmp_path / "db").glob("*.sst"), key=lambda path: path.stat().st_size)
+    with table.open("r+b") as stream:
+        stream.seek(500_000)
+        stream.write(b"\0\0\0\0")
+    pairs("read", tmp_path, 1, 20, 32, report)
+    assert json.loads(report.read_text()) == {
+        "right": 639, "wrong": 0, "unreadable": 1, "missing": 0
+    }  # fmt: skip
+    report.unlink()
+    (tmp_path / "db" / "CURRENT").write_bytes(bytes(16))
+    pairs("read", tmp_path, 1, 20, 32, report)
+    assert not report.exists()

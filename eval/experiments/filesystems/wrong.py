@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A drive that stores wrong data, under file systems, on one drive and on mirrors."""
+"""A drive that stores wrong data, under file systems and RocksDB, on one drive and on mirrors."""
 
 from __future__ import annotations
 
@@ -53,6 +53,8 @@ KINDS = {
     "btrfs": Kind("btrfs raid1", 2, ("btrfs",)),
     "btrfs1c3": Kind("btrfs raid1c3", 3, ("btrfs",)),
     "metadata_10": Kind("{}, every 10th of its metadata", 1, ("f2fs", "btrfs"), 10, True),
+    "rocksdb": Kind("RocksDB on {}", 1, ("ext4",)),
+    "rocksdb_repaired": Kind("RocksDB on {}, repaired", 1, ("ext4",)),
     "metadata_4": Kind("{}, every 4th of its metadata", 1, ("f2fs", "btrfs"), 4, True),
 }
 
@@ -95,7 +97,8 @@ def plan(systems: tuple[str, ...] = SYSTEMS) -> list[Wrong]:
 def run_wrong(cache: Cache, wrong: Wrong, seed: int) -> dict[str, Any]:
     """Run a fault unless it is in the cache; see :func:`run_once`."""
     sources = (
-        "wrong.py", "guest/wrong.sh", "guest/blocks.py", "guest/filesystems.sh", "guest/region.py",
+        "wrong.py", "guest/wrong.sh", "guest/blocks.py", "guest/pairs.py", "guest/filesystems.sh",
+        "guest/region.py",
     )  # fmt: skip
     made_from = {
         **asdict(wrong), **PARAMETERS, "seed": seed,
@@ -116,9 +119,10 @@ def run_once(wrong: Wrong, seed: int, folder: Path) -> dict[str, Any]:
     -------
     dict
         ``injected``: blocks that were stored wrong; ``mounted``: whether the file system could be
-        mounted again; blocks ``right``, ``wrong``, ``unreadable``, ``missing`` (guest/blocks.py),
-        null if not; ``checked``: "clean" or "damage", the result of the file system's tool, and
-        with md "same" or "differ", its comparison of mirrors before the first is removed.
+        mounted again, and RocksDB opened; blocks, or RocksDB's pairs, ``right``, ``wrong``,
+        ``unreadable``, ``missing`` (guest/blocks.py), null if not; ``checked``: "clean" or
+        "damage", the result of the file system's tool, and with md "same" or "differ", its
+        comparison of mirrors before the first is removed.
     """
     places = guests.places_of(folder)
     kind = KINDS[wrong.kind]
@@ -127,7 +131,8 @@ def run_once(wrong: Wrong, seed: int, folder: Path) -> dict[str, Any]:
         precondition=False, parameters=dict(STEADY.parameters),
     )  # fmt: skip
     what = f"$files {seed} {FILES} {BLOCKS}"
-    blocks = f"python3 -I {SCRIPTS}/blocks.py"
+    of_rocksdb = wrong.kind.startswith("rocksdb")
+    blocks = f"python3 -Es {SCRIPTS}/{'pairs' if of_rocksdb else 'blocks'}.py"
     where = "none"
     if kind.metadata_only:
         where = f"$(python3 -I {SCRIPTS}/region.py {wrong.file_system} $device)"
@@ -146,6 +151,9 @@ def run_once(wrong: Wrong, seed: int, folder: Path) -> dict[str, Any]:
             f"checked {wrong.file_system} {wrong.kind} >$LINNOS_OUT/checked",
             "first_taken_away" if wrong.kind in ("md_without", "md_repaired") else "",
             f"if come_back {shlex.quote(wrong.file_system)} >$LINNOS_OUT/mount; then",
+            # RocksDB writes its log when it is opened.
+            "mount -o remount,rw $files" if of_rocksdb else "",
+            f"{blocks} repair $files" if wrong.kind == "rocksdb_repaired" else "",
             f"{blocks} read {what} $LINNOS_OUT/blocks.json",
             "umount $files\nfi",
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# For ../wrong.py: file systems on one drive or on mirrors, of which the first stores wrong data.
+# For ../wrong.py: file systems, and RocksDB, on one drive or on mirrors, of which the first stores wrong data.
 
 . /run/linnos/linnapp/eval/experiments/filesystems/guest/filesystems.sh
 md=/sys/block/md0/md
