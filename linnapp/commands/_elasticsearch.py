@@ -25,7 +25,8 @@ def elasticsearch_option(help_text: str) -> Callable[[_Command], _Command]:
 
 def prepared_server(url: str) -> Server:
     """Connect to a server and define the indices. Warn if the password is not encrypted."""
-    from linnapp.insight.elastic import Server, prepare
+    from linnapp.insight.documents import prepare
+    from linnapp.insight.elastic import Server
 
     server = Server(url)
     if server.sends_plain_password:
@@ -50,16 +51,19 @@ def print_outcome(outcome: Outcome, server: Server, remedy: str, *, is_quiet: bo
         )
     if is_quiet:
         return
-    sent = outcome.sent
-    there = f", {sent.there_already} were there already" if sent.there_already else ""
-    click.echo(f"{server.name}: {sent.created} documents sent{there}")
-    for reason, n in sent.refused.most_common(_MAX_REASONS):
+    there = f", {outcome.there_already} were there already" if outcome.there_already else ""
+    late = ""
+    if delay_ms := outcome.delay_ms:
+        late = ", " + ", ".join(f"{name} {ms / 1000:.2f}" for name, ms in delay_ms.items())
+        late += " s after the calls"
+    click.echo(f"{server.name}: {outcome.created} documents sent{there}{late}")
+    for reason, n in outcome.refused.most_common(_MAX_REASONS):
         click.echo(f"{n} documents were refused: {printable(reason)}")
-    if len(sent.refused) > _MAX_REASONS:
-        others = sum(n for _, n in sent.refused.most_common()[_MAX_REASONS:])
+    if len(outcome.refused) > _MAX_REASONS:
+        others = sum(n for _, n in outcome.refused.most_common()[_MAX_REASONS:])
         click.echo(f"{others} documents were refused for other reasons")
 
 
 def exit_status(outcome: Outcome) -> int:
     """Return 1 if any document is missing on the server, else 0."""
-    return int(outcome.why is not None or bool(outcome.sent.refused))
+    return int(outcome.why is not None or bool(outcome.refused))

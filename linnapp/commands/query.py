@@ -166,7 +166,7 @@ def _draw(
 
 def _send(folder: Path, url: str, session: str | None, as_json: bool) -> int:
     from linnapp.insight.calls import check_can_store
-    from linnapp.insight.elastic import send
+    from linnapp.insight.documents import send
 
     check_can_store()
     server = prepared_server(url)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +21,7 @@ from linnapp.commands._elasticsearch import (
     print_outcome,
 )
 from linnapp.commands._options import COMMAND, BeforeACommand
+from linnapp.files import os_errors
 from linnapp.option_types import FOLDER, FiniteRange
 from linnapp.terminal import printable
 
@@ -30,8 +33,6 @@ _LAYERS = {
     "scheduler_ns": "scheduler",
     "drive_ns": "driver and drive",
 }
-#: counters of events that are left out on purpose
-_NOT_DROPPED = ("other_ios", "unfinished_calls", "filtered_calls", "filtered_ios")
 
 
 def _split_words(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
@@ -78,7 +79,7 @@ def _words_option(
     metavar="NAME",
     help="Store the recording under this name, together with others in the folder.",
 )
-@elasticsearch_option("After recording, also send it to this server: http://HOST:9200.")
+@elasticsearch_option("While recording, also send it to this server: http://HOST:9200.")
 @click.option("--duration", type=FiniteRange(0, 1e9, min_open=True), help="Seconds to watch.")
 @click.option(
     "--buffer-mib",
@@ -137,13 +138,14 @@ def watch(
     recorded. Process names are those of `ps -o comm`: up to 15 bytes.
 
     With --elasticsearch the connection is checked before CMD starts. ELASTIC_API_KEY, or
-    ELASTIC_PASSWORD and a user in the URL, contain the credentials. Documents are sent after the
-    recording; `linnapp query FOLDER --elasticsearch URL` sends those that could not be sent.
+    ELASTIC_PASSWORD and a user in the URL, contain the credentials. Documents are sent about half a
+    second after the call. They wait on the disk while the server is away or refuses them, and up to
+    three minutes after the end. Those that still are not sent stay in the folder, and `linnapp
+    query FOLDER --elasticsearch URL` sends them.
 
     The exit status is that of CMD. Needs root, and a kernel with BTF.
     """
     from linnapp.insight.calls import Filters
-    from linnapp.insight.elastic import send
     from linnapp.insight.query import session_folder, summary
     from linnapp.insight.watch import watch as watch_
 
@@ -160,8 +162,12 @@ def watch(
         if folder is not None and session is not None:
             folder = output = session_folder(folder, session)
         if folder is None:
-            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="linnapp-"))
-            folder = Path(scratch) / "watched"
+            # Not in /tmp, which may be in memory.
+            place = os.environ.get("TMPDIR", "/var/tmp")
+            with os_errors(place):
+                scratch = Path(tempfile.mkdtemp(prefix="linnapp-", dir=place))
+            stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+            folder = scratch / "watched"
         watched = watch_(
             folder,
             command=command,
@@ -172,9 +178,14 @@ def watch(
             duration_s=duration,
             buffer_mib=int(buffer_mib),
             arguments=arguments,
+            server=server,
+            tell=lambda words: click.echo(f"linnapp: warning: {words}", err=True),
         )
         found = summary(folder, top)
-        outcome = None if server is None else send(folder, server)
+        outcome = watched.outcome
+        if outcome is not None and (outcome.left or outcome.refused):
+            stack.pop_all()  # Documents are missing on the server, so the tables are kept.
+            output = folder
     if as_json:
         extra = {} if outcome is None else {"elasticsearch": outcome.to_json()}
         click.echo(json.dumps({**found, **extra}, indent=1))
@@ -182,16 +193,13 @@ def watch(
         _show(found, output)
     if outcome is None or server is None:
         ctx.exit(watched.status)
-    if output is None:
-        rest = "they are lost; -o FOLDER would keep them"
-    else:
-        rest = f"`linnapp query {output} --elasticsearch URL` sends them"
+    rest = f"`linnapp query {output} --elasticsearch URL` sends them"
     print_outcome(outcome, server, rest, is_quiet=as_json)
     ctx.exit(watched.status or exit_status(outcome))
 
 
 def _show(found: dict[str, Any], output: Path | None) -> None:
-    from linnapp.insight.calls import COUNTS, describe_parts
+    from linnapp.insight.calls import COUNTS, DROPPED, describe_parts
 
     click.echo(
         f"{'path':{_PATH_WIDTH}} {'time ms':>10} {'calls':>9} {'bytes':>14} {'p50 us':>10} "
@@ -251,7 +259,7 @@ def _show(found: dict[str, Any], output: Path | None) -> None:
     for name, words in COUNTS.items():
         if found[name]:
             click.echo(f"{found[name]} {words}")
-    if not any(found[name] for name in COUNTS if name not in _NOT_DROPPED):
+    if not any(found[name] for name in DROPPED):
         click.echo("nothing was dropped")
     if output is not None:
         click.echo(f"{output}: calls.parquet, ios.parquet; see linnapp query --help")

@@ -4,7 +4,8 @@
 `Reader` wraps the native library that attaches BPF programs and returns arrays of rows;
 linnapp/native/watch.bpf.c describes the events and how an I/O is assigned to a call. `Store` writes
 these rows, chunk by chunk, to two tables: ``calls.parquet`` has a row for each system call,
-``ios.parquet`` a row for each block I/O. A row of `ios` belongs to the row of `calls` with the same
+``ios.parquet`` a row for each block I/O. The same rows can be sent to a server while they are
+recorded (linnapp/insight/live.py). A row of `ios` belongs to the row of `calls` with the same
 `tid` whose `time_ns` equals its `call_time_ns`.
 """
 
@@ -84,6 +85,12 @@ COUNTS = {
     "names_left_out": "names exceeded the number that is kept",
     "files_left_out": "calls used files beyond those whose first access is kept",
 }
+#: those of data that were wanted
+DROPPED = tuple(
+    name
+    for name in COUNTS
+    if name not in ("other_ios", "unfinished_calls", "filtered_calls", "filtered_ios")
+)
 
 #: rows of each table that are buffered in memory
 _ROWS = 65536
@@ -310,7 +317,8 @@ class Store:
     """Context manager that writes the two tables.
 
     `session` is the name of the recording, stored in the column `session`. `arguments` selects how
-    the arguments of calls are stored: ``raw``, ``detailed``, or None to omit them.
+    the arguments of calls are stored: ``raw``, ``detailed``, or None to omit them. `live` is also
+    called with the name of a table and its new rows, as soon as they are added.
     """
 
     def __init__(
@@ -320,8 +328,10 @@ class Store:
         name: Callable[[int], str | None],
         session: str | None = None,
         arguments: str | None = None,
+        live: Callable[[str, pa.Table], object] | None = None,
     ) -> None:
         self._folder = Path(folder)
+        self._live = live
         self._session = session
         self._arguments = arguments
         self._call_names = dict(enumerate(call_names))
@@ -329,6 +339,8 @@ class Store:
         self._device = functools.cache(_device)
         self._decisions = dict(enumerate(DECISIONS))
         self._writers: dict[str, Any] = {}
+        #: rows that are not written yet, because a file of many small groups is large and slow
+        self._waiting: dict[str, list[pa.Table]] = {table: [] for table in TABLES}
 
     def __enter__(self) -> Store:
         import pyarrow as pa
@@ -345,18 +357,20 @@ class Store:
         self._writers.clear()
 
     def add(self, calls: npt.NDArray[np.void], ios: npt.NDArray[np.void]) -> None:
-        """Write rows of type `CALL_ROW` and `IO_ROW`."""
+        """Add rows of type `CALL_ROW` and `IO_ROW` to the tables."""
         import pyarrow as pa
 
         if len(calls):
-            self._write("calls", self._calls(calls, pa))
+            self._add("calls", self._calls(calls, pa))
         if len(ios):
-            self._write("ios", self._ios(ios, pa))
+            self._add("ios", self._ios(ios, pa))
 
     def finish(self, properties: dict[str, Any]) -> None:
         """Close the tables and write the recording's properties next to them."""
         # The identifier is unique, so that documents sent to Elasticsearch are, too.
         properties = {"recording": uuid.uuid4().hex, "host": socket.gethostname(), **properties}
+        for table in TABLES:
+            self._write_waiting(table)
         with os_errors(self._folder):
             for writer in self._writers.values():
                 writer.close()
@@ -364,6 +378,20 @@ class Store:
             place = self._folder / RECORDING_FILE
             place.write_text(json.dumps(properties, indent=1) + "\n")
             place.chmod(0o600)
+
+    def _add(self, name: str, table: pa.Table) -> None:
+        if self._live is not None:
+            self._live(name, table)
+        self._waiting[name].append(table)
+        if sum(each.num_rows for each in self._waiting[name]) >= _ROWS:
+            self._write_waiting(name)
+
+    def _write_waiting(self, name: str) -> None:
+        import pyarrow as pa
+
+        if self._waiting[name]:
+            self._write(name, pa.concat_tables(self._waiting[name]))
+            self._waiting[name] = []
 
     def _write(self, name: str, table: pa.Table) -> None:
         import pyarrow.parquet as parquet

@@ -7,10 +7,13 @@ import contextlib
 import dataclasses
 import os
 import select
+import socket
 import subprocess
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from linnapp.drive.recording import check_command, exit_status, started
 from linnapp.errors import DeviceError, LinnappError
@@ -27,9 +30,15 @@ from linnapp.insight.calls import (
 )
 from linnapp.signals import signals_held
 
+if TYPE_CHECKING:
+    from linnapp.insight.elastic import Outcome, Server
+    from linnapp.insight.live import Live
+
 _BTF = Path("/sys/kernel/btf/vmlinux")
 #: maximum time that records stay in the buffer; it is read earlier if an eighth is full
 _READ_EVERY_MS = 50
+#: maximum time that rows wait before they are passed on to a server
+SEND_EVERY_S = 0.5
 #: inode number of the initial PID namespace, from linux/proc_ns.h
 _INITIAL_PID_NAMESPACE = 0xEFFFFFFC
 
@@ -43,6 +52,8 @@ class Watched:
     seconds: float
     #: counters of data that the tables do not contain, see :data:`linnapp.insight.calls.COUNTS`
     counts: dict[str, int]
+    #: what was sent to a server; None without one
+    outcome: Outcome | None = None
 
 
 def check_can_watch() -> None:
@@ -98,6 +109,8 @@ def watch(
     duration_s: float | None = None,
     buffer_mib: int = 16,
     arguments: str | None = None,
+    server: Server | None = None,
+    tell: Callable[[str], object] = print,
 ) -> Watched:
     """Record a command or processes until they end, or until `duration_s` or ctrl-C.
 
@@ -122,13 +135,19 @@ def watch(
         lost and counted.
     arguments : {"raw", "detailed"}, optional
         Store the arguments of calls, see :mod:`linnapp.insight.arguments`.
+    server : Server, optional
+        Send the rows there while they are recorded, see :mod:`linnapp.insight.live`.
+    tell : callable
+        Called with a sentence when the server begins or ceases to fail.
     """
     if command:
         check_command(command)
     for pid in pids:
         process_id(pid)
     _check_empty(Path(output))
-    with contextlib.ExitStack() as stack:
+    identity = {"recording": uuid.uuid4().hex, "host": socket.gethostname()}
+    live = None
+    with contextlib.ExitStack() as kept, contextlib.ExitStack() as stack:
         folder = stack.enter_context(replaced_directory(output, (".parquet", ".json")))
         check_can_watch()
         reader = stack.enter_context(Reader())
@@ -137,7 +156,13 @@ def watch(
             reader.follow_all()
         if arguments is not None:
             reader.keep_arguments(arguments)
-        store = stack.enter_context(Store(folder, call_names(), reader.name, session, arguments))
+        if server is not None:
+            from linnapp.insight.live import Live
+
+            live = kept.enter_context(Live(server, folder.parent, identity, session, tell))
+        store = stack.enter_context(
+            Store(folder, call_names(), reader.name, session, arguments, live.put if live else None)
+        )
         reader.attach(buffer_mib << 20)
         start = time.monotonic()
         child = None
@@ -148,7 +173,7 @@ def watch(
                     child = started(command)
             for pid in pids:
                 reader.follow(pid)
-            _record_until_end(reader, store, [child.pid] if child else pids, duration_s)
+            _record_until_end(reader, store, [child.pid] if child else pids, duration_s, live)
         except KeyboardInterrupt:
             pass  # The data recorded until now is kept.
         finally:
@@ -163,6 +188,7 @@ def watch(
         counts = reader.counts()
         store.finish(
             {
+                **identity,
                 "session": session,
                 "command": list(command),
                 "pids": list(pids),
@@ -173,7 +199,10 @@ def watch(
                 **counts,
             }
         )
-    return Watched(status, seconds, counts)
+        # The tables are complete before this waits for the server.
+        stack.close()
+        outcome = live.finish(counts) if live is not None else None
+    return Watched(status, seconds, counts, outcome)
 
 
 def _end(child: subprocess.Popen[bytes] | None) -> int:
@@ -191,8 +220,10 @@ def _record_until_end(
     store: Store,
     pids: Sequence[int],
     duration_s: float | None,
+    live: Live | None,
 ) -> None:
     deadline = None if duration_s is None else time.monotonic() + duration_s
+    taken_s = time.monotonic()
     with _exit_poll(pids) as have_ended:
         while not have_ended():
             wait_ms = _READ_EVERY_MS
@@ -201,8 +232,13 @@ def _record_until_end(
                 if left_ms <= 0:
                     break
                 wait_ms = min(wait_ms, left_ms)
-            if reader.read(wait_ms):
+            is_full = reader.read(wait_ms)
+            is_due = live is not None and time.monotonic() - taken_s >= SEND_EVERY_S
+            if is_full or is_due:
                 store.add(*reader.take())
+            if live is not None and is_due:
+                taken_s = time.monotonic()
+                live.report(reader.counts())
 
 
 @contextlib.contextmanager

@@ -29,9 +29,9 @@ from click.testing import CliRunner, Result
 
 from linnapp.cli import cli
 from linnapp.errors import LinnappError
-from linnapp.insight import elastic
+from linnapp.insight import documents
 from linnapp.insight import watch as watching
-from linnapp.insight.elastic import Sent, Server
+from linnapp.insight.elastic import Outcome, Server
 from linnapp.insight.query import query
 
 pytestmark = pytest.mark.elasticsearch
@@ -101,51 +101,75 @@ def _as_somebody() -> list[str]:
     return command
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    programs = sorted((ROOT / "build" / "elasticsearch").glob("*/bin/elasticsearch"))
-    if not programs or shutil.which("java") is None:
-        pytest.skip("Elasticsearch is not installed: make test-elasticsearch fetches it")
-    place = tmp_path_factory.mktemp("elasticsearch")
-    shutil.copytree(programs[-1].parents[1] / "config", place / "config")
-    http, transport = _free_ports(2)
-    for name, text in (
-        ("elasticsearch.yml", SETTINGS.format(http=http, transport=transport, place=place)),
-        ("jvm.options", JAVA),
-        ("roles.yml", ROLE),
-        ("users", f"{USER}:{HASH}\n"),
-        ("users_roles", f"linnapp:{USER}\n"),
-    ):
-        (place / "config" / name).write_text(text)
-    home = Path(shutil.which("java") or "").resolve().parents[1]
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("ES_")},
-        **{"ES_PATH_CONF": str(place / "config"), "ES_JAVA_HOME": str(home)},
-        "CLI_JAVA_OPTS": "-Xmx64m -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    }
-    with (place / "log").open("w") as log:
-        process = subprocess.Popen(
-            [*_as_somebody(), programs[-1]],
-            cwd=place,
-            env=environment,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    try:
+class RealServer:
+    """Elasticsearch on loopback; it can be killed and started again with its data."""
+
+    def __init__(self, place: Path) -> None:
+        programs = sorted((ROOT / "build" / "elasticsearch").glob("*/bin/elasticsearch"))
+        if not programs or shutil.which("java") is None:
+            pytest.skip("Elasticsearch is not installed: make test-elasticsearch fetches it")
+        self.place = place
+        shutil.copytree(programs[-1].parents[1] / "config", place / "config")
+        http, transport = _free_ports(2)
+        for name, text in (
+            ("elasticsearch.yml", SETTINGS.format(http=http, transport=transport, place=place)),
+            ("jvm.options", JAVA),
+            ("roles.yml", ROLE),
+            ("users", f"{USER}:{HASH}\n"),
+            ("users_roles", f"linnapp:{USER}\n"),
+        ):
+            (place / "config" / name).write_text(text)
+        self.url = f"http://127.0.0.1:{http}"
+        self._program = programs[-1]
+
+    def start(self) -> None:
+        home = Path(shutil.which("java") or "").resolve().parents[1]
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("ES_")},
+            **{"ES_PATH_CONF": str(self.place / "config"), "ES_JAVA_HOME": str(home)},
+            "CLI_JAVA_OPTS": "-Xmx64m -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        }
+        with (self.place / "log").open("w") as log:
+            self._process = subprocess.Popen(
+                [*_as_somebody(), self._program],
+                cwd=self.place,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def wait_until_ready(self) -> None:
         deadline_s = time.monotonic() + 600
         while True:
             try:
-                asked(f"http://127.0.0.1:{http}", "/_cluster/health")
-                break
+                asked(self.url, "/_cluster/health")
+                return
             except (urllib.error.URLError, ConnectionError):
-                if process.poll() is not None or time.monotonic() > deadline_s:
-                    pytest.fail((place / "log").read_text()[-4000:])
+                if self._process.poll() is not None or time.monotonic() > deadline_s:
+                    pytest.fail((self.place / "log").read_text()[-4000:])
                 time.sleep(0.25)
-        yield f"http://127.0.0.1:{http}"
+
+    def signal(self, number: signal.Signals) -> None:
+        os.killpg(self._process.pid, number)
+        if number == signal.SIGKILL:
+            self._process.wait()
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
+    server = RealServer(tmp_path_factory.mktemp("elasticsearch"))
+    server.start()
+    try:
+        server.wait_until_ready()
+        yield server
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        server.signal(signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def url(real: RealServer) -> str:
+    return real.url
 
 
 @pytest.fixture(autouse=True)
@@ -154,19 +178,20 @@ def password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELASTIC_PASSWORD", PASSWORD)
 
 
-def asked(url: str, path: str, body: Any = None) -> Any:
+def asked(url: str, path: str, body: Any = None, method: str | None = None) -> Any:
     pair = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
     request = urllib.request.Request(
         url + path,
         None if body is None else json.dumps(body).encode(),
         {"Authorization": f"Basic {pair}", "Content-Type": "application/json"},
+        method=method,
     )
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 
 
 def searched(url: str, table: str, aggregations: Any, query: Any = None) -> Any:
-    index = elastic.INDICES[table]
+    index = documents.INDICES[table]
     body = {"size": 0, "track_total_hits": True, "aggs": aggregations}
     return asked(url, f"/{index}/_search", {**body, **({"query": query} if query else {})})
 
@@ -209,8 +234,9 @@ def test_server_refuses_wrong_and_missing_credentials(
         Server(url, {"ELASTIC_PASSWORD": "wrong"}).check()
     with pytest.raises(LinnappError, match=r"the server needs a user \(401\)"):
         Server(url, {}).check()
+    server = Server(with_user(url))
     with pytest.raises(LinnappError, match=r"may not do that \(403\)"):
-        Server(with_user(url)).create_index("other")
+        server.request("PUT /other", lambda: server.client.indices.create(index="other"))
 
 
 def test_server_counts_match_the_recording(url: str, seen: Path) -> None:
@@ -275,15 +301,15 @@ def test_documents_sent_twice_are_stored_once(url: str, seen: Path) -> None:
 
 
 def test_fields_have_the_types_of_the_template(url: str, seen: Path) -> None:
-    for table, fields in elastic.mappings().items():
-        index = elastic.INDICES[table]
+    for table, fields in documents.mappings().items():
+        index = documents.INDICES[table]
         assert asked(url, f"/{index}/_mapping")[index]["mappings"] == {
             "dynamic": "strict",
             "properties": fields,
         }
     server = Server(with_user(url))
-    sent = Sent()
-    server.bulk("linnapp-calls", [b'{"create":{"_id":"x"}}', b'{"colour":"red"}'], sent)
+    sent = Outcome()
+    server.bulk("linnapp-calls", b'{"create":{"_id":"x"}}\n{"colour":"red"}', sent)
     assert not sent.created
     [(reason, n)] = sent.refused.items()
     assert "colour" in reason and n == 1
@@ -355,3 +381,109 @@ def test_each_dashboard_panel_query_has_an_answer(
         inside = {name: v for name, v in buckets[0].items() if isinstance(v, dict)}
         depth += 1
     assert depth == sum(schema != "metric" for _, schema, _ in aggregations_of(panel))
+
+
+#: Makes the given number of calls of 100 bytes a second, until the file named second exists. Prints
+#: how many there were.
+STEADY = textwrap.dedent("""
+    import os, sys, time
+    fd = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)
+    made = 0
+    start = time.monotonic()
+    while not os.path.exists(sys.argv[2]):
+        for _ in range(max(0, int((time.monotonic() - start) * int(sys.argv[3])) - made)):
+            os.pwrite(fd, b"x" * 100, 0)
+            made += 1
+        time.sleep(0.02)
+    with open(sys.argv[2], "w") as file:
+        file.write(str(made))
+""")
+
+
+class Fault:
+    """A failure of the server while a program is recorded, and its end."""
+
+    def __init__(self, real: RealServer) -> None:
+        self.real = real
+
+    def block(self, setting: str, value: bool | None) -> None:
+        for index in documents.INDICES.values():
+            asked(self.real.url, f"/{index}/_settings", {f"index.blocks.{setting}": value}, "PUT")
+
+    def begin(self, kind: str) -> None:
+        if kind == "stopped":
+            self.real.signal(signal.SIGSTOP)
+        elif kind == "killed":
+            self.real.signal(signal.SIGKILL)
+        else:
+            self.block("write" if kind == "full, 403" else "read_only_allow_delete", True)
+
+    def end(self, kind: str) -> None:
+        if kind == "stopped":
+            self.real.signal(signal.SIGCONT)
+        elif kind == "killed":
+            self.real.start()
+        else:
+            self.block("write" if kind == "full, 403" else "read_only_allow_delete", None)
+        self.real.wait_until_ready()
+
+
+#: how long each fault lasts
+FAULT_S = float(os.environ.get("LINNOS_ELASTICSEARCH_FAULT_S", "6"))
+
+
+@pytest.mark.parametrize("kind", ["stopped", "full, 429", "full, 403", "killed"])
+def test_no_document_is_lost_while_the_server_fails(
+    real: RealServer, tmp_path: Path, kind: str
+) -> None:
+    try:
+        watching.check_can_watch()
+    except LinnappError as error:
+        pytest.skip(f"this machine does not allow watching: {error}")
+    file, end, fault = tmp_path / "file", tmp_path / "end", Fault(real)
+    with (tmp_path / "out").open("w") as out, (tmp_path / "error").open("w") as error:
+        watch = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "linnapp", "watch", "--json", "--call", "pwrite64"),
+                *("--elasticsearch", with_user(real.url), "--", sys.executable, "-S", "-E"),
+                *("-c", STEADY, file, end, "500"),
+            ],
+            stdout=out,
+            stderr=error,
+            cwd=ROOT,
+        )
+
+    def count() -> int:
+        asked(real.url, "/linnapp-calls/_refresh", method="POST")
+        query = {"query": {"term": {"path": str(file)}}}
+        return int(asked(real.url, "/linnapp-calls/_count", query)["count"])
+
+    def wait_for_more_than(n: int) -> int:
+        deadline_s = time.monotonic() + 120
+        while (found := count()) <= n:
+            assert watch.poll() is None and time.monotonic() < deadline_s, (
+                tmp_path / "error"
+            ).read_text()
+            time.sleep(0.1)
+        return found
+
+    before = wait_for_more_than(0)
+    fault.begin(kind)
+    time.sleep(FAULT_S)
+    fault.end(kind)
+    wait_for_more_than(before)
+    end.touch()
+    status = watch.wait(300)
+    said = (tmp_path / "error").read_text()
+    assert status == 0, said
+    found = json.loads((tmp_path / "out").read_text())
+    made = int(end.read_text())
+    assert count() == made == found["calls"]
+    assert found["elasticsearch"]["left"] == 0 and not found["elasticsearch"]["refused"]
+    if kind != "stopped":  # A server that is stopped for less than the timeout only is slow.
+        assert "what is recorded waits on the disk" in said and "stores documents again" in said
+    asked(real.url, "/linnapp-recordings/_refresh", method="POST")
+    term = {"query": {"term": {"recording": found["recording"]}}, "sort": {"time_ns": "desc"}}
+    report = asked(real.url, "/linnapp-recordings/_search", term)["hits"]["hits"][0]["_source"]
+    assert (report["calls"], report["left_over"], report["dropped"]) == (made, 0, 0)
+    print(f"{kind} for {FAULT_S:g} s: {made} calls, delay {found['elasticsearch']['delay_ms']} ms")

@@ -7,11 +7,9 @@ connections, another product. tests/elasticsearch/ uses a real server.
 
 from __future__ import annotations
 
-import http.server
 import json
 import os
 import shutil
-import socket
 import socketserver
 import ssl
 import subprocess
@@ -24,138 +22,21 @@ from typing import Any
 import pyarrow.parquet as parquet
 import pytest
 from click.testing import Result
+from fake_elasticsearch import FakeServer, running
 from test_watch import FOO, call_record, file_record, io_record, run, stored
 
 from linnapp.errors import LinnappError
-from linnapp.insight import calls, elastic
+from linnapp.insight import calls, documents, elastic
 from linnapp.insight import query as watch_query
 from linnapp.insight.elastic import Server
 
 ALLOWED = {"ELASTIC_API_KEY": "a secret key"}
 
 
-class FakeServer(http.server.ThreadingHTTPServer):
-    """Fake Elasticsearch. Each bulk request consumes one of `faults`, if any is left."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Answers)
-        self.documents: dict[str, Any] = {}
-        self.faults: list[Any] = []
-        self.seen: list[tuple[str, str]] = []
-        self.authorization: set[str | None] = set()
-        self.is_elasticsearch = True
-        self.root: tuple[int, Any] = (200, {"version": {"number": "8.19.4"}})
-        self.largest = 1 << 30
-        #: answers to PUT requests by the start of the path
-        self.puts: dict[str, list[tuple[int, Any]]] = {}
-        #: result of every document of a bulk request
-        self.of_each: tuple[int, Any] | None = None
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class Answers(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: FakeServer
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def answer(self, status: int, said: Any, **headers: str) -> None:
-        body = json.dumps(said).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        if self.server.is_elasticsearch:
-            self.send_header("X-Elastic-Product", "Elasticsearch")
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def break_off(self) -> None:
-        self.connection.shutdown(socket.SHUT_RDWR)
-        self.close_connection = True
-
-    def read(self) -> bytes:
-        self.server.seen.append((self.command, self.path.split("?")[0]))
-        self.server.authorization.add(self.headers.get("Authorization"))
-        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-
-    def do_GET(self) -> None:
-        self.read()
-        self.answer(*self.server.root)
-
-    def do_PUT(self) -> None:
-        body = self.read()
-        if self.path.split("?")[0].endswith("_bulk"):
-            self.store(body)
-            return
-        json.loads(body or b"{}")
-        for path, answers in self.server.puts.items():
-            if self.path.startswith(path) and answers:
-                status, said = answers.pop(0)
-                self.answer(status, said, **({"Location": "https://x/"} if status == 301 else {}))
-                return
-        self.answer(200, {"acknowledged": True})
-
-    def do_POST(self) -> None:
-        self.read()
-        self.answer(200, {})
-
-    def store(self, body: bytes) -> None:
-        if len(body) > self.server.largest:
-            self.answer(413, {})
-            return
-        fault = self.server.faults.pop(0) if self.server.faults else None
-        if fault == "break off":
-            self.break_off()
-            return
-        if isinstance(fault, int):
-            self.answer(fault, {"error": "busy"}, Retry_After="0")
-            return
-        lines = body.decode().split("\n")
-        assert lines.pop() == ""
-        items = []
-        for k, (head, document) in enumerate(zip(lines[::2], lines[1::2], strict=True)):
-            name = json.loads(head)["create"]["_id"]
-            status = 409 if name in self.server.documents else 201
-            if isinstance(fault, list) and k in fault:
-                status = 429
-            if fault == "refuse one" and not k:
-                status = 400
-            if self.server.of_each is not None:
-                refusal, why = self.server.of_each
-                items.append({"create": {"status": refusal, "error": why}})
-                continue
-            if status == 201:
-                self.server.documents[name] = json.loads(document)
-            error = {"type": "x", "reason": "no", "caused_by": {"reason": "field is a word"}}
-            items.append(
-                {"create": {"status": status, **({} if status == 201 else {"error": error})}}
-            )
-        # The client receives no answer and sends the documents again.
-        if fault == "break off late":
-            self.break_off()
-            return
-        self.answer(200, {"errors": True, "items": items})
-
-
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
-    monkeypatch.setattr(elastic, "_FIRST_PAUSE_S", 0.001)
-    for name in ("ELASTIC_API_KEY", "ELASTIC_PASSWORD"):
-        monkeypatch.delenv(name, raising=False)
-    with FakeServer() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with running(monkeypatch) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def recorded(folder: Path, n: int = 25, session: str | None = None) -> Path:
@@ -194,8 +75,12 @@ def test_send_stores_each_row_with_the_columns_as_fields(
         **{"first_access_ns": 10**18, "arguments": None},
         **{part: 5 if part == "on_cpu_ns" else 0 for part in calls.PARTS},
     }
-    for table, fields in elastic.mappings().items():
-        assert set(server.documents[f"{name}-{table}-0"]) == set(fields)
+    mappings = documents.mappings()
+    for table in calls.TABLES:
+        assert set(server.documents[f"{name}-{table}-0"]) == set(mappings[table])
+    [report] = server.reports
+    assert set(report) == set(mappings["recordings"])
+    assert report["calls"] == 25 and report["ios"] == 1 and report["documents"] == 26
     # The fields are defined before the first document is sent.
     assert server.seen.index(("PUT", "/_index_template/linnapp-ios")) < server.seen.index(
         ("PUT", "/linnapp-calls/_bulk")
@@ -245,12 +130,12 @@ def test_send_reports_a_refused_document(server: FakeServer, tmp_path: Path) -> 
 def test_send_gives_up_when_the_server_stays_overloaded(
     server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elastic, "_ATTEMPTS", 3)
-    server.faults = [429] * 3
+    monkeypatch.setattr(elastic, "_RETRY_LIMIT_S", 0.0)
+    server.faults = [503]
     done = sent(recorded(tmp_path / "seen"), server)
     assert done.exit_code == 1
     assert "26 documents were not sent" in done.stderr
-    assert "tried 3 times: status 429: busy; the same command sends the rest" in done.stderr
+    assert "_bulk: status 503: busy; the same command sends the rest" in done.stderr
     assert sent(tmp_path / "seen", server).exit_code == 0 and len(server.documents) == 26
 
 
@@ -279,13 +164,16 @@ def test_send_reports_a_block_at_once_without_retrying(
     server.of_each = None
     server.puts["/linnapp-calls"] = [(status, {"error": error})]
     with pytest.raises(LinnappError) as raised:
-        elastic.prepare(Server(server.url, {}))
+        documents.prepare(Server(server.url, {}))
     assert reason in str(raised.value) and remedy in str(raised.value)
     assert "privileges" not in str(raised.value)
     assert sent(tmp_path / "seen", server).exit_code == 0 and len(server.documents) == 26
 
 
-def test_send_counts_documents_stored_before_a_failure(server: FakeServer, tmp_path: Path) -> None:
+def test_send_counts_documents_stored_before_a_failure(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elastic, "_RETRY_LIMIT_S", 0.05)
     server.largest = 1500
     folder = recorded(tmp_path / "seen")
     sent(folder, server)
@@ -311,20 +199,12 @@ def test_send_counts_documents_stored_before_a_failure(server: FakeServer, tmp_p
 def test_send_reports_the_reason_of_documents_that_stay_refused(
     server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, error: Any
 ) -> None:
-    monkeypatch.setattr(elastic, "_ATTEMPTS", 3)
+    monkeypatch.setattr(elastic, "_RETRY_LIMIT_S", 0.05)
     server.of_each = (status, error)
     done = sent(recorded(tmp_path / "seen"), server)
     assert done.exit_code == 1
-    assert f"tried 3 times: 25 documents: {error['reason']}" in done.stderr
-    assert server.seen.count(("PUT", "/linnapp-calls/_bulk")) == 3
-
-
-def test_send_stops_retrying_after_the_time_limit(
-    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(elastic, "_RETRY_LIMIT_S", 0.0)
-    server.faults = [503] * 3
-    assert "tried 1 times: status 503: busy" in sent(recorded(tmp_path / "seen"), server).stderr
+    tried = server.seen.count(("PUT", "/linnapp-calls/_bulk"))
+    assert f"25 documents: {error['reason']}; tried {tried} times" in done.stderr and tried > 1
 
 
 @pytest.mark.parametrize(
@@ -332,8 +212,6 @@ def test_send_stops_retrying_after_the_time_limit(
     [
         (400, "[1:75] mapping set to strict, dynamic introduction of [x] is not allowed"),
         (400, "failed to parse field [time_ns] of type [ip]"),
-        (403, "action [indices:data/write/bulk[s]] is unauthorized for API key id [k]"),
-        (404, "no such index [linnapp-calls] and [action.auto_create_index] is [false]"),
     ],
 )
 def test_send_counts_refused_documents_by_reason(
@@ -344,6 +222,24 @@ def test_send_counts_refused_documents_by_reason(
     assert done.exit_code == 1
     assert f"26 documents were refused: ?[2J{reason}\n" in done.stdout
     assert server.seen.count(("PUT", "/linnapp-calls/_bulk")) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (403, "action [indices:data/write/bulk[s]] is unauthorized for API key id [k]"),
+        (404, "no such index [linnapp-calls] and [action.auto_create_index] is [false]"),
+    ],
+)
+def test_send_keeps_documents_that_the_server_could_store_later(
+    server: FakeServer, tmp_path: Path, status: int, reason: str
+) -> None:
+    server.of_each = (status, {"type": "x", "reason": reason})
+    done = sent(recorded(tmp_path / "seen"), server)
+    assert done.exit_code == 1
+    assert f"26 documents were not sent: {server.url}: 25 documents: {reason}" in done.stderr
+    server.of_each = None
+    assert sent(tmp_path / "seen", server).exit_code == 0 and len(server.documents) == 26
 
 
 def test_send_refuses_only_the_document_that_is_too_large(
@@ -359,7 +255,7 @@ def test_send_refuses_only_the_document_that_is_too_large(
 def test_prepare_omits_settings_on_a_serverless_project(server: FakeServer) -> None:
     reason = "Settings [index.auto_expand_replicas] are not available when running in serverless"
     server.puts["/_index_template/linnapp-calls"] = [(400, {"error": {"reason": reason}})]
-    elastic.prepare(Server(server.url, {}))
+    documents.prepare(Server(server.url, {}))
     assert server.seen.count(("PUT", "/_index_template/linnapp-calls")) == 2
     assert ("PUT", "/linnapp-ios") in server.seen
 
@@ -380,7 +276,7 @@ def test_prepare_reports_the_request_and_the_reason_when_refused(
 ) -> None:
     server.puts[path] = [(status, {"error": {"type": "x", "reason": reason}})]
     with pytest.raises(LinnappError) as raised:
-        elastic.prepare(Server(server.url, {}))
+        documents.prepare(Server(server.url, {}))
     assert reason in str(raised.value)
     if status != 401:
         assert f"PUT {path}" in str(raised.value)
@@ -447,7 +343,7 @@ def test_prepare_reports_failures_without_secrets(
 ) -> None:
     def refused(url: str, message: str, environment: dict[str, str] | None = None) -> None:
         with pytest.raises(LinnappError, match=message) as error:
-            elastic.prepare(Server(url, environment or {}))
+            documents.prepare(Server(url, environment or {}))
         assert "secret" not in str(error.value) and "secret key" not in str(error.value)
 
     for url in ("127.0.0.1:9200", "ftp://x", "http://", "http://u:secret@[::1", "http://x:99999"):
@@ -463,6 +359,10 @@ def test_prepare_reports_failures_without_secrets(
     refused(server.url, "refuses the key or the password", ALLOWED)
     server.root = (403, {"error": {"type": "security", "reason": "no"}})
     refused(server.url, r"may not do that \(403\): no; the user needs .*manage_index_templates")
+    server.root = (200, {"version": {"number": "7.17.0"}})
+    refused(server.url, "is Elasticsearch 7.17.0; version 8 or later is needed")
+    server.root = (400, {"error": {"type": "media_type_header_exception", "reason": "x"}})
+    refused(server.url, "the server is older than Elasticsearch 8")
     server.root = (200, {"version": {"number": "2.11.0", "distribution": "opensearch"}})
     server.is_elasticsearch = False
     refused(server.url, r"the server \(200\) is not Elasticsearch 8 or later")
@@ -525,7 +425,7 @@ def test_kibana_dashboard_uses_existing_fields_without_overlap(tmp_path: Path) -
     lines = (tmp_path / "dashboard.ndjson").read_text().splitlines()
     objects = {each["id"]: each for each in map(json.loads, lines)}
     assert len(objects) == len(lines)
-    fields = elastic.mappings()
+    fields = documents.mappings()
     for each in objects.values():
         assert set(each["migrationVersion"]) == {each["type"]}
         for reference in each["references"]:
