@@ -69,6 +69,12 @@ def _words_option(
     help="Also store the calls' arguments: six numbers, or named values with symbolic flags.",
 )
 @click.option(
+    "--hash",
+    "hashes",
+    is_flag=True,
+    help="Also store a hash (XXH64) of what each call read or wrote, of up to 64 KiB.",
+)
+@click.option(
     "-o",
     "--output",
     type=FOLDER,
@@ -101,6 +107,7 @@ def watch(
     pids: tuple[int, ...],
     every: bool,
     arguments: str | None,
+    hashes: bool,
     output: Path | None,
     session: str | None,
     url: str | None,
@@ -154,8 +161,8 @@ def watch(
         raise click.UsageError("give `-- CMD ...`, --pid PID or --all")
     if session is not None and output is None:
         raise click.UsageError("--session needs -o FOLDER")
-    if arguments is not None and output is None and url is None:
-        raise click.UsageError("--arguments needs -o FOLDER or --elasticsearch URL")
+    if (arguments is not None or hashes) and output is None and url is None:
+        raise click.UsageError("--arguments and --hash need -o FOLDER or --elasticsearch URL")
     with contextlib.ExitStack() as stack:
         server = None if url is None else prepared_server(url)
         folder = output
@@ -178,6 +185,7 @@ def watch(
             duration_s=duration,
             buffer_mib=int(buffer_mib),
             arguments=arguments,
+            hashes=hashes,
             server=server,
             tell=lambda words: click.echo(f"linnapp: warning: {words}", err=True),
         )

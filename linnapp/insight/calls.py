@@ -82,6 +82,7 @@ COUNTS = {
     "filtered_ios": "block I/Os were left out by the filters",
     "missed_events": "events were missed during an interrupt",
     "unfinished_calls": "calls had not returned when the recording ended",
+    "unhashed_calls": "calls have no hash: their content was not in memory any more",
     "names_left_out": "names exceeded the number that is kept",
     "files_left_out": "calls used files beyond those whose first access is kept",
 }
@@ -221,6 +222,10 @@ class Reader:
     def keep_arguments(self, how: str) -> None:
         """Record arguments of calls in one of the `ARGUMENTS` ways. Call before :meth:`attach`."""
         self._library.lw_keep_arguments(self._handle, ARGUMENTS[how])
+
+    def hash_contents(self) -> None:
+        """Record hashes of what calls read and write. Call before :meth:`attach`."""
+        self._library.lw_hash_contents(self._handle)
 
     def read(self, timeout_ms: int) -> bool:
         """Fill rows with recorded data. Return true if they are full and must be taken first."""
@@ -423,6 +428,10 @@ class Store:
                 "file_offset": _integers(rows["offset"], pa),
                 "bytes": _integers(rows["bytes"], pa),
                 "result": _integers(rows["result"], pa),
+                "content_hash": _hashes(rows, pa),
+                "hashed_bytes": pa.array(
+                    rows["hashed_bytes"].astype(np.int64), mask=rows["hashed_bytes"] == 0
+                ),
                 "arguments": self._arguments_of(rows, pa),
                 "kind": _words(
                     np.where(no_file, 0, rows["mode"] & 0o170000).astype(np.int64),
@@ -492,6 +501,15 @@ def schemas() -> dict[str, pa.Schema]:
 
 def _integers(column: npt.NDArray[np.int64], pa: Any) -> Any:
     return pa.array(np.ascontiguousarray(column), mask=column == NULL)
+
+
+def _hashes(rows: npt.NDArray[np.void], pa: Any) -> Any:
+    """Return the hashes of contents as 16 digits, as `xxhsum -H64` prints them."""
+    has_none = rows["hashed_bytes"] == 0
+    if has_none.all():
+        return pa.nulls(len(rows), pa.string())
+    digits = rows["hash"].astype(">u8").tobytes().hex().encode()
+    return pa.array(np.frombuffer(digits, "S16"), mask=has_none).cast(pa.string())
 
 
 def _device(number: int) -> str | None:

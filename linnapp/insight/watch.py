@@ -109,6 +109,7 @@ def watch(
     duration_s: float | None = None,
     buffer_mib: int = 16,
     arguments: str | None = None,
+    hashes: bool = False,
     server: Server | None = None,
     tell: Callable[[str], object] = print,
 ) -> Watched:
@@ -135,6 +136,8 @@ def watch(
         lost and counted.
     arguments : {"raw", "detailed"}, optional
         Store the arguments of calls, see :mod:`linnapp.insight.arguments`.
+    hashes : bool
+        Store a hash of what each call read or wrote.
     server : Server, optional
         Send the rows there while they are recorded, see :mod:`linnapp.insight.live`.
     tell : callable
@@ -156,6 +159,8 @@ def watch(
             reader.follow_all()
         if arguments is not None:
             reader.keep_arguments(arguments)
+        if hashes:
+            reader.hash_contents()
         if server is not None:
             from linnapp.insight.live import Live
 
@@ -195,6 +200,7 @@ def watch(
                 "every": every,
                 "wanted": dataclasses.asdict(filters),
                 "arguments": arguments,
+                "hashes": hashes,
                 "seconds": seconds,
                 **counts,
             }

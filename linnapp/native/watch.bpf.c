@@ -21,9 +21,9 @@
  * Calls and I/Os that do not match the user's filters are left out here, before they take space in
  * the buffer, and are counted.
  *
- * The code is in four files, each a layer: watch_kernel.bpf.h has the kernel's types,
- * watch_paths.bpf.h the names of files, watch_ios.bpf.h the block I/Os, and this file the filters,
- * system calls and processes.
+ * The code is in five files, each a layer: watch_kernel.bpf.h has the kernel's types,
+ * watch_paths.bpf.h the names of files, watch_hash.bpf.h the hashes of contents, watch_ios.bpf.h the
+ * block I/Os, and this file the filters, system calls and processes.
  *
  * Only tracepoints are used, no probes in functions, which some kernels do not permit.
  */
@@ -587,6 +587,8 @@ int BPF_PROG(thread_is_woken, struct task_struct *task)
 	return 0;
 }
 
+#include "watch_hash.bpf.h"
+
 /* End a thread's current call, if there is one. */
 static __noinline int end_call(long result)
 {
@@ -649,7 +651,10 @@ static __noinline int end_call(long result)
 	record->to_elsewhere = call->call.fd >= 0 && call->call.to_path >= 1 &&
 			       (__s32)call->args[call->call.fd & 7] !=
 				       (__s32)call->args[(call->call.to_path - 1) & 7];
-	record->unused = 0;
+	record->hash = 0;
+	record->hashed_bytes = 0;
+	if (settings.hashes && call->call.flags & LW_BUFFER && result > 0)
+		hash_content(call, result, record);
 	__builtin_memcpy(record->waits_ns, call->waits_ns, sizeof(record->waits_ns));
 	if (call->call.flags & LW_OPENS && result >= 0)
 		record->fd = result;

@@ -195,6 +195,8 @@ static int add_call(struct lw_watch *w, const struct lw_call_record *r, bool has
 		.mode = is_file ? r->file.mode : 0,
 		.word = word,
 		.has_arguments = has_arguments,
+		.hash = r->hash,
+		.hashed_bytes = r->hashed_bytes,
 	};
 	_Static_assert(sizeof(row->arguments) == ARGUMENT_BYTES, "a place for each");
 	if (has_arguments)
@@ -484,6 +486,15 @@ void lw_keep_arguments(struct lw_watch *w, uint32_t how)
 }
 
 /**
+ * lw_hash_contents() - record hashes of what calls read and write
+ * @w: the reader
+ */
+void lw_hash_contents(struct lw_watch *w)
+{
+	w->settings.hashes = true;
+}
+
+/**
  * lw_attach() - load the kernel's side and start recording
  * @w: the reader
  * @buffer_bytes: size of the record buffer; a power of two
@@ -508,6 +519,9 @@ int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
 		return fail(w, -errno, "%s", last_said);
 	bpf_map__set_max_entries(bpf_object__find_map_by_name(w->object, "records"),
 				 buffer_bytes);
+	if (w->settings.hashes)
+		bpf_map__set_max_entries(bpf_object__find_map_by_name(w->object, "contents"),
+					 libbpf_num_possible_cpus());
 	error = bpf_map__set_initial_value(
 		bpf_object__find_map_by_name(w->object, ".rodata.settings"), &w->settings,
 		sizeof(w->settings));
@@ -658,6 +672,7 @@ static void count(struct lw_watch *w)
 		[LW_SKIPPED_CALLS] = &w->counts.filtered_calls,
 		[LW_FILTERED_CALLS] = &w->counts.filtered_calls,
 		[LW_FILTERED_IOS] = &w->counts.filtered_ios,
+		[LW_UNHASHED_CALLS] = &w->counts.unhashed_calls,
 	};
 	int n_cpus = libbpf_num_possible_cpus();
 	uint64_t values[n_cpus > 0 ? n_cpus : 1];

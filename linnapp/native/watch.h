@@ -34,6 +34,7 @@ struct lw_call_row {
 	int64_t wakeup_ns;
 	int64_t preempted_ns;
 	uint64_t arguments[6];
+	uint64_t hash;			/* of the first hashed_bytes that it read or wrote */
 	uint32_t pid;
 	uint32_t tid;
 	int32_t process;		/* number of a name, as are the paths */
@@ -44,6 +45,8 @@ struct lw_call_row {
 	uint32_t mode;
 	int32_t word;			/* number of a name: see struct lw_call */
 	uint32_t has_arguments;
+	uint32_t hashed_bytes;		/* 0 if there is no hash */
+	uint32_t unused;
 };
 
 struct lw_io_row {
@@ -82,6 +85,7 @@ struct lw_counts {
 	uint64_t filtered_ios;
 	uint64_t missed_events;		/* because of a concurrent interrupt */
 	uint64_t unfinished_calls;	/* not returned when the recording ended */
+	uint64_t unhashed_calls;	/* without a hash, because the content was not in memory */
 	uint64_t names_left_out;	/* more than are kept in memory */
 	uint64_t files_left_out;
 };
@@ -94,6 +98,7 @@ int lw_choose_path(struct lw_watch *w, const char *path);
 int lw_choose_thread(struct lw_watch *w, uint32_t kind, uint32_t tid, const char *name);
 void lw_follow_every(struct lw_watch *w, uint32_t but);
 void lw_keep_arguments(struct lw_watch *w, uint32_t how);
+void lw_hash_contents(struct lw_watch *w);
 int lw_attach(struct lw_watch *w, uint32_t buffer_bytes);
 int lw_follow(struct lw_watch *w, uint32_t pid, uint32_t how);
 void lw_rows(struct lw_watch *w, uint64_t capacity, struct lw_call_row *calls,

@@ -21,6 +21,8 @@
 #define LW_MAX_MERGED 65536
 #define LW_NONE ((__s64)1 << 63)
 #define LW_N_ARGUMENTS 6
+/* Only the first bytes of a longer content are hashed; a power of two. */
+#define LW_HASHED_BYTES (64 << 10)
 
 /* Properties of a system call; -1 for an argument that it does not have. */
 enum lw_call_flag {
@@ -31,6 +33,7 @@ enum lw_call_flag {
 	LW_HOW = 1 << 4,	/* its third argument points to flags, mode and resolve */
 	LW_NO_SOCKETS = 1 << 5,	/* not requested if its descriptor is a socket */
 	LW_OF_SOME = 1 << 6,	/* requested only for some of the followed processes and threads */
+	LW_BUFFER = 1 << 7,	/* its second and third argument are a buffer or a vector of buffers */
 };
 
 /*
@@ -83,7 +86,8 @@ struct lw_call_record {
 	__s64 fd;
 	struct lw_file file;	/* for a name (LW_NAME_RECORD), its directory */
 	__u32 to_elsewhere;	/* the second name is relative to another directory */
-	__u32 unused;
+	__u32 hashed_bytes;	/* number of bytes that `hash` is of; 0 for none */
+	__u64 hash;		/* XXH64 of the content that was read or written */
 	__u64 waits_ns[LW_N_WAITS];	/* it ran for the rest of its duration */
 	char comm[LW_COMM];
 	__u64 arguments[];	/* LW_N_ARGUMENTS, or none if not requested */
@@ -163,6 +167,7 @@ enum lw_counter {
 	LW_SKIPPED_CALLS,	/* of watched programs, not requested: known immediately, */
 	LW_FILTERED_CALLS,	/* or after its paths are known */
 	LW_FILTERED_IOS,
+	LW_UNHASHED_CALLS,	/* the content was not in memory any more */
 	LW_N_COUNTERS
 };
 
@@ -210,6 +215,7 @@ struct lw_settings {
 	__u8 by_thread;
 	__u8 by_path;
 	__u32 arguments;		/* enum lw_arguments */
+	__u32 hashes;			/* record hashes of contents */
 	/* Paths of files, and of folders including their content. */
 	__u32 path_length[LW_MAX_PATHS];
 	char path[LW_MAX_PATHS][LW_PREFIX];

@@ -76,13 +76,17 @@ def call_record(
     to_elsewhere: bool = False,
     waits_ns: Sequence[int] = (0,) * 6,
     arguments: Sequence[int] | None = None,
+    hashed: tuple[int, int] = (0, 0),
 ) -> bytes:
-    """Return a record with the first arguments, each a 64-bit register; the others are 0."""
+    """Return a record with the first arguments, each a 64-bit register; the others are 0.
+
+    `hashed` is a content's hash and its number of bytes.
+    """
     return (
         struct.pack("<IIII", 0, call_names().index(call), 7, tid)
         + struct.pack("<QQqqqq", time_ns, duration_ns, result, offset, n_bytes, fd)
         + file
-        + struct.pack("<II6Q16s", to_elsewhere, 0, *waits_ns, b"postgres")
+        + struct.pack("<IIQ6Q16s", to_elsewhere, hashed[1], hashed[0], *waits_ns, b"postgres")
         + (b"" if arguments is None else struct.pack("<6Q", *(*arguments, 0, 0, 0, 0, 0, 0)[:6]))
     )
 

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""Test that recorded hashes are XXH64 of the bytes that calls read and wrote."""
+
+from __future__ import annotations
+
+import random
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+from running import run
+from test_watch import FOO, call_record, stored
+
+from linnapp.errors import LinnappError
+from linnapp.insight import watch as watching
+from linnapp.insight.query import query
+
+MASK = 2**64 - 1
+P1, P2, P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+P4, P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
+
+
+def rotated(value: int, bits: int) -> int:
+    return (value << bits | value >> (64 - bits)) & MASK
+
+
+def mixed(lane: int, part: int) -> int:
+    return rotated((lane + part * P2) & MASK, 31) * P1 & MASK
+
+
+def xxh64(data: bytes) -> str:
+    """XXH64 with seed 0, from its specification."""
+    if len(data) >= 32:
+        lanes = [(P1 + P2) & MASK, P2, 0, -P1 & MASK]
+        for at in range(0, len(data) // 32 * 32, 32):
+            parts = struct.unpack_from("<4Q", data, at)
+            lanes = [mixed(lane, part) for lane, part in zip(lanes, parts, strict=True)]
+        value = sum(rotated(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True))
+        for lane in lanes:
+            value = ((value & MASK) ^ mixed(0, lane)) * P1 + P4
+    else:
+        value = P5
+    value = (value + len(data)) & MASK
+    rest = data[len(data) // 32 * 32 :]
+    while len(rest) >= 8:
+        value = (rotated(value ^ mixed(0, struct.unpack("<Q", rest[:8])[0]), 27) * P1 + P4) & MASK
+        rest = rest[8:]
+    if len(rest) >= 4:
+        part = struct.unpack("<I", rest[:4])[0]
+        value = (rotated(value ^ part * P1 & MASK, 23) * P2 + P3) & MASK
+        rest = rest[4:]
+    for byte in rest:
+        value = rotated(value ^ byte * P5 & MASK, 11) * P1 & MASK
+    value = (value ^ value >> 33) * P2 & MASK
+    value = (value ^ value >> 29) * P3 & MASK
+    return f"{value ^ value >> 32:016x}"
+
+
+def test_reference_has_the_published_values() -> None:
+    assert xxh64(b"") == "ef46db3751d8e999"
+    assert xxh64(b"a") == "d24ec4f1a98c6e5b"
+    assert xxh64(b"abc") == "44bc2cf5ad770999"
+
+
+def test_rows_without_a_hash_are_null(tmp_path: Path) -> None:
+    folder = stored(
+        tmp_path / "seen",
+        call_record("read", FOO, result=26, hashed=(0x00AB, 26)),
+        call_record("fsync", FOO),
+    )
+    found = list(query(folder, "select content_hash, hashed_bytes from calls")[1])
+    assert found == [("00000000000000ab", 26), (None, None)]
+
+
+SIZES = (*range(1, 70), 100, 255, 256, 257, 1000, 4096, 65535, 65536, 65537, 200_000)
+#: Writes contents of the given sizes in one part and in three, and reads them in one and in two.
+PROGRAM = """
+import os, random, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+random.seed(1)
+for size in map(int, sys.argv[2:]):
+    content = random.randbytes(size)
+    os.pwrite(fd, content, 0)
+    os.pread(fd, size, 0)
+    os.writev(fd, [content[:1], content[1:3], content[3:]])
+    os.lseek(fd, 0, 0)
+    os.readv(fd, [bytearray(size // 2), bytearray(size - size // 2)])
+    os.lseek(fd, 0, 0)
+"""
+
+
+def test_hashes_of_calls_are_those_of_their_contents(tmp_path: Path) -> None:
+    try:
+        watching.check_can_watch()
+    except LinnappError as error:
+        pytest.skip(f"this machine does not allow watching: {error}")
+    path, seen = tmp_path / "file", tmp_path / "seen"
+    program = (sys.executable, "-S", "-E", "-c", PROGRAM, path, *SIZES)
+    ran = run("watch", "--hash", "--json", "-o", seen, "--path", path, "--", *program)
+    assert ran.exit_code == 0, (ran.output, ran.exception)
+    random.seed(1)
+    expected = [
+        (call, size, xxh64(content[:65536]), min(size, 65536))
+        for size in SIZES
+        for content in [random.randbytes(size)]
+        for call in ("pwrite64", "pread64", "writev", "readv")
+    ]
+    sql = "select call, result, content_hash, hashed_bytes from calls where result > 0 and call in "
+    found = list(query(seen, sql + "('pwrite64', 'pread64', 'writev', 'readv')")[1])
+    assert found == expected
+    without = run("watch", "-o", tmp_path / "plain", "--path", path, "--", *program)
+    assert without.exit_code == 0
+    [[n]] = query(tmp_path / "plain", "select count(content_hash) from calls")[1]
+    assert n == 0
