@@ -87,7 +87,8 @@ def query(
     \b
     calls  session time_ns duration_ns on_cpu_ns io_wait_ns others_io_wait_ns journal_wait_ns
            other_wait_ns wakeup_ns preempted_ns pid tid process call fd path to_path
-           file_offset bytes result arguments kind device inode first_access_ns
+           file_offset bytes result content_hash hashed_bytes arguments kind device inode
+           first_access_ns
     ios    session time_ns latency_ns plug_ns scheduler_ns drive_ns device drive
            decision tag op sector bytes pid tid process watched call call_time_ns
            readahead metadata below failed

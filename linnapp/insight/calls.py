@@ -294,7 +294,8 @@ _KINDS = {
 #: calls whose result is the number of bytes transferred
 MOVES_BYTES = (
     *("read", "write", "pread64", "pwrite64", "readv", "writev", "preadv", "pwritev"),
-    *("preadv2", "pwritev2", "sendfile", "copy_file_range"),
+    *("preadv2", "pwritev2", "sendfile", "copy_file_range", "io_uring_read", "io_uring_write"),
+    *("io_uring_readv", "io_uring_writev", "io_uring_read_fixed", "io_uring_write_fixed"),
 )
 
 

@@ -325,6 +325,7 @@ class Retries:
         self._tell = tell
         self._n = 0
         self._since_s = 0.0
+        self._has_told = False
 
     def wait(self, error: ElasticsearchError) -> None:
         """Wait until the time for another attempt."""
@@ -333,8 +334,9 @@ class Retries:
         if self._is_live.is_set():
             # The limit counts from the end of the recording.
             self._since_s = now_s
-            if self._n == 1:
+            if not self._has_told:
                 self._tell(f"{error}; what is recorded waits on the disk")
+                self._has_told = True
         else:
             self._since_s = self._since_s or now_s
             if not error.is_temporary or now_s >= self._since_s + _RETRY_LIMIT_S:
@@ -348,9 +350,9 @@ class Retries:
 
     def succeeded(self, name: str) -> None:
         """End a series of errors."""
-        if self._n and self._is_live.is_set():
+        if self._has_told:
             self._tell(f"{name}: stores documents again")
-        self._n, self._since_s = 0, 0.0
+        self._n, self._since_s, self._has_told = 0, 0.0, False
 
 
 def deliver(server: Server, index: str, lines: bytes, sent: Outcome, retries: Retries) -> None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from linnapp.files import os_errors
-from linnapp.insight.documents import REPORTS, deliver_rows, report
+from linnapp.insight.documents import REPORTS, deliver_rows, refresh, report
 from linnapp.insight.elastic import Outcome, Retries, Server
 
 if TYPE_CHECKING:
@@ -126,6 +126,8 @@ class Live:
             self._count_left()
             self.report(counts, at_once=True)
             self._wait_until_sent()
+            if not self._has_ended:
+                refresh(self._server)  # The thread is idle.
         self._count_left()
         if n := int(self._delays.sum()):
             below = np.cumsum(self._delays)

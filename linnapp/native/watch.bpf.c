@@ -21,9 +21,10 @@
  * Calls and I/Os that do not match the user's filters are left out here, before they take space in
  * the buffer, and are counted.
  *
- * The code is in five files, each a layer: watch_kernel.bpf.h has the kernel's types,
- * watch_paths.bpf.h the names of files, watch_hash.bpf.h the hashes of contents, watch_ios.bpf.h the
- * block I/Os, and this file the filters, system calls and processes.
+ * The code is in six files, each a layer: watch_kernel.bpf.h has the kernel's types,
+ * watch_paths.bpf.h the names of files, watch_hash.bpf.h the hashes of contents, watch_ring.bpf.h the
+ * requests of io_uring, watch_ios.bpf.h the block I/Os, and this file the filters, system calls and
+ * processes.
  *
  * Only tracepoints are used, no probes in functions, which some kernels do not permit.
  */
@@ -654,7 +655,7 @@ static __noinline int end_call(long result)
 	record->hash = 0;
 	record->hashed_bytes = 0;
 	if (settings.hashes && call->call.flags & LW_BUFFER && result > 0)
-		hash_content(call, result, record);
+		hash_content(call->args[1], call->args[2], call->call.flags & LW_VECTOR, record);
 	__builtin_memcpy(record->waits_ns, call->waits_ns, sizeof(record->waits_ns));
 	if (call->call.flags & LW_OPENS && result >= 0)
 		record->fd = result;
@@ -677,6 +678,7 @@ int BPF_PROG(call_returns, struct pt_regs *regs, long result)
 	return place_of(current_task()->pid)->calls ? end_call(result) : 0;
 }
 
+#include "watch_ring.bpf.h"
 #include "watch_ios.bpf.h"
 
 SEC("tp_btf/sched_process_fork")

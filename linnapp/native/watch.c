@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
 #include "watch.h"
 #include "watch_calls.h"
+#include "watch_kernel.h"
 #include "watch_tables.h"
 
 /* The maximum that fits in a table of 2^22 entries. */
@@ -43,7 +43,7 @@ extern const char lw_object_end[] __attribute__((visibility("hidden")));
 
 struct lw_watch {
 	struct bpf_object *object;
-	struct bpf_link *links[16];
+	struct bpf_link *links[24];
 	size_t n_links;
 	struct ring_buffer *ring;
 	int calls_in_flight, ios_in_flight, counters, processes;
@@ -201,6 +201,12 @@ static int add_call(struct lw_watch *w, const struct lw_call_record *r, bool has
 	_Static_assert(sizeof(row->arguments) == ARGUMENT_BYTES, "a place for each");
 	if (has_arguments)
 		memcpy(row->arguments, r->arguments, sizeof(row->arguments));
+	if (lw_calls[r->call].nr >= LW_MAX_CALL_NR) {
+		/* No thread waits in a request of io_uring. */
+		row->on_cpu_ns = row->io_wait_ns = row->others_io_wait_ns = LW_NULL;
+		row->journal_wait_ns = row->other_wait_ns = LW_NULL;
+		row->wakeup_ns = row->preempted_ns = LW_NULL;
+	}
 	return ++w->n_calls == w->capacity ? -ENOBUFS : 0;
 }
 
@@ -300,54 +306,6 @@ static int on_message(enum libbpf_print_level level, const char *format, va_list
 		last_said[strcspn(last_said, "\n")] = '\0';
 	}
 	return 0;
-}
-
-/* The event of LinnOS, on kernels that have it. */
-#define DECISIONS "linnos_decision"
-/* See watch.bpf.c. */
-#define CAST "bpf_rdonly_cast"
-
-static bool has_event(const struct btf *btf, const char *event)
-{
-	char type[64];
-
-	snprintf(type, sizeof(type), "btf_trace_%s", event);
-	return btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) >= 0;
-}
-
-/* Properties of the kernel that determine which programs are loaded. */
-struct kernel {
-	bool has_decisions;
-	bool can_cast;
-};
-
-static int check_kernel(struct lw_watch *w, struct kernel *kernel)
-{
-	static const char *const events[] = {
-		"sys_enter",	      "sys_exit",	    "block_bio_queue",
-		"block_split",	      "block_bio_complete", "block_rq_complete",
-		"block_rq_insert",    "block_rq_issue",	    "sched_process_fork",
-		"sched_process_exec", "sched_process_exit", "sched_switch",
-		"sched_waking",
-	};
-	struct btf *btf = btf__load_vmlinux_btf();
-	int error = 0;
-
-	if (!btf)
-		return fail(w, -errno,
-			    "this kernel does not describe its types (/sys/kernel/btf/vmlinux): it "
-			    "lacks CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS or CONFIG_DEBUG_INFO_BTF");
-	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]) && !error; i++) {
-		if (!has_event(btf, events[i]))
-			error = fail(w, -ENOENT,
-				     "this kernel has no tracepoint %s: it lacks %s", events[i],
-				     !strncmp(events[i], "sys_", 4) ? "CONFIG_FTRACE_SYSCALLS" :
-								      "CONFIG_BLK_DEV_IO_TRACE");
-	}
-	kernel->has_decisions = has_event(btf, DECISIONS);
-	kernel->can_cast = btf__find_by_name_kind(btf, CAST, BTF_KIND_FUNC) >= 0;
-	btf__free(btf);
-	return error;
 }
 
 static void set_calls(struct lw_watch *w)
@@ -505,12 +463,12 @@ int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
 {
 	struct timespec realtime, monotonic;
 	struct bpf_program *program;
-	struct kernel kernel = {};
+	struct lw_kernel kernel = {};
 	int error;
 
 	last_said[0] = '\0';
 	libbpf_set_print(on_message);
-	error = check_kernel(w, &kernel);
+	error = lw_check_kernel(&kernel, w->error, sizeof(w->error));
 	if (error)
 		return error;
 	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "linnapp_watch");
@@ -528,8 +486,7 @@ int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
 	if (error)
 		return fail(w, error, "settings: %s", strerror(-error));
 	bpf_object__for_each_program(program, w->object) {
-		if (!strcmp(bpf_program__section_name(program), "tp_btf/" DECISIONS))
-			bpf_program__set_autoload(program, kernel.has_decisions);
+		bpf_program__set_autoload(program, lw_is_loadable(&kernel, program));
 	}
 	program = bpf_object__find_program_by_name(
 		w->object, kernel.can_cast ? "call_enters_old" : "call_enters");

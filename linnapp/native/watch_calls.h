@@ -6,6 +6,7 @@
 #ifndef LINNAPP_WATCH_CALLS_H
 #define LINNAPP_WATCH_CALLS_H
 
+#include <linux/io_uring.h>
 #include <sys/syscall.h>
 
 #include "watch_records.h"
@@ -16,14 +17,17 @@ struct lw_known_call {
 	struct lw_call what;
 };
 
-#define LW(name, ...)                                                                              \
+#define LW_KNOWN(text, number, ...)                                                                \
 	{                                                                                          \
-		#name, SYS_##name,                                                                 \
+		text, number,                                                                      \
 		{                                                                                  \
 			.fd = -1, .path = -1, .to_path = -1, .bytes = -1, .offset = -1,            \
 			.word = -1, ##__VA_ARGS__                                                  \
 		}                                                                                  \
 	}
+#define LW(name, ...) LW_KNOWN(#name, SYS_##name, ##__VA_ARGS__)
+#define LW_RING(name, opcode, ...)                                                                 \
+	LW_KNOWN("io_uring_" #name, LW_OPERATION(IORING_OP_##opcode), ##__VA_ARGS__)
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
@@ -53,6 +57,15 @@ static const struct lw_known_call lw_calls[] = {
 	LW(io_submit),
 	LW(io_getevents),
 	LW(io_uring_enter, .fd = 0),
+	/* requests */
+	LW_RING(read, READ, .fd = 0, .flags = LW_BUFFER),
+	LW_RING(write, WRITE, .fd = 0, .flags = LW_BUFFER),
+	LW_RING(readv, READV, .fd = 0, .flags = LW_BUFFER | LW_VECTOR),
+	LW_RING(writev, WRITEV, .fd = 0, .flags = LW_BUFFER | LW_VECTOR),
+	LW_RING(read_fixed, READ_FIXED, .fd = 0, .flags = LW_BUFFER),
+	LW_RING(write_fixed, WRITE_FIXED, .fd = 0, .flags = LW_BUFFER),
+	LW_RING(fsync, FSYNC, .fd = 0),
+	LW_RING(sync_file_range, SYNC_FILE_RANGE, .fd = 0),
 	/* metadata */
 #ifdef SYS_open
 	LW(open, .path = 0, .flags = LW_OPENS),

@@ -165,22 +165,27 @@ static __always_inline __u64 hash_of(const struct content *content, __u32 length
 	return hash ^ hash >> 32;
 }
 
-/* Hash the first bytes of those that a call has moved; `hashed_bytes` of the
- * record is their number. */
-static __noinline int hash_content(const struct call_in_flight *call, __s64 moved,
+/*
+ * Hash the first bytes of those that a call has moved. `buffer` and `length` are its arguments; a
+ * vector's are the parts and their number.
+ */
+static __noinline int hash_content(__u64 buffer, __u64 length, bool is_vector,
 				   struct lw_call_record *record)
 {
+	__u64 moved = record->result;
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct gathering g = {
 		.to = bpf_map_lookup_elem(&contents, &cpu),
-		.wanted = moved < LW_HASHED_BYTES ? moved : LW_HASHED_BYTES,
-		.only = {.base = call->args[1], .length = call->args[2]},
+		.parts = is_vector ? buffer : 0,
+		.only = {.base = buffer, .length = length},
 	};
 
 	if (!g.to)
 		return 0;
-	if (call->call.flags & LW_VECTOR)
-		g.parts = call->args[1];
+	if (moved > LW_HASHED_BYTES)
+		moved = LW_HASHED_BYTES;
+	barrier_var(moved);
+	g.wanted = moved & (2 * LW_HASHED_BYTES - 1);
 	bpf_loop(g.parts ? MAX_HASHED_PARTS : 1, gather_part, &g, 0);
 	/* The program may have unmapped it, or the page is not present any more. */
 	if (g.has_failed || g.length != g.wanted) {

@@ -65,6 +65,24 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+struct io_kiocb {
+	struct file *file;
+	__u8 opcode;
+	struct {
+		__s32 res;
+		int fd;
+	} cqe;
+};
+
+/* A request for a transfer begins with this. */
+struct io_rw {
+	struct {
+		__s64 ki_pos;
+	} kiocb;
+	__u64 addr;
+	__u32 len;
+};
+
 struct bio_list {
 };
 

@@ -9,6 +9,9 @@
 #include <linux/types.h>
 
 #define LW_MAX_CALL_NR 512
+/* Operations of io_uring have numbers after those of system calls. */
+#define LW_N_OPERATIONS 32
+#define LW_OPERATION(opcode) (LW_MAX_CALL_NR + (opcode))
 #define LW_COMM 16
 /* A component has up to 255 bytes, and a name that the kernel accepts as a whole up to 4095. */
 #define LW_COMPONENT 256
@@ -196,7 +199,7 @@ struct lw_place {
 
 struct lw_glance {
 	struct lw_place places[LW_N_PLACES];
-	struct lw_call calls[LW_MAX_CALL_NR];
+	struct lw_call calls[LW_MAX_CALL_NR + LW_N_OPERATIONS];
 	__u64 socket_operations;	/* address of socket files' operations, 0 if not seen */
 };
 

@@ -73,6 +73,7 @@ def test_send_stores_each_row_with_the_columns_as_fields(
         **{"path": '/srv/a "\n\\ name', "to_path": None, "file_offset": None, "bytes": None},
         **{"result": 100, "kind": "file", "device": "4095:1", "inode": 12},
         **{"first_access_ns": 10**18, "arguments": None},
+        **{"content_hash": None, "hashed_bytes": None},
         **{part: 5 if part == "on_cpu_ns" else 0 for part in calls.PARTS},
     }
     mappings = documents.mappings()

@@ -283,7 +283,7 @@ def test_rows_contain_the_fields_of_the_records(tmp_path: Path) -> None:
         },
         **{"call": "pread64", "fd": 3, "path": "/foo", "to_path": None, "file_offset": 512},
         **{"bytes": 8192, "result": 4096, "kind": "file", "device": "4095:1", "inode": 12},
-        **{"first_access_ns": 100, "arguments": None},
+        **{"first_access_ns": 100, "arguments": None, "content_hash": None, "hashed_bytes": None},
     }
     assert (second["result"], second["path"], second["kind"]) == (-13, None, None)
     assert (second["device"], second["file_offset"]) == (None, None)
@@ -688,7 +688,8 @@ def test_watch_refuses_missing_programs_and_processes(tmp_path: Path) -> None:
         assert isinstance(refused.exception, LinnappError), refused.output
         assert re.search(words, str(refused.exception)), refused.exception
     assert "needs -o FOLDER" in run("watch", "--session", "a", "--", "true").output
-    assert "needs -o FOLDER" in run("watch", "--arguments", "raw", "--", "true").output
+    for option in (("--arguments", "raw"), ("--hash",)):
+        assert "need -o FOLDER or" in run("watch", *option, "--", "true").output
     assert "or --all" in run("watch", "--all", "--pid", 1).output
     assert "give `-- CMD ...`, --pid" in run("watch").output
     assert "give `-- CMD ...`, --pid" in run("watch", "--pid", 1, "--", "true").output

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from test_watch import asked, drive, kernel
+from test_watch_hashes import xxh64
 
 from linnapp.insight import watch as watching
 from linnapp.insight.query import session_folder
@@ -32,7 +33,7 @@ def answer(seen: Path, query: str) -> list[dict[str, Any]]:
 def watched(tmp_path: Path, session: str, *command: object) -> Path:
     seen = tmp_path / "seen"
     folder = session_folder(seen, session)
-    done = watching.watch(folder, command=list(map(str, command)), session=session)
+    done = watching.watch(folder, command=list(map(str, command)), session=session, hashes=True)
     assert not done.status
     assert not any(done.counts[name] for name in ("lost_calls", "lost_names", "files_left_out"))
     return seen
@@ -57,12 +58,17 @@ def test_lines_that_a_log_shipper_never_reads_are_found(drive: Path, tmp_path: P
     [lost] = answer(seen, query)
     assert (lost["session"], lost["path"]) == ("lossy", f"{drive}/app.log")
     assert (lost["reader"], lost["begins_at"], lost["bytes"]) == ("shipper", 26, 16)
+    # The hashes prove it without the positions: no content that it read is the one that was lost.
+    [unread] = answer(seen, "unread-content")
+    assert (unread["reader"], unread["file_offset"], unread["bytes"]) == ("shipper", 0, 16)
+    assert unread["content_hash"] == xxh64((drive / "app.log").read_bytes())
 
     for name in ("app.log", "positions", "shipped"):
         (drive / name).unlink()
     watched(tmp_path, "fixed", *python("log_shipper.py"), drive, "--fixed")
     assert b"second" in (drive / "shipped").read_bytes()
-    assert [row["session"] for row in answer(seen, query)] == ["lossy"]
+    for each in (query, "unread-content"):
+        assert [row["session"] for row in answer(seen, each)] == ["lossy"]
 
 
 def test_a_log_that_is_opened_for_each_line_is_found(drive: Path, tmp_path: Path) -> None:

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Properties of the kernel that determine which programs of `linnapp watch` are loaded. */
+#ifndef LINNAPP_WATCH_KERNEL_H
+#define LINNAPP_WATCH_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct bpf_program;
+
+struct lw_kernel {
+	bool has_decisions;
+	bool can_cast;
+	const char *submission;	/* NULL if the requests of io_uring cannot be recorded */
+};
+
+int lw_check_kernel(struct lw_kernel *kernel, char *error, size_t size);
+bool lw_is_loadable(const struct lw_kernel *kernel, const struct bpf_program *program);
+
+#endif
