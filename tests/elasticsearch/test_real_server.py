@@ -440,6 +440,7 @@ def test_no_document_is_lost_while_the_server_fails(
         watching.check_can_watch()
     except LinnappError as error:
         pytest.skip(f"this machine does not allow watching: {error}")
+    documents.prepare(Server(with_user(real.url)))
     file, end, fault = tmp_path / "file", tmp_path / "end", Fault(real)
     with (tmp_path / "out").open("w") as out, (tmp_path / "error").open("w") as error:
         watch = subprocess.Popen(
