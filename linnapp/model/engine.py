@@ -21,6 +21,8 @@ from linnapp.model.file import (
     FEATURES,
     FRACTION_BITS,
     LATENCIES,
+    MAX_TREES,
+    MIN_TREES,
     N_FEATURES,
     N_SPLITS,
     PLACE,
@@ -184,21 +186,27 @@ _POWER = np.rint(2.0 ** (np.arange(2**_STEP_BITS + 1) / 2**_STEP_BITS + _POWER_B
 
 
 def predict_us(
-    model: LatencyModel, features: npt.NDArray[Any], engine: Engine = "numpy"
+    model: LatencyModel, features: npt.NDArray[Any], engine: Engine | None = None
 ) -> npt.NDArray[np.uint32]:
     """Predict the latency of each read in us.
 
     Columns of features that the model does not use may be absent. Parameters and errors are those
-    of :func:`linnapp.model.engine.infer`.
+    of :func:`linnapp.model.engine.infer`. By default the kernel's code predicts, unless the kernel
+    does not accept models with that number of trees. Both engines give the same answers.
 
     Returns
     -------
     uint32 array, shape (n,)
     """
+    if engine is None:
+        engine = "c" if MIN_TREES <= model.n_trees <= MAX_TREES else "numpy"
     check_choice("engine", engine, ENGINES)
     check_features(features, model.n_features, N_FEATURES, CAP)
-    rows = np.zeros((len(features), N_FEATURES), np.uint32)
-    rows[:, : features.shape[1]] = features
+    if features.shape[1] == N_FEATURES and features.dtype == np.uint32:
+        rows = np.ascontiguousarray(features)
+    else:
+        rows = np.zeros((len(features), N_FEATURES), np.uint32)
+        rows[:, : features.shape[1]] = features
     return _predict_c(model, rows) if engine == "c" else _predict_numpy(model, rows)
 
 
