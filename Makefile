@@ -118,7 +118,7 @@ kernel-deb: $(BUILD)/.deps $(BUILD)/.deps-kernel-deb ## Debian packages of a ker
 	$(QUIET)kernel/build.sh deb $(if $(CONFIG),--config $(CONFIG)) $(if $(KSRC),--ksrc $(KSRC))
 
 kernel-debian: $(BUILD)/kernel-debian/.unpacked ## Debian's own kernel, unpacked for QEMU: its functions can be traced
-kernel-debian-6.1: $(BUILD)/kernel-debian-6.1/.unpacked ## Debian 12's own 6.1, likewise: `linnapp watch` is tried on it
+kernel-debian-6.1: $(BUILD)/kernel-debian-6.1/.unpacked ## Debian 12's own kernel, 6.1, unpacked for QEMU: `linnapp watch` is tried on it
 $(BUILD)/kernel-debian-6.1/.unpacked: DEBIAN_KERNEL := $(DEBIAN_KERNEL_6_1)
 $(BUILD)/kernel-debian/.unpacked $(BUILD)/kernel-debian-6.1/.unpacked: | $(BUILD)/.deps $(BUILD)/.deps-qemu
 	@[ -n "$(DEBIAN_KERNEL)" ] || { echo "make: Linux 6.1 is Debian 12's; this is another release" >&2; exit 1; }
@@ -211,11 +211,11 @@ test-debug-smp: venv native $(BUILD)/.deps-qemu kernel-x86-kasan kernel-x86-kcsa
 	    $(PYTEST) -m "qemu and not debug and not crashes" || exit 1; \
 	done
 
-test-debug-module: venv native $(BUILD)/.deps-qemu kernel-x86-kasan-module kernel-x86-kcsan-module ## the modules likewise, on kernels without LinnOS (long)
+test-debug-module: venv native $(BUILD)/.deps-qemu kernel-x86-kasan-module kernel-x86-kcsan-module ## the modules under KASAN and KCSAN, on kernels without LinnOS (long)
 	LINNOS_QEMU_PATIENCE=6 $(PYTEST) -m "qemu and debug"
 
 # The server that its makers publish for the tests of plugins: the real one, without some modules.
-# Only tests use it, and none of it is in what is built here; its licence is that of Elasticsearch 8:
+# Only tests use it, and the project's own files contain none of it; its licence is that of Elasticsearch 8:
 # AGPL 3, SSPL or Elastic's own, as one likes.
 ELASTICSEARCH := 8.19.4
 ELASTICSEARCH_SHA256 := 553088b4c0f60f04d7c63da609aaeae372c483159f4fb8013599e91233aab0de
@@ -281,7 +281,7 @@ fuzz-agent: $(BUILD)/.deps $(BUILD)/.deps-fuzz ## the agent alone, its code and 
 bench: build ## speed of our own code compared with a reference (python -m eval.bench --list)
 	$(PYTHON) -m eval.bench
 
-eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, eval-guarded, eval-apps, eval-filesystems, eval-functions, eval-stock, eval-cluster, eval-ceph, eval-simulation, eval-validate, eval-real and eval-clustering; eval-NAME: one of them; SEEDS=1: only so many seeds
+eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, eval-guarded, eval-apps, eval-filesystems, eval-functions, eval-stock, eval-cluster, eval-ceph, eval-simulation, eval-validate, eval-real and eval-clustering; eval-NAME: one of them; SEEDS=1: with one seed
 	$(PYTHON) -m eval $(EVAL_OPTIONS)
 
 eval-functions eval-filesystems: kernel-debian
@@ -303,7 +303,7 @@ eval-real: venv native
 eval-%: build
 	$(PYTHON) -m eval $(EVAL_OPTIONS) $*
 
-prior: build ## record the lab's drives anew, some ten minutes, and grow the trees of models/prior
+prior: build ## record the lab's drives again, some ten minutes, and grow the trees of models/prior
 	$(PYTHON) -m eval.prior
 
 report: build ## one page with every figure and table
