@@ -25,7 +25,7 @@ from typing import BinaryIO
 from linnapp.drive.sysfs import nvme_paths, sysfs_root
 from linnapp.drive.tracefs import tracer_of_disks
 from linnapp.errors import DeviceError
-from linnapp.files import os_errors
+from linnapp.files import AnyPath, os_errors
 
 #: ``struct blk_io_trace``, without its data.
 _EVENT = struct.Struct("=IIQQIIIIIHH")
@@ -115,11 +115,11 @@ def split_events(
 class PathRecorder:
     """Records drives with the tracer "blk" while a block runs; blktrace has set up their nodes."""
 
-    def __init__(self, drives: Sequence[str], paths: Sequence[str], scratch: Path) -> None:
+    def __init__(self, drives: Sequence[str], paths: Sequence[str], scratch: AnyPath) -> None:
         self._drives = drives
         self._paths = paths
-        self._scratch = scratch
-        self._spool = scratch / "paths.blktrace.events"
+        self._scratch = Path(scratch)
+        self._spool = self._scratch / "paths.blktrace.events"
         self._stopping = threading.Event()
 
     @contextlib.contextmanager
@@ -173,9 +173,9 @@ class PathRecorder:
         return dict.fromkeys(self._drives, lost)
 
 
-def path_recorder(devices: Sequence[Path], scratch: Path) -> PathRecorder | None:
+def path_recorder(devices: Sequence[AnyPath], scratch: AnyPath) -> PathRecorder | None:
     """Return a recorder if any of several drives is an NVMe multipath drive, otherwise None."""
-    drives = [device.resolve().name for device in devices]
+    drives = [Path(device).resolve().name for device in devices]
     paths = []
     for name in drives:
         if (sysfs_root() / "block" / name / "mq").is_dir():

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from linnapp.files import os_errors
+from linnapp.files import AnyPath, os_errors
 from linnapp.insight.documents import REPORTS, deliver_rows, refresh, report
 from linnapp.insight.elastic import Outcome, Retries, Server
 
@@ -55,13 +55,13 @@ class Live:
     def __init__(
         self,
         server: Server,
-        place: Path,
+        place: AnyPath,
         identity: Mapping[str, str],
         session: str | None,
         tell: Callable[[str], object],
     ) -> None:
         self._server, self._identity, self._session = server, identity, session
-        self._place = place
+        self._place = Path(place)
         self._rows: Counter[str] = Counter()
         self._outcome = Outcome()
         self._reported_s = float("-inf")

@@ -217,6 +217,11 @@ def is_blktrace(trace: AnyPath) -> bool:
     return magic[1:] == b"tae" or magic[:3] == b"eat"
 
 
+def is_per_cpu(name: str) -> bool:
+    """Return true if a file name is that of one of blktrace's files, one for each CPU."""
+    return _PER_CPU.fullmatch(name) is not None
+
+
 def parse_device(text: str) -> int:
     """Convert "major,minor" or "major:minor" to the kernel's device number.
 

@@ -42,6 +42,7 @@ from linnapp.trace.blktrace import (
     IoChunk,
     TraceStats,
     is_blktrace,
+    is_per_cpu,
     trace_files,
 )
 from linnapp.trace.convert import format_of
@@ -532,7 +533,8 @@ def check_common_clock(traces: Sequence[Recorded], **options: Any) -> None:
     """Raise TraceError if recordings of several drives cannot be compared by time.
 
     blkparse (with ``-d``, too) writes times since the first event of its input, so the times of two
-    drives have different origins. Logs with latencies are not checked.
+    drives have different origins. The files that blktrace wrote have times since the system
+    started, and are not checked, like logs with latencies.
 
     Parameters
     ----------
@@ -542,12 +544,14 @@ def check_common_clock(traces: Sequence[Recorded], **options: Any) -> None:
     """
     for trace in traces:
         if isinstance(trace, IoTable):
-            name = trace.label or trace.name
+            name, files = trace.label or trace.name, trace.files
             first: IoChunk | None = trace if trace.starts is not None else None
         else:
             reader = open_recording(trace, **{**options, "chunk_ios": 1})
-            name = str(trace)
+            name, files = str(trace), tuple(path.name for path in trace_files(trace))
             first = next(iter(reader)) if isinstance(reader, BlktraceReader) else None
+        if any(is_per_cpu(file) for file in files):
+            continue
         if first is not None and len(first) and first.arrival_ns[0] < _LEAST_UPTIME_NS:
             raise TraceError(
                 f"{name}: its times begin at 0, as blkparse writes them, so it has no clock in "

@@ -183,9 +183,15 @@ def test_rows_keep_their_arguments_and_words(tmp_path: Path) -> None:
 
 def test_signatures_cover_all_calls_with_up_to_six_arguments() -> None:
     known = watch_arguments.signatures()
-    assert set(call_names()) <= set(known)
+    # A request of io_uring has no registers, unlike the call that submits requests.
+    calls = {
+        name
+        for name in call_names()
+        if name == "io_uring_enter" or not name.startswith("io_uring_")
+    }
+    assert calls <= set(known)
     if platform.machine() == "x86_64":
-        assert set(call_names()) == set(known)
+        assert calls == set(known)
     for call, arguments in known.items():
         assert all(register < 6 for register, _, _ in arguments), call
         names = [name for _, name, _ in arguments]
