@@ -14,6 +14,9 @@
 #define LOOK_UP_EVERY 64
 #define LATENCIES_MAX 20000
 
+_Static_assert(OBSERVATIONS_MAX % (2 * READS_SHARED) == 0,
+	       "a thread with that many tries to share them");
+
 bool learning_init(struct learning *l, double percentile, bool by_gain, double share)
 {
 	pthread_mutex_init(&l->lock, NULL);
@@ -85,7 +88,7 @@ static void observe(struct learner *learner, struct observation o)
 
 	learner->observations[learner->n++] = o;
 	/* With by_gain, a read and its end are two. */
-	if (learner->n < (l->by_gain ? 2 : 1) * READS_SHARED)
+	if (learner->n % ((l->by_gain ? 2 : 1) * READS_SHARED))
 		return;
 	if (learner->n == OBSERVATIONS_MAX)
 		pthread_mutex_lock(&l->lock);

@@ -3,11 +3,10 @@
  * Learning for hedges from the reads of all threads: the percentile of the latencies, and the
  * distributions of hedging by gain.
  *
- * No read waits for another thread. A thread keeps its observations to itself, and decides by its
- * own copy of the distributions. After every READS_SHARED reads it adds them to those of
- * the other threads, and copies the result. If another thread is doing so at that moment, it
- * tries again with its next observation. It waits for the lock only if it has
- * OBSERVATIONS_MAX observations, or ends.
+ * A thread keeps its observations to itself, and decides by its own copy of the distributions.
+ * After every READS_SHARED reads it adds them to those of the other threads, and copies the result.
+ * If another thread is doing so at that moment, it tries again after as many reads. It waits for
+ * the lock only if it has OBSERVATIONS_MAX observations, or ends.
  */
 #ifndef LINNOS_LEARNING_H
 #define LINNOS_LEARNING_H
