@@ -22,7 +22,9 @@ DEBIAN_KERNEL_6_1 := $(if $(ON_DEBIAN_12),linux-image-amd64)
 EVAL_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS))
 PYTEST := $(PYTHON) -m pytest tests
 PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
-TEST := $(PYTEST_PARALLEL) -m "not qemu and not debug and not elasticsearch and not machine and not series and not stock and not crashes and not release"
+# Tests with these marks need more than `make build`, or take long, and have targets of their own.
+APART := qemu debug elasticsearch machine series stock crashes release
+TEST := $(PYTEST_PARALLEL) -m "$(APART:%=not % and) not nightly"
 RUNS ?= 5
 
 # One line for each component; V=1 shows the commands.
@@ -34,8 +36,8 @@ LAB := $(BUILD)/.deps-lab $(VENV)/.installed-demo kernel native replayer
 .DEFAULT_GOAL := help
 # Packages are installed before anything is compiled; each component uses all cores.
 .NOTPARALLEL:
-.PHONY: always help series deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo plan-demo demo-cluster tour test test-busy \
-	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-um-module kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-debug-module test-qemu test-series test-stock test-crashes fuzz fuzz-agent bench eval prior report docs lint release test-release clean
+.PHONY: always help series deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-deb kernel-debian kernel-debian-6.1 module module-debian module-debian-backports native replayer liblinnos ublk agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo plan-demo demo-cluster tour test test-busy \
+	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-um-module kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-nightly test-debug test-debug-smp test-debug-module test-qemu test-series test-stock test-crashes fuzz fuzz-agent bench eval prior report docs lint release test-release clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 13 or 12: make demo, make test."
@@ -47,7 +49,7 @@ deps: $(BUILD)/.deps ## install the Debian packages (root, or sudo)
 deps-gluster: $(BUILD)/.deps-gluster ## install the packages of `linnapp lab cluster`: GlusterFS; no service is started
 deps-ceph: $(BUILD)/.deps-ceph $(BUILD)/.deps-librados ## install those of `linnapp lab cluster --engine ceph`; no service is started
 list = $(1:%=packaging/apt/%.txt)
-PACKAGE_LISTS := qemu fuzz kernel-deb elasticsearch module gluster ceph
+PACKAGE_LISTS := docs qemu fuzz kernel-deb elasticsearch module gluster ceph
 PACKAGES_INSTALLED := $(BUILD)/.deps $(patsubst %,$(BUILD)/.deps-%,libraries cluster librados programs lab machine release $(PACKAGE_LISTS))
 $(BUILD)/.deps-libraries: $(call list,libraries)
 $(BUILD)/.deps-cluster: $(call list,libraries cluster)
@@ -107,6 +109,14 @@ kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-x86-kasan-module k
 # For kernels other than the one that runs: RELEASE=6.12.117+deb12-amd64.
 module: ## the modules for a kernel that is not patched: linnos.ko (RELEASE=: not the one that runs)
 	$(QUIET)kernel/module/build.sh $(if $(RELEASE),--kernel $(RELEASE))
+
+# root installs Debian 13's newest kernel's headers, source and compiler in $(DEBIAN_13).
+module-debian-backports: $(BUILD)/kernel-debian-backports/.unpacked ## the same for the newest kernel of Debian 13's backports, 7.3 (root, network)
+	release=$$(ls $(<D)/lib/modules) && \
+	  kernel/module/build.sh --chroot $(DEBIAN_13) --kernel $$release --raid --stock $(CURDIR)/$(<D)/lib/modules/$$release
+$(BUILD)/kernel-debian-backports/.unpacked: | $(BUILD)/.deps $(BUILD)/.deps-qemu $(BUILD)/.deps-release
+	tests/machine/backports_kernel.sh $(@D)
+	@touch $@
 
 module-debian: kernel-debian $(if $(ON_DEBIAN_12),kernel-debian-6.1) $(BUILD)/.deps-module ## linnos.ko, raid1.ko and raid10.ko for Debian's own kernels, 6.12 and (on Debian 12) 6.1
 	for unpacked in $(patsubst %,$(BUILD)/%,kernel-debian $(if $(ON_DEBIAN_12),kernel-debian-6.1)); do \
@@ -187,17 +197,20 @@ demo-cluster: $(BUILD)/.deps venv native agent cluster kernel-cluster $(BUILD)/.
 tour: $(LAB) ## a minute in a terminal: bursts, linnapp top, and why reads were refused
 	@linnapp tour
 
-test: build $(BUILD)/.deps-fuzz ## every test: Python, KUnit, and in the booted kernel
+test: build $(BUILD)/.deps-fuzz ## Python, KUnit, and in the booted kernel
 	$(TEST)
 
 test-busy: build $(BUILD)/.deps-fuzz ## the same RUNS=5 times on a busy machine: do the same tests pass each time?
 	tests/busy.sh $(RUNS) $(TEST)
 
 test-unit: $(BUILD)/.deps venv native replayer liblinnos ublk agent cluster $(BUILD)/.deps-fuzz ## the tests that boot no kernel
-	$(PYTEST_PARALLEL) -m "not lab and not qemu and not debug and not elasticsearch and not machine and not series and not stock and not crashes and not release"
+	$(PYTEST_PARALLEL) -m "$(APART:%=not % and) not lab and not nightly"
 
 test-lab: build ## the tests that boot the kernel
-	$(PYTEST_PARALLEL) -m "lab and not crashes"
+	$(PYTEST_PARALLEL) -m "lab and not crashes and not nightly"
+
+test-nightly: build $(BUILD)/.deps-fuzz ## tests that take long and are not in `make test`: packages, sanitizers, 100,000 damaged models
+	$(PYTEST_PARALLEL) -m "$(APART:%=not % and) nightly"
 
 test-debug: build kernel-debug ## the block layer's tests again, under KASAN, lockdep and UBSAN
 	$(PYTEST_PARALLEL) -m "debug and not qemu"
@@ -281,14 +294,12 @@ fuzz-agent: $(BUILD)/.deps $(BUILD)/.deps-fuzz ## the agent alone, its code and 
 bench: build ## speed of our own code compared with a reference (python -m eval.bench --list)
 	$(PYTHON) -m eval.bench
 
-eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, eval-guarded, eval-apps, eval-filesystems, eval-functions, eval-stock, eval-cluster, eval-ceph, eval-simulation, eval-validate, eval-real and eval-clustering; eval-NAME: one of them; SEEDS=1: with one seed
+eval: build ## every experiment but eval-replicated, eval-traces, eval-apps, eval-nodes, eval-filesystems, eval-functions, eval-cluster, eval-ceph, eval-validate, eval-real and eval-clustering; eval-NAME: one of them; SEEDS=1: with one seed
 	$(PYTHON) -m eval $(EVAL_OPTIONS)
 
 eval-functions eval-filesystems: kernel-debian
 
 eval-filesystems: $(BUILD)/.deps-apps
-
-eval-stock: kernel-unpatched
 
 eval-apps: kernel-um-module
 
@@ -306,12 +317,12 @@ eval-%: build
 prior: build ## record the lab's drives again, some ten minutes, and grow the trees of models/prior
 	$(PYTHON) -m eval.prior
 
-report: build ## one page with every figure and table
+report: build ## a page for each experiment, with its figure and its tables
 	$(PYTHON) -m eval.report
 
 docs: $(BUILD)/venv-docs/.installed ## the docs as a site with a search, in build/site
 	$(BUILD)/venv-docs/bin/python docs/build_site.py
-$(BUILD)/venv-docs/.installed: docs/requirements.txt | $(BUILD)/.deps
+$(BUILD)/venv-docs/.installed: docs/requirements.txt | $(BUILD)/.deps-docs
 	python3 -m venv $(BUILD)/venv-docs
 	$(BUILD)/venv-docs/bin/pip install -q -r docs/requirements.txt
 	@touch $@
@@ -320,7 +331,7 @@ lint: venv $(BUILD)/venv-docs/.installed ## formatting, types, imports, licences
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(PYTHON) -m mypy
-	clang-format --dry-run -Werror replayer/*.[ch] {replayer,liblinnos,cluster}/*/*.[ch] cluster/*/{tests,examples}/*.[ch] eval/simulator/*.[ch] eval/simulator/tests/*.c
+	clang-format --dry-run -Werror replayer/*.[ch] {replayer,liblinnos,cluster}/*/*.[ch] cluster/*/{tests,examples}/*.[ch]
 	kernel/check.sh
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/reuse lint --lines

@@ -107,12 +107,12 @@ static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 	u64 since_ns = READ_ONCE(look->since_ns);
 
 	/* pairs with linnos_update_start_tracking(); no ordering is needed */
-	if (READ_ONCE(drive->watching)) {
+	if (READ_ONCE(drive->watching))
 		io->place = linnos_start_slot_get(&drive->places, now_ns);
+	if (READ_ONCE(drive->watching) && !READ_ONCE(drive->ignores_regions))
 		atomic_inc(&drive->in_region[io->region]);
-	} else {
+	else
 		io->region = LINNOS_REGION_UNKNOWN;
-	}
 	if (unlikely(io->flags & LINNOS_IO_SIZE))
 		atomic_inc(&look->in_flight);
 	if (unlikely(io->flags & LINNOS_IO_SLOW))
@@ -268,7 +268,6 @@ void linnos_history_add(struct linnos_history *history,
 
 	*last = *ended;
 	last->nr = ++history->nr;
-	history->end_ns = ended->end_ns;
 }
 
 /* Copy the last reads of this and all smaller size classes, oldest first. */
@@ -280,6 +279,14 @@ static void linnos_history_last(const struct linnos_history *history, u32 size,
 	u32 order, from;
 	int i;
 
+	/* nearly all reads are small, and nothing has to be merged for them */
+	if (likely(!size)) {
+#pragma GCC unroll 4
+		for (i = 0; i < LINNOS_HISTORY; i++)
+			past[i] = history->last[0][(history->n[0] + i) %
+						   LINNOS_HISTORY];
+		return;
+	}
 	for (i = LINNOS_HISTORY - 1; i >= 0; i--) {
 		newest = NULL;
 		from = 0;

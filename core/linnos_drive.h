@@ -94,7 +94,6 @@ struct linnos_completed_io {
  * %LINNOS_HISTORY.
  */
 struct linnos_history {
-	u64 end_ns; /* time of the last completion */
 	u64 nr; /* number of completed reads */
 	u32 n[LINNOS_SIZE_CLASSES]; /* the same per size class, modulo 2^32 */
 	struct linnos_completed_io last[LINNOS_SIZE_CLASSES][LINNOS_HISTORY];
@@ -106,8 +105,8 @@ struct linnos_history {
  * has none.
  */
 struct linnos_start_slots {
-	unsigned long taken[LINNOS_START_SLOTS / BITS_PER_LONG];
 	u64 start_ns[LINNOS_START_SLOTS]; /* still 0 for a moment after a slot is taken */
+	unsigned long taken[LINNOS_START_SLOTS / BITS_PER_LONG];
 };
 
 #define LINNOS_PROBE_SENT 1ULL /* flag in @since_ns: the probe is in flight */
@@ -126,20 +125,27 @@ struct linnos_probe_state {
 
 /*
  * A drive. @load: the number of reads times %LINNOS_LOAD_READ, plus their pages. @watching:
- * true if @places and @in_region are maintained.
+ * true if @places and @in_region are maintained; @in_region is not if @ignores_regions.
+ *
+ * The end of @places, the load, the lock and the beginning of the history fill one cache line
+ * on 64-bit CPUs. The start of a read writes it, and its completion twice, so that a CPU has
+ * to fetch no other line for them.
  */
 struct linnos_drive {
 	/* when to probe: after this time, or after this number of reads; 0 disables either */
 	u32 probe_after_us;
 	u32 probe_after_refused;
-
-	atomic64_t load ____cacheline_aligned_in_smp;
-	atomic64_t write_pages;
 	bool watching;
-	struct linnos_start_slots places;
-	atomic_t in_region[LINNOS_REGIONS];
+	bool ignores_regions; /* no model uses them */
+
+	struct linnos_start_slots places ____cacheline_aligned_in_smp;
+	atomic64_t load;
+	atomic64_t write_pages;
+	struct linnos_history_lock history_lock;
+	struct linnos_history history;
+
+	atomic_t in_region[LINNOS_REGIONS] ____cacheline_aligned_in_smp;
 	struct linnos_probe_state look[LINNOS_SIZE_CLASSES];
-	struct linnos_history history ____cacheline_aligned_in_smp;
 };
 
 /* The state of a drive when a read of @pages pages is predicted. @past is oldest first. */

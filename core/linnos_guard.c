@@ -24,11 +24,10 @@
  *
  * Before enough samples exist
  *
- * 96 % of the reads are redirected, or 16 % if the caller is cautious. Until the control
- * group has enough samples, the redirected reads are compared with the latency that was
- * predicted for them at the default replica. If they took longer, only 4 % are redirected.
- * If many clients with the same information redirect their reads to one drive and overload it,
- * they thus notice that with their first completions.
+ * 96 % of the reads are redirected. Until the control group has enough samples, the redirected
+ * reads are compared with the latency that was predicted for them at the default replica. If they
+ * took longer, only 4 % are redirected. If many clients with the same information redirect their
+ * reads to one drive and overload it, they thus notice that with their first completions.
  *
  * Size of the control group
  *
@@ -62,17 +61,15 @@
 /*
  * Z-scores, in eighths of a standard error. ASSUMED is assumed while there are too few control
  * samples and, during the first BEGINNING reads of a class, while there are too few redirected
- * samples. A cautious caller uses ASSUMED_CAUTIOUS instead. OVER_3X_P90_BIAS is added to the
- * measured z-score of the class over three times the p90, OTHER_BIAS to that of all others.
+ * samples. OVER_3X_P90_BIAS is added to the measured z-score of the class over three times the
+ * p90, OTHER_BIAS to that of all others.
  */
 #define BEGINNING 1024
 #define ASSUMED 14
-#define ASSUMED_CAUTIOUS (-8)
 #define OVER_3X_P90_BIAS 8
 #define OTHER_BIAS (-8)
 
-/* Shares are in 1/ALL. */
-#define ALL 1024
+#define ALL LINNOS_GUARD_ALL
 
 /* Standard normal CDF, in 1/1024, in steps of an eighth of a standard deviation. */
 #define EIGHTHS 25
@@ -197,8 +194,6 @@ static u32 linnos_redirect_share(const struct linnos_guard *guard,
 		}
 	} else if (linnos_redirect_underdelivers(guard, slowness)) {
 		eighths = -ASSUMED;
-	} else if (guard->cautious) {
-		eighths = ASSUMED_CAUTIOUS;
 	} else if (samples[LINNOS_CONTROL].n < SAMPLES_MIN ||
 		   guard->eligible[slowness] < BEGINNING) {
 		eighths = ASSUMED;
@@ -233,24 +228,24 @@ struct linnos_assignment linnos_guard_assign(struct linnos_guard *guard,
 
 	if (slowness == LINNOS_SLOWNESS_NONE)
 		return assignment;
+	assignment.share = linnos_redirect_share(guard, slowness);
 	assignment.redirected = linnos_random(&guard->random) % ALL <
-				linnos_redirect_share(guard, slowness);
+				assignment.share;
 	guard->eligible[slowness]++;
 	guard->redirected[slowness] += assignment.redirected;
 	return assignment;
 }
 
-static u64 linnos_decayed(u64 value, u32 shift)
+static u64 linnos_decayed(u64 value)
 {
-	return value - ((value + (1 << (shift - 1))) >> shift);
+	return value - ((value + (1 << (DECAY_SHIFT - 1))) >> DECAY_SHIFT);
 }
 
-/* Decay by a factor of 1 - 1/2^@shift. */
-void linnos_moments_decay(struct linnos_moments *moments, u32 shift)
+static void linnos_moments_decay(struct linnos_moments *moments)
 {
-	moments->n = linnos_decayed(moments->n, shift);
-	moments->sum_us = linnos_decayed(moments->sum_us, shift);
-	moments->square = linnos_decayed(moments->square, shift);
+	moments->n = linnos_decayed(moments->n);
+	moments->sum_us = linnos_decayed(moments->sum_us);
+	moments->square = linnos_decayed(moments->square);
 }
 
 void linnos_moments_add(struct linnos_moments *moments, u64 us)
@@ -277,32 +272,16 @@ void linnos_guard_record_latency(struct linnos_guard *guard,
 	guard->mean_us += latency_us - (guard->mean_us >> MEAN_SHIFT);
 	if (assignment.slowness == LINNOS_SLOWNESS_NONE)
 		return;
-	if (linnos_decayed(samples[LINNOS_CONTROL].n, DECAY_SHIFT) >=
-	    SAMPLES_MIN)
-		linnos_moments_decay(&samples[LINNOS_CONTROL], DECAY_SHIFT);
-	linnos_moments_decay(&samples[LINNOS_REDIRECTED], DECAY_SHIFT);
+	if (linnos_decayed(samples[LINNOS_CONTROL].n) >= SAMPLES_MIN)
+		linnos_moments_decay(&samples[LINNOS_CONTROL]);
+	linnos_moments_decay(&samples[LINNOS_REDIRECTED]);
 	predicted_us = &guard->predicted_default_us[assignment.slowness];
-	*predicted_us = linnos_decayed(*predicted_us, DECAY_SHIFT);
+	*predicted_us = linnos_decayed(*predicted_us);
 	if (assignment.redirected)
 		*predicted_us +=
 			(u64)min_t(u32, assignment.default_us, LATENCY_MAX_US) *
 			LINNOS_GUARD_ONE;
 	linnos_moments_add(samples + assignment.redirected, latency_us);
-}
-
-/*
- * Return true if most reads of this class are redirected. For a cautious caller without enough
- * samples, return true unless the first results contradict the model.
- */
-bool linnos_guard_mostly_redirects(const struct linnos_guard *guard,
-				   enum linnos_slowness slowness)
-{
-	const struct linnos_moments *samples = guard->samples[slowness];
-
-	if (guard->cautious && (samples[LINNOS_CONTROL].n < SAMPLES_MIN ||
-				samples[LINNOS_REDIRECTED].n < SAMPLES_MIN))
-		return !linnos_redirect_underdelivers(guard, slowness);
-	return linnos_redirect_share(guard, slowness) > ALL / 2;
 }
 
 /* Fill @benefit with the mean latencies of both groups and the share that is redirected. */

@@ -59,8 +59,6 @@ struct linnos_guard {
 	u64 redirected[LINNOS_N_SLOWNESS];
 	u64 mean_us; /* recent mean of all reads, times 2^LINNOS_GUARD_MEAN_SHIFT */
 	u64 random; /* state of linnos_random() */
-	/* set by the caller: redirect few reads until both groups have enough samples */
-	bool cautious;
 };
 
 #define LINNOS_GUARD_MEAN_SHIFT 10
@@ -77,9 +75,13 @@ static inline u64 linnos_guard_mean_us(const struct linnos_guard *guard)
  */
 u32 linnos_random(u64 *state);
 
+/* Shares are in 1/%LINNOS_GUARD_ALL. */
+#define LINNOS_GUARD_ALL 1024
+
 /* The group of a read. The caller keeps it until the read completes. */
 struct linnos_assignment {
 	u32 default_us; /* predicted latency at the default replica */
+	u16 share; /* share of the reads of its class that is redirected now */
 	u8 slowness; /* slowness class, an enum linnos_slowness */
 	bool redirected; /* true: redirected group; false: control group */
 };
@@ -88,7 +90,7 @@ struct linnos_assignment {
 struct linnos_redirect_benefit {
 	u32 control_us; /* mean of the control group; 0 if it has no samples */
 	u32 redirected_us; /* mean of the redirected group; 0 if it has no samples */
-	u32 share; /* share of the reads that is redirected, in 1/1024 */
+	u32 share; /* share of the reads that is redirected */
 };
 
 static inline u64 linnos_moments_mean_us(const struct linnos_moments *moments)
@@ -96,7 +98,6 @@ static inline u64 linnos_moments_mean_us(const struct linnos_moments *moments)
 	return moments->n ? div_u64(moments->sum_us, moments->n) : 0;
 }
 
-void linnos_moments_decay(struct linnos_moments *moments, u32 shift);
 void linnos_moments_add(struct linnos_moments *moments, u64 us);
 u64 linnos_moments_mean_variance(const struct linnos_moments *moments);
 enum linnos_slowness linnos_classify_slowness(u32 default_us, u32 p90_us);
@@ -106,8 +107,6 @@ struct linnos_assignment linnos_guard_assign(struct linnos_guard *guard,
 void linnos_guard_record_latency(struct linnos_guard *guard,
 				 struct linnos_assignment assignment,
 				 u64 latency_us);
-bool linnos_guard_mostly_redirects(const struct linnos_guard *guard,
-				   enum linnos_slowness slowness);
 void linnos_guard_get_benefit(const struct linnos_guard *guard,
 			      enum linnos_slowness slowness,
 			      struct linnos_redirect_benefit *benefit);

@@ -28,7 +28,8 @@ static const u8 linnos_shape[AT_RESERVED_A - AT_SHAPE] = {
 #define LOG_END (24 << LINNOS_LOG_BITS)
 
 /* In the file, the high bits of a split are its feature, the low bits its threshold. */
-#define FEATURE_BITS 8
+#define THRESHOLD_BITS 24
+#define THRESHOLD_MASK ((1 << THRESHOLD_BITS) - 1)
 
 /* Interpolate linearly between two entries of the table of powers. */
 #define STEP_BITS 5
@@ -98,14 +99,20 @@ enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 
 	p += LINNOS_FILE_HEADER;
 	end = model->trees + model->n_trees;
+	model->uses_region = false;
 	for (tree = model->trees; tree < end; tree++) {
-		tree->split[0] = 0; /* unused */
+		/* unused */
+		tree->threshold[0] = 0;
+		tree->feature[0] = 0;
 		for (i = 1; i < LINNOS_TREE_LEAVES; i++, p += 4) {
-			if (p[3] >= n_features)
+			u32 split = get_unaligned_le32(p);
+
+			if (split >> THRESHOLD_BITS >= n_features)
 				return LINNOS_MODEL_SPLIT;
-			/* in memory, the feature is in the low bits */
-			tree->split[i] =
-				rol32(get_unaligned_le32(p), FEATURE_BITS);
+			tree->threshold[i] = split & THRESHOLD_MASK;
+			tree->feature[i] = split >> THRESHOLD_BITS;
+			if (tree->feature[i] == LINNOS_IN_REGION)
+				model->uses_region = true;
 		}
 	}
 	for (tree = model->trees; tree < end; tree++)
@@ -125,7 +132,8 @@ size_t linnos_latency_store(const struct linnos_latency *model, void *file)
 	p += LINNOS_FILE_HEADER;
 	for (tree = model->trees; tree < end; tree++)
 		for (i = 1; i < LINNOS_TREE_LEAVES; i++, p += 4)
-			put_unaligned_le32(ror32(tree->split[i], FEATURE_BITS),
+			put_unaligned_le32(tree->feature[i] << THRESHOLD_BITS |
+						   tree->threshold[i],
 					   p);
 	for (tree = model->trees; tree < end; tree++)
 		for (i = 0; i < LINNOS_TREE_LEAVES; i++, p += 2)
@@ -133,13 +141,22 @@ size_t linnos_latency_store(const struct linnos_latency *model, void *file)
 	return p - (u8 *)file;
 }
 
-/* The difference is negative if and only if the value is larger than the threshold. */
+/* Return the child of a split: 2 @at, plus 1 if the feature is larger than the threshold. */
 static inline u64 linnos_tree_step(const struct linnos_tree *tree,
-				   const u64 *values, u64 at)
+				   const u32 *features, u64 at)
 {
-	u64 split = tree->split[at];
+	u32 value = features[tree->feature[at]];
 
-	return 2 * at + ((split - values[(u8)split]) >> 63);
+#ifdef __x86_64__
+	/* the carry of the comparison is added; compilers need two more instructions for it */
+	asm("cmp %1, %2\n\tadc %0, %0"
+	    : "+r"(at)
+	    : "r"(value), "m"(tree->threshold[at])
+	    : "cc");
+	return at;
+#else
+	return 2 * at + (tree->threshold[at] < value);
+#endif
 }
 
 /* Trees do not depend on each other, so that the CPU evaluates several in parallel. */
@@ -148,19 +165,16 @@ static s32 linnos_trees_sum(const struct linnos_latency *model,
 {
 	const struct linnos_tree *tree = model->trees;
 	const struct linnos_tree *end = tree + model->n_trees;
-	u64 values[LINNOS_N_FEATURES] __uninitialized;
 	s32 sum = model->base;
-	int i;
 
-	for (i = 0; i < LINNOS_N_FEATURES; i++)
-		values[i] = (u64)features[i] << FEATURE_BITS;
+#pragma GCC unroll 2
 	for (; tree < end; tree++) {
 		u64 at = 1;
 
-		at = linnos_tree_step(tree, values, at);
-		at = linnos_tree_step(tree, values, at);
-		at = linnos_tree_step(tree, values, at);
-		at = linnos_tree_step(tree, values, at);
+		at = linnos_tree_step(tree, features, at);
+		at = linnos_tree_step(tree, features, at);
+		at = linnos_tree_step(tree, features, at);
+		at = linnos_tree_step(tree, features, at);
 		sum += tree->leaf[at - LINNOS_TREE_LEAVES];
 	}
 	return sum;

@@ -112,13 +112,13 @@ static inline u32 linnos_queueing_penalty_us(u32 reads, u32 overdue_us)
 #define LINNOS_LOG_BITS 10 /* fractional bits of leaves, log2 of us */
 
 /*
- * Splits are numbered from 1. A split is a feature in the low 8 bits and a threshold above them.
- * The children of node n are 2 n and, if the feature is larger than the threshold, 2 n + 1. The
- * leaves follow after the last split.
+ * Splits are numbered from 1. The children of node n are 2 n and, if the feature is larger than
+ * the threshold, 2 n + 1. The leaves follow after the last split.
  */
 struct linnos_tree {
-	u32 split[LINNOS_TREE_LEAVES];
+	u32 threshold[LINNOS_TREE_LEAVES];
 	s16 leaf[LINNOS_TREE_LEAVES];
+	u8 feature[LINNOS_TREE_LEAVES];
 };
 
 struct linnos_latency {
@@ -127,6 +127,7 @@ struct linnos_latency {
 	s32 base; /* what the leaves are added to */
 	/* 0 only in a program, for a drive without a model: the mean of the last latencies */
 	u32 n_trees;
+	bool uses_region; /* a split depends on %LINNOS_IN_REGION */
 	u8 header[LINNOS_FILE_HEADER]; /* of its file */
 	struct linnos_tree trees[];
 };

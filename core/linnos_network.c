@@ -9,7 +9,8 @@
  * holds four 16-bit lanes, one for each of four hidden units. Multiplying the word multiplies
  * all four, and adding to it adds to all four. Intermediate results carry over from one lane to
  * the next, but the word is correct modulo 2^64. If each of the final sums, with its offset, is
- * between 0 and 65535, there is only one way to split the word into four sums.
+ * between 0 and 65535, there is only one way to split the word into four sums. The weights are
+ * multiplied with all digits when the network is loaded, so that inference only adds.
  *
  * A network is therefore accepted only if its weights fit 16 bits, and if no decimal digits can
  * make a hidden sum exceed 16 bits or the difference of the output sums exceed 32 bits. Inference
@@ -28,8 +29,6 @@ static const u8 linnos_shape[AT_RESERVED_A - AT_SHAPE] = {
 	LINNOS_N_OUTPUTS,      0, LINNOS_HISTORY,	  LINNOS_PENDING_DIGITS,
 	LINNOS_LATENCY_DIGITS,
 };
-
-#define DIGIT_MAX 9
 
 /* The lanes of a word, and a mask of every other lane. */
 #define LANE_BITS 16
@@ -67,19 +66,20 @@ static bool fits_16_bits(s32 value)
 	return value >= S16_MIN && value <= S16_MAX;
 }
 
-/* Set a lane of @words that contains only the offset. Return true if @value fits. */
-static bool linnos_set_lane(u64 *words, int unit, s32 value)
+/* Return a lane of a word with the offset. */
+static s32 linnos_lane(u64 word, int unit)
 {
-	words[unit / LINNOS_LANES] ^= (u64)(u16)value
-				      << unit % LINNOS_LANES * LANE_BITS;
-	return fits_16_bits(value);
+	return (s16)((word ^ OFFSETS) >> unit % LINNOS_LANES * LANE_BITS);
 }
 
-static s32 linnos_lane(const u64 *words, int unit)
+/* Return the weight of an input, or the bias if @input is %LINNOS_N_INPUTS. */
+static s32 linnos_weight(const struct linnos_net *net, int input, int unit)
 {
-	u64 word = words[unit / LINNOS_LANES] ^ OFFSETS;
+	int word = unit / LINNOS_LANES;
 
-	return (s16)(word >> unit % LINNOS_LANES * LANE_BITS);
+	if (input == LINNOS_N_INPUTS)
+		return linnos_lane(net->biases[word], unit);
+	return linnos_lane(net->products[input][1][word] + OFFSETS, unit);
 }
 
 /* A sum is largest if each digit with a positive weight is 9 and all others are 0. */
@@ -88,10 +88,10 @@ static void linnos_hidden_range(const struct linnos_net *net, int unit,
 {
 	int i;
 
-	*low = linnos_lane(net->weights[LINNOS_N_INPUTS], unit);
+	*low = linnos_weight(net, LINNOS_N_INPUTS, unit);
 	*high = *low;
 	for (i = 0; i < LINNOS_N_INPUTS; i++) {
-		s32 most = linnos_lane(net->weights[i], unit) * DIGIT_MAX;
+		s32 most = linnos_weight(net, i, unit) * LINNOS_DIGIT_MAX;
 
 		*(most < 0 ? low : high) += most;
 	}
@@ -129,6 +129,35 @@ static bool linnos_pair_margins(struct linnos_net *net)
 	return wanted < S32_MAX && unwanted < S32_MAX;
 }
 
+/*
+ * Parse the weights of an input, or the biases, into words that contain only the offset or
+ * nothing. Return false if one of them does not fit 16 bits.
+ */
+static bool linnos_parse_row(u64 words[LINNOS_WORDS], const u8 *p)
+{
+	bool fits = true;
+	int unit;
+
+	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++, p += 4) {
+		s32 value = get_unaligned_le32(p);
+
+		fits &= fits_16_bits(value);
+		words[unit / LINNOS_LANES] +=
+			(u64)(s64)value << unit % LINNOS_LANES * LANE_BITS;
+	}
+	return fits;
+}
+
+/* Compute the products of an input's weights with all digits from those with 1. */
+static void linnos_multiply(u64 products[LINNOS_DIGIT_MAX + 1][LINNOS_WORDS])
+{
+	int digit, word;
+
+	for (digit = 2; digit <= LINNOS_DIGIT_MAX; digit++)
+		for (word = 0; word < LINNOS_WORDS; word++)
+			products[digit][word] = products[1][word] * digit;
+}
+
 /* Parse a file. Return: the first check that failed; @net is undefined then. */
 enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 					     const void *file, size_t bytes)
@@ -147,13 +176,14 @@ enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 	memset(net, 0, sizeof(*net));
 	memcpy(net->header, p, LINNOS_FILE_HEADER);
 	p += LINNOS_FILE_HEADER;
-	for (i = 0; i <= LINNOS_N_INPUTS; i++) {
-		for (unit = 0; unit < LINNOS_WORDS; unit++)
-			net->weights[i][unit] = OFFSETS;
-		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++, p += 4)
-			fits &= linnos_set_lane(net->weights[i], unit,
-						get_unaligned_le32(p));
+	for (i = 0; i < LINNOS_N_INPUTS; i++, p += 4 * LINNOS_N_HIDDEN) {
+		fits &= linnos_parse_row(net->products[i][1], p);
+		linnos_multiply(net->products[i]);
 	}
+	for (i = 0; i < LINNOS_WORDS; i++)
+		net->biases[i] = OFFSETS;
+	fits &= linnos_parse_row(net->biases, p);
+	p += 4 * LINNOS_N_HIDDEN;
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
 		for (k = 0; k < LINNOS_N_OUTPUTS; k++, p += 4) {
 			fits &= fits_16_bits(get_unaligned_le32(p));
@@ -179,8 +209,7 @@ size_t linnos_network_store(const struct linnos_net *net, void *file)
 	p += LINNOS_FILE_HEADER;
 	for (i = 0; i <= LINNOS_N_INPUTS; i++)
 		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++, p += 4)
-			put_unaligned_le32(linnos_lane(net->weights[i], unit),
-					   p);
+			put_unaligned_le32(linnos_weight(net, i, unit), p);
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
 		for (k = 0; k < LINNOS_N_OUTPUTS; k++, p += 4)
 			put_unaligned_le32(net->output_weights[k][unit], p);
@@ -189,49 +218,40 @@ size_t linnos_network_store(const struct linnos_net *net, void *file)
 	return p - (u8 *)file;
 }
 
-/* Process four digits at once: that many weights and digits fit the registers. */
-#define AT_ONCE 4
-#define N_USED ((LINNOS_N_INPUTS + AT_ONCE - 1) / AT_ONCE * AT_ONCE)
+/* Compute eight words at once: that many sums fit the registers. */
+#define AT_ONCE 8
 
 void linnos_hidden_layer(const struct linnos_net *net,
 			 const u8 digits[LINNOS_N_INPUTS],
 			 struct linnos_hidden *hidden)
 {
-	const u64 *weights[N_USED] __uninitialized;
-	u32 digit[N_USED] __uninitialized;
-	const u64 *before = net->weights[LINNOS_N_INPUTS];
-	int n = 0, i, word;
-	u64 less = 0;
+	const u64 *products[LINNOS_N_INPUTS] __uninitialized;
+	u64 sums[AT_ONCE] __uninitialized;
+	int n = 0, i, word, k;
 
 	/*
-	 * Skip zeros. Each digit is written, and overwritten by the next one if it is zero, so that
-	 * there is no branch that could be mispredicted.
+	 * Skip zeros. Each row is written, and overwritten by the next one if its digit is zero,
+	 * so that there is no branch that could be mispredicted.
 	 */
 	for (i = 0; i < LINNOS_N_INPUTS; i++) {
-		digit[n] = digits[i];
-		weights[n] = net->weights[i];
+		products[n] = net->products[i][digits[i]];
 		n += digits[i] != 0;
-		/* what the offsets of the weights will add, to be subtracted */
-		less += OFFSETS * digits[i];
 	}
-	/* fill up to a multiple of AT_ONCE with zeros */
-	for (; n % AT_ONCE || !n; n++) {
-		digit[n] = 0;
-		weights[n] = net->weights[0];
-	}
-	for (i = 0; i < n; i += AT_ONCE) {
-		const u64 *p = weights[i], *q = weights[i + 1];
-		const u64 *r = weights[i + 2], *s = weights[i + 3];
-		u64 a = digit[i], b = digit[i + 1];
-		u64 c = digit[i + 2], d = digit[i + 3];
+	for (word = 0; word < LINNOS_WORDS; word += AT_ONCE) {
+#pragma GCC unroll 8
+		for (k = 0; k < AT_ONCE; k++)
+			sums[k] = net->biases[word + k];
+		for (i = 0; i < n; i++) {
+			const u64 *adds = products[i];
 
-#pragma GCC unroll 2
-		for (word = 0; word < LINNOS_WORDS; word++)
-			hidden->sums[word] = before[word] - less + p[word] * a +
-					     q[word] * b + r[word] * c +
-					     s[word] * d;
-		before = hidden->sums;
-		less = 0;
+#pragma GCC unroll 8
+			for (k = 0; k < AT_ONCE; k++)
+				sums[k] += adds[k];
+			products[i] = adds + AT_ONCE;
+		}
+#pragma GCC unroll 8
+		for (k = 0; k < AT_ONCE; k++)
+			hidden->sums[word + k] = sums[k];
 	}
 }
 
@@ -266,7 +286,7 @@ void linnos_outputs(const struct linnos_net *net,
 	for (k = 0; k < LINNOS_N_OUTPUTS; k++)
 		out[k] = net->output_bias[k];
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
-		s32 sum = linnos_lane(hidden->sums, unit);
+		s32 sum = linnos_lane(hidden->sums[unit / LINNOS_LANES], unit);
 
 		for (k = 0; k < LINNOS_N_OUTPUTS && sum > 0; k++)
 			out[k] += net->output_weights[k][unit] * sum;

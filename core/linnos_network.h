@@ -36,10 +36,13 @@
 #define LINNOS_LANES 4
 #define LINNOS_WORDS (LINNOS_N_HIDDEN / LINNOS_LANES)
 
+#define LINNOS_DIGIT_MAX 9
+
 /* A checked network; output 0 is fast, output 1 is slow. */
 struct linnos_net {
-	/* with an offset that keeps them positive; the last row contains the biases */
-	u64 weights[LINNOS_N_INPUTS + 1][LINNOS_WORDS];
+	u64 biases[LINNOS_WORDS]; /* with an offset that keeps the sums positive */
+	/* the product of each digit with the weights of its input */
+	u64 products[LINNOS_N_INPUTS][LINNOS_DIGIT_MAX + 1][LINNOS_WORDS];
 	/* slow minus fast, for the even and the odd units of a word, the second one first */
 	u64 margin_pairs[LINNOS_WORDS][2];
 	s16 output_weights[LINNOS_N_OUTPUTS][LINNOS_N_HIDDEN];

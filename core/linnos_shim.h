@@ -12,6 +12,8 @@
 #include <linux/limits.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
+#include <linux/seqlock.h>
+#include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/time64.h>
 #include <linux/types.h>
@@ -19,6 +21,14 @@
 #else
 #include "userspace/linnos_programs.h"
 #endif
+
+/* The caller's lock of a history. It is here so that it can share a cache line with it. */
+struct linnos_history_lock {
+#ifdef __KERNEL__
+	raw_spinlock_t writers; /* one at a time */
+	seqcount_raw_spinlock_t seq; /* for readers that copy the history */
+#endif
+};
 
 /* For variables that are written completely before use; missing in old kernels and programs. */
 #ifndef __uninitialized

@@ -228,7 +228,7 @@ def draw_data() -> None:
         256,
         720,
         46,
-        "the kill switch: linnapp keep\nswitches LinnOS off if predictions stay wrong",
+        "the kill switch: linnapp keep\nno read is refused if predictions stay wrong",
     )
     d.write()
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What mkdocs is told of pages that are written for GitHub: see mkdocs.yml.
+"""Adapt pages that are written for GitHub to mkdocs (docs/mkdocs.yml).
 
-A page's description, for who meets it in a list, is its first paragraph. Columns of numbers are
-marked, and what is short in a table, so that docs/site.css can align the ones and keep the other on
-one line: on a phone a table is moved sideways, and not read letter by letter.
+The description of a page is its first paragraph. Columns of numbers and short cells of tables get
+classes, so that docs/site.css can align the former and keep the latter on one line: on a phone, a
+table is moved sideways.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _TABLE = re.compile(r"<table>.*?</table>", re.S)
 _ROW = re.compile(r"<tr>.*?</tr>", re.S)
 _CELL = re.compile(r"<(t[hd])>(.*?)</t[hd]>", re.S)
 _TAG = re.compile(r"<[^>]+>")
-#: begins as a number does, and has no word
+#: A cell that begins with a number and has no word.
 _NUMBER = re.compile(r"[-+~<>(\[ ]*\d(?!.*[a-z]{3})", re.I | re.S)
-#: what stays on one line, and the longest of a column of numbers, in characters
+#: Longest cell that stays on one line, and longest cell of a column of numbers, in characters.
 _SHORT, _LONG = 24, 40
-#: how many columns a table has whose first one stays where it is
+#: Number of columns from which the first one stays in place.
 _WIDE = 4
 
 
 def description(page: str) -> str:
-    """The begin of a page in Markdown, without its marks: a paragraph, or else its heading."""
+    """Return the first paragraph of a page without its marks, or its heading if there is none."""
     paragraphs = [part.strip() for part in _FENCED.sub("", page).split("\n\n")]
     prose = (part for part in paragraphs if re.match(r"[\w`\[\"(]", part))
     first = next(prose, paragraphs[0].lstrip("# "))
@@ -40,7 +40,7 @@ def _text(cell: str) -> str:
 
 
 def marked(table: str) -> str:
-    """A table in HTML with classes: `n` in columns of numbers, `s` short, `k` its row's name."""
+    """Return an HTML table with classes: `n` number, `s` short, `k` name of a row."""
     rows = [[_text(cell) for _, cell in _CELL.findall(row)] for row in _ROW.findall(table)]
     numbers = set()
     for column in range(len(rows[0])):
@@ -63,10 +63,15 @@ def marked(table: str) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> None:
-    """Mkdocs calls it with each page as it is written."""
+    """Set the description of a page; mkdocs calls this function."""
     page.meta.setdefault("description", description(markdown))
 
 
+#: A role of reStructuredText, which docstrings use for names.
+_ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):<code>~?(?:[\w.]+\.)?(\w+)</code>")
+
+
 def on_page_content(content: str, /, **_: Any) -> str:
-    """Mkdocs calls it with each page's HTML."""
+    """Adapt the HTML of a page; mkdocs calls this function."""
+    content = _ROLE.sub(r"<code>\1</code>", content)
     return _TABLE.sub(lambda found: marked(found[0]), content)

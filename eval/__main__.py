@@ -18,15 +18,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from eval import pages, seeds, workers
+from eval import pages, report, seeds, workers
 from eval.cache import LAB_SOURCES, RESULTS, Cache, code_version, digest, read_record
 from eval.experiment import Context
 from eval.experiments import NAMES, ON_REQUEST, load, source
 from eval.long_table import LongTable
-from eval.pages import section
 from eval.programs import keep_programs
 from eval.study import Study
 from linnapp.errors import LinnappError
+from linnapp.lab.guest import LabError
 from linnapp.lab.work import StepError, write_json, write_text
 
 #: The times of a run that are committed.
@@ -35,8 +35,8 @@ TIMES = ("seconds", "cpu_seconds", "alone_seconds", "jobs")
 #: The long table of a study, in its folder.
 TABLE = "table.csv"
 
-#: table2 stands in the same run as fig05.
-ALIASES = {"table2": "fig05"}
+#: Figures and tables of the paper that are measured by an experiment of another name.
+ALIASES = {"table2": "fig05", "fig12": "traces"}
 
 
 def main() -> None:
@@ -77,7 +77,7 @@ def main() -> None:
     if arguments.jobs < 1:
         parser.error(f"--jobs {arguments.jobs}: at least 1")
     if arguments.dev and arguments.commit:
-        parser.error("--commit with --dev: eval/results are of the evaluation's seeds")
+        parser.error("--commit with --dev: eval/results has results of evaluation seeds")
     if arguments.seeds is not None and arguments.seeds < 1:
         parser.error(f"--seeds {arguments.seeds}: at least 1")
     out = Path("out") / ("eval-dev" if arguments.dev else "eval")
@@ -89,7 +89,7 @@ def main() -> None:
         print(f"[{i + 1}/{len(names)}] {name}", flush=True)
         try:
             run(load(name), out, arguments)
-        except (StepError, LinnappError, OSError, ValueError) as error:
+        except (StepError, LabError, LinnappError, OSError, ValueError) as error:
             print(f"  {name} failed: {error}", file=sys.stderr, flush=True)
             failed.append(name)
         finally:
@@ -161,8 +161,9 @@ def run(experiment: Study, out: Path, arguments: argparse.Namespace) -> None:
     # Figures and tables are made from the files, so that they can be made again.
     table = LongTable.load(folder / TABLE)
     experiment.draw(table, folder / "figure.png")
-    write_text(folder / "report.md", section(experiment, experiment.tables(table)))
     write_json(folder / "record.json", record)
+    page = report.page(report.results_of(experiment, out))
+    write_text(out / report.FOLDER / f"{experiment.name}.md", page)
     if arguments.commit:
         commit(experiment, table, record, folder / "figure.png")
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Work that is done once: folders named after what went into them.
+"""A cache of work: folders whose names depend on the parameters of the work.
 
-A folder is finished when it holds its record, `record.json`: the parameters it
-was made from and the version of the code and of the libraries that made it.
-Anything else in the cache is a leftover of an interrupted run and is made again.
+A folder is finished if it contains its record, `record.json`: the parameters, and the versions of
+the code and of the libraries that made it. Any other folder is left from an interrupted run and is
+made again.
 
-Not joblib.Memory: what is kept is a folder that a guest fills, not a value, and whether it still
-holds is up to sources in C and patches, not to the bytecode of one function.
+joblib.Memory would not do: the cache keeps folders that guests fill, not values, and their validity
+depends on C sources and patches, not on the bytecode of one function.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from linnapp.lab.work import write_json
 ROOT = Path(__file__).resolve().parents[1]
 #: What `python -m eval --commit` writes.
 RESULTS = ROOT / "eval" / "results"
-RECORD = "record.json"
+RECORD, VALUE = "record.json", "value.json"
 
 #: What decides the outcome of work in the lab: the kernel, the emulator, the
 #: replayer, the tools that record and train, and the loop around them.
@@ -104,12 +104,12 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 class Cache:
-    """Finished work below one folder; with `any_version` also what earlier code made.
+    """Finished work in one folder, with `any_version` also that of earlier code.
 
     Attributes
     ----------
     seconds : dict
-        Of every folder that was asked for, by name, how long it took to make.
+        The time that it took to make each folder that was used, by name.
     """
 
     def __init__(self, folder: Path, *, any_version: bool = False) -> None:
@@ -118,15 +118,14 @@ class Cache:
         self.seconds: dict[str, float] = {}
 
     def get(self, kind: str, parameters: Mapping[str, Any], make: Callable[[Path], None]) -> Path:
-        """The folder for these parameters, made now unless it is there.
+        """Return the folder for these parameters; make it unless it exists.
 
         Parameters
         ----------
         parameters : mapping
-            All that decides the content besides the code.
+            Everything that the content depends on except for the code.
         make : callable
-            Fills the folder it is given; whatever it raises leaves the
-            folder unfinished.
+            Fills a folder. If it raises an exception, the folder stays unfinished.
         """
         folder = self.folder / f"{kind}-{digest(parameters)}"
         code = code_version(*LAB_SOURCES)
@@ -145,3 +144,8 @@ class Cache:
                 folder / RECORD, {"parameters": parameters, "code": code, "seconds": seconds}
             )
         return folder
+
+    def value(self, kind: str, parameters: Mapping[str, Any], make: Callable[[Path], Any]) -> Any:
+        """Return what `make` returns for a folder, as JSON has it; it is kept in the folder."""
+        folder = self.get(kind, parameters, lambda folder: write_json(folder / VALUE, make(folder)))
+        return json.loads((folder / VALUE).read_text())

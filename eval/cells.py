@@ -139,19 +139,10 @@ class Replay:
     inject: str | None = None
     #: Options of `linnapp train` for the models.
     train_options: tuple[str, ...] = ()
-    #: The cell whose models are uploaded; by default the replayed one.
-    models_of: Cell | None = None
-    #: The mode of the drives with a model.
-    mode: str = "enforce"
-    #: Replay a fresh workload of the same profile, not the cell's second part.
-    workload_seed: int | None = None
     #: Which part of the cell is replayed: "replay", or "train", what the models saw.
     part: str = "replay"
     #: More options of the replayer.
     options: tuple[str, ...] = ()
-    #: `prepare`, `finish`: shell commands in the guest before and after the replay.
-    prepare: str = ""
-    finish: str = ""
     #: Leave the per-I/O log in the folder.
     keep_log: bool = False
 
@@ -214,14 +205,6 @@ def write_workload(
             iolog.write_iolog(folder / f"flash{drive}.iolog", slices, f"/dev/flash{drive}")
 
 
-def _write_cell(cell: Cell, folders: Sequence[tuple[Path, float, float]], seed: int) -> None:
-    """Slices of a cell's workload, drawn with a seed."""
-    write_workload(
-        cell.workload, folders, seed, kept_s=cell.kept_s, size_mb=cell.size_mb,
-        replicate_writes=cell.replicate_writes,
-    )  # fmt: skip
-
-
 def _kept(chunk: iolog.Workload, kept_s: float) -> iolog.Workload:
     """The first seconds of each window, joined."""
     if kept_s >= WINDOW_S:
@@ -254,7 +237,10 @@ def recorded(cache: Cache, cell: Cell) -> Path:
     def make(folder: Path) -> None:
         middle_s, end_s = cell.train_s, cell.train_s + cell.replay_s
         slices = [(folder / "train", 0.0, middle_s), (folder / "replay", middle_s, end_s)]
-        _write_cell(cell, slices, cell.seed)
+        write_workload(
+            cell.workload, slices, cell.seed, kept_s=cell.kept_s, size_mb=cell.size_mb,
+            replicate_writes=cell.replicate_writes,
+        )  # fmt: skip
         scenario = guests.Scenario(
             "record",
             cell.drives(),
@@ -329,47 +315,33 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
     ]  # fmt: skip
     if replay.policy in guests.NEEDS_LATENCY_MODEL:
         options_of_kind = (*LATENCY_TRAINING, *replay.train_options)
-        folder = trained(cache, replay.models_of or replay.cell, options_of_kind)
+        folder = trained(cache, replay.cell, options_of_kind)
         models = [folder / f"flash{drive}.linnos" for drive in range(N_DRIVES)]
     elif replay.policy in guests.NEEDS_MODEL | guests.NEEDS_THRESHOLD:
-        folder = trained(cache, replay.models_of or replay.cell, replay.train_options)
+        folder = trained(cache, replay.cell, replay.train_options)
         models = [folder / f"flash{drive}.linnos" for drive in range(N_DRIVES)]
         ratios = [record["false_submit_ratio"] for record in training_records(folder)]
         if replay.policy == "linnos-hl":
             options += ["--false-submit-ratio", f"{np.mean(ratios):.6f}"]
     elif replay.policy in guests.NEEDS_HEIMDALL:
-        models = _heimdall_of(cache, replay.models_of or replay.cell)
+        models = _heimdall_of(cache, replay.cell)
         parameters["recipe"] = code_version("eval/heimdall.py")
     else:
         # Replays of policies without a model are the same whatever the model.
-        for key in ("train_options", "models_of", "mode"):
-            parameters.pop(key)
+        parameters.pop("train_options")
 
     def make(folder: Path) -> None:
-        traces = _iologs(source / replay.part)
         seed = replay.cell.seed
-        if replay.workload_seed is not None:
-            seed = replay.workload_seed
-            _write_cell(replay.cell, [(folder / "workload", 0.0, replay.cell.replay_s)], seed)
-            traces = _iologs(folder / "workload")
         scenario = guests.Scenario(
             f"{replay.cell.label}, seed {seed}",
             replay.cell.drives(),
-            traces,
+            _iologs(source / replay.part),
             seed + _REPLAY,
             replay.inject,
             (*options, *replay.options),
             memory_mb=replay.cell.memory_mb,
         )
-        summary = guests.replay(
-            scenario,
-            replay.policy,
-            folder,
-            models=models,
-            mode=replay.mode,
-            prepare=replay.prepare,
-            finish=replay.finish,
-        )
+        summary = guests.replay(scenario, replay.policy, folder, models=models)
         write_reads(folder / f"{replay.policy}.log", folder / READS)
         write_json(folder / "summary.json", summary)
         if not replay.keep_log:
@@ -417,16 +389,12 @@ def given(
     return np.asarray(records[here])
 
 
-def due_order(reads: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The order in which a log's reads were due, the same for every policy."""
-    return np.lexsort((reads["offset_bytes"], reads["home"], reads["due_ns"]))
-
-
 def read_log(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     """Reads of a per-I/O log as they were due: its columns, `latency_us`, `start_us` (floats)."""
     records = replay_log.read(path)
     reads = records[records["op"] == replay_log.READ]
-    reads = reads[due_order(reads)]
+    # The order in which they were due, the same for every policy.
+    reads = reads[np.lexsort((reads["offset_bytes"], reads["home"], reads["due_ns"]))]
     columns = {name: np.asarray(reads[name]) for name in replay_log.RECORD.names or ()}
     columns["latency_us"] = reads["latency_ns"] / 1000.0
     columns["start_us"] = (reads["due_ns"] + reads["lag_ns"]) / 1000.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from linnapp.lab.demo import CAP, with_duplicates
+from linnapp.lab.demo import CAP, Row, with_duplicates
 
 #: Extra I/O that operators accept; the last hedge can exceed a cap.
 LITTLE = 0.0505
@@ -36,8 +36,6 @@ class Contender:
     duplicates: bool = False
     #: It follows predictions unconditionally.
     unguarded: bool = False
-    #: Reads carry the hint only as far as they gain from being refused.
-    guarded: bool = False
 
     @property
     def name(self) -> str:
@@ -45,8 +43,7 @@ class Contender:
         name = f"{self.policy}, {self.cap} cap" if self.capped else self.policy
         if self.duplicates:
             name = with_duplicates(self.policy, self.cap if self.capped else "")
-        flags = {"unguarded": self.unguarded, "guarded": self.guarded}
-        return ", ".join((name, *(flag for flag, is_set in flags.items() if is_set)))
+        return f"{name}, unguarded" if self.unguarded else name
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -55,8 +52,7 @@ class Contender:
         if self.duplicates:
             budget = ("--duplicates", *(("--max-duplicates", self.cap) if self.capped else ()))
         unguarded = ("--unguarded",) if self.unguarded else ()
-        guarded = ("--guarded",) if self.guarded else ()
-        return (*budget, *unguarded, *guarded)
+        return (*budget, *unguarded)
 
 
 CONTENDERS = (
@@ -89,12 +85,8 @@ CONTENDERS = (
     Contender("verdict", BOUND),
 )
 
-#: Policies that only the experiment `guarded` replays.
-DEVELOPED = (
-    Contender("linnos", LINNOS, guarded=True),
-    Contender("linnos-hl", LINNOS, hedges=True, capped=True, guarded=True),
-    Contender("fastest", LATENCY, unguarded=True),
-)
+#: The policy that only the experiment `traces` replays.
+DEVELOPED = (Contender("fastest", LATENCY, unguarded=True),)
 
 #: Policies where slowness is injected: as published.
 INJECTED = (
@@ -105,10 +97,44 @@ INJECTED = (
 NAMES = tuple(contender.name for contender in CONTENDERS)
 
 
+#: Policies that pages do not call by the replayer's name.
+_IN_WORDS = {
+    "baseline": "no steering", "oracle": "oracle",
+    "linnos": "LinnOS (OSDI'20)", "linnos-hl": "LinnOS+HL (OSDI'20)",
+}  # fmt: skip
+
+
+def display_name(policy: str) -> str:
+    """Return a policy's name on pages, in Markdown. A description ("the best rule") stays."""
+    if policy.startswith(("the ", "md")):
+        return policy.replace("md, ", "md ")
+    policy = policy.replace(" (limit ", ", ").removesuffix(")")
+    name, *conditions = policy.replace("% cap", " %").split(", ")
+    command, *words = name.split(" ")
+    first = _IN_WORDS.get(command, f"`{command}`")
+    return ", ".join((" ".join((first, *words)), *conditions))
+
+
+def title(policy: str) -> str:
+    """Return the name on pages of a policy of the replayer or of md; others keep theirs."""
+    known = {contender.name for contender in (*CONTENDERS, *DEVELOPED)}
+    return display_name(policy) if policy in known or policy.startswith("md") else policy
+
+
+def label(policy: str) -> str:
+    """Return the name of a policy in a figure."""
+    return title(policy).replace("`", "")
+
+
 def named(names: Iterable[str]) -> tuple[Contender, ...]:
     """Contenders by their names."""
     by_name = {contender.name: contender for contender in (*CONTENDERS, *DEVELOPED)}
     return tuple(by_name[name] for name in names)
+
+
+def rows(names: Iterable[str]) -> tuple[Row, ...]:
+    """Return the rows of a demo's table with these names."""
+    return tuple(Row(of.policy, of.capped, of.duplicates) for of in named(names))
 
 
 def rivals(names: Iterable[str]) -> list[str]:
@@ -121,10 +147,3 @@ def ours(names: Iterable[str]) -> list[str]:
     """Return the names of LinnOS and of its successors."""
     kinds = {contender.name: contender.kind for contender in (*CONTENDERS, *DEVELOPED)}
     return [name for name in names if kinds.get(name, BOUND) in (LINNOS, LATENCY)]
-
-
-#: Each of ours against each of its rivals, and the two of ours against each other.
-INJECTED_PAIRS = (
-    *((policy, reference) for policy in ours(INJECTED) for reference in rivals(INJECTED)),
-    ("fastest", "linnos"),
-)

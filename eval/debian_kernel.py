@@ -7,15 +7,21 @@ processor: an exact clock, that no load of the machine disturbs.
 
 from __future__ import annotations
 
+import io
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 from eval.cache import ROOT
-from linnapp.lab.guest import LabError
-from linnapp.lab.qemu import QemuGuest
+from linnapp.lab.guest import DEFAULT_PATH, LabError
+from linnapp.lab.qemu import QemuGuest, run
 
 #: What `make kernel-debian` unpacks.
 FOLDER = ROOT / "build" / "kernel-debian"
+
+#: Finds programs as a shell of Debian's root does, and this Python.
+PATH = os.pathsep.join([str(Path(sys.executable).parent), DEFAULT_PATH])
 
 
 def image() -> Path:
@@ -26,12 +32,27 @@ def image() -> Path:
     return kernels[0]
 
 
-def release(kernel: Path) -> str:
-    """Return the output of ``uname -r`` for a kernel."""
-    return kernel.name.removeprefix("vmlinuz-")
+def release() -> str:
+    """Return the output of ``uname -r`` for the kernel."""
+    return image().name.removeprefix("vmlinuz-")
 
 
-def counting_guest(kernel: Path, **settings: Any) -> QemuGuest:
-    """A guest of one processor, whose time is a count of instructions, with a kernel of `image`."""
-    modules = FOLDER / "lib" / "modules" / release(kernel)
-    return QemuGuest(kernel=kernel, modules=modules, counts_instructions=True, n_cpus=1, **settings)
+def counted(script: str, **settings: Any) -> str:
+    """Run a shell script in a new guest, and return its output.
+
+    Parameters
+    ----------
+    settings
+        Fields of :class:`~linnapp.lab.qemu.QemuGuest`.
+    """
+    modules = FOLDER / "lib" / "modules" / release()
+    settings = {"n_drives": 0, "timeout_s": 1800, "environment": {"PATH": PATH}, **settings}
+    guest = QemuGuest(
+        kernel=image(), modules=modules, counts_instructions=True, n_cpus=1, **settings
+    )
+    output, errors = io.BytesIO(), io.BytesIO()
+    result = run(["sh", "-ec", script], guest, stdout=output, stderr=errors)
+    said = output.getvalue().decode()
+    if result.status:
+        raise LabError(f"the guest failed: {(said + errors.getvalue().decode())[-1000:]}")
+    return said

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from eval import workers
+from eval import contenders, workers
 from eval.cells import LATENCY_TRAINING, train_heimdall
 from eval.intervals import percentile
 from linnapp.commands._training import latency_quality
@@ -42,28 +42,14 @@ LONGEST_S = 1e8
 
 #: Alternatives as published and as operators would run them, then LinnOS, its successors, and the
 #: bound.
-ROWS = (
-    Row("baseline"),
-    Row("clone"),
-    Row("shortest-queue"),
-    Row("shortest-queue-h95"),
-    Row("shortest-queue-h95", capped=True),
-    Row("fewest"),
-    Row("ewma-inflight"),
-    Row("prequal"),
-    Row("c3"),
-    Row("heimdall"),
-    Row("hedge"),
-    Row("hedge", capped=True),
-    Row("heuristic-adv"),
-    Row("linnos"),
-    Row("linnos-hl"),
-    Row("linnos-hl", capped=True),
-    Row("fastest"),
-    Row("fastest", duplicates=True),
-    Row("fastest", capped=True, duplicates=True),
-    Row("oracle"),
-)
+ROWS = contenders.rows(
+    (
+        "baseline", "clone", "shortest-queue", "shortest-queue-h95", "shortest-queue-h95, 5% cap",
+        "fewest", "ewma-inflight", "prequal", "c3", "heimdall", "hedge", "hedge, 5% cap",
+        "heuristic-adv", "linnos", "linnos-hl", "linnos-hl, 5% cap", "fastest",
+        "fastest with duplicates", "fastest with duplicates (limit 5 %)", "oracle",
+    )
+)  # fmt: skip
 
 #: Drawn; all of them would hide each other.
 DRAWN = (
@@ -209,11 +195,6 @@ def check_teaches(trace: Path, given: dict[str, Any]) -> None:
             f"{trace}: {given['reads']} reads; {LEAST_READS} are the least that three drives learn "
             "from and are replayed: name a longer trace"
         )
-    check_times(trace, given)
-
-
-def check_times(trace: Path, given: dict[str, Any]) -> None:
-    """Refuse a trace whose times cannot be."""
     if not 0 < given["duration_s"] < LONGEST_S:
         raise StepError(
             f"{trace}: its I/Os lie over {given['duration_s']:g} s; above 0 and below "

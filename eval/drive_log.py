@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What can be seen of a drive from outside: its I/Os, and features of them at some moments."""
+"""The I/Os of a drive as seen by the host, and features of them at some moments."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _found(
     """Return the features of a latency model, and the pages pending with each I/O of the log."""
     n = len(log.start)
     flags = np.where(log.is_read, 0, WRITE) | COMPLETED
-    # A read that is refused looks, and is never there.
+    # A refused read has features but no effect on later ones.
     columns = [
         np.concatenate(both)
         for both in (

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 
@@ -14,7 +15,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.ticker import FixedLocator, FuncFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 from numpy.typing import NDArray
 
 from eval import contenders
@@ -24,36 +25,18 @@ from linnapp.files import replaced_file
 from linnapp.lab.demo import with_duplicates
 from linnapp.stats import Interval
 
-#: One colour and dash a policy, the same in every figure; the bound is black.
-POLICY_STYLE: dict[str, dict[str, Any]] = {
-    "baseline": {"color": "#888888"},
-    "clone": {"color": "#8c564b"},
-    "random": {"color": "#bcbd22"},
-    "shortest-queue": {"color": "#17becf"},
-    "shortest-queue-h95": {"color": "#17becf", "linestyle": "--"},
-    "shortest-queue-h95, 5% cap": {"color": "#17becf", "linestyle": ":"},
-    "fewest": {"color": "#17becf", "linestyle": "-."},
-    "ewma-inflight": {"color": "#9c6644", "linestyle": "-."},
-    "prequal": {"color": "#7f3c8d"},
-    "c3": {"color": "#9c6644", "linestyle": "--"},
-    "heimdall": {"color": "#2f4b7c", "linestyle": "--"},
-    "hedge": {"color": "#e69f00"},
-    "hedge, 5% cap": {"color": "#e69f00", "linestyle": ":"},
-    "hedge-ip": {"color": "#f0c060", "linestyle": "--"},
-    "hedge-ip, 5% cap": {"color": "#f0c060", "linestyle": ":"},
-    "heuristic": {"color": "#cc79a7"},
-    "heuristic-adv": {"color": "#cc79a7", "linestyle": "--"},
-    "linnos": {"color": "#0072b2"},
-    "linnos-hl": {"color": "#009e73"},
-    "linnos-hl, 5% cap": {"color": "#009e73", "linestyle": ":"},
-    "linnos-h99": {"color": "#56b4e9", "linestyle": "--"},
-    "fastest": {"color": "#aa3377"},
-    "fastest with duplicates": {"color": "#aa3377", "linestyle": ":"},
-    "fastest with duplicates (limit 5 %)": {"color": "#aa3377", "linestyle": "--"},
-    "fastest with duplicates (limit 10 %)": {"color": "#aa3377", "linestyle": "-."},
-    "oracle": {"color": "black", "linestyle": ":"},
-    "verdict": {"color": "#555555", "linestyle": "-."},
-}
+#: A colour for each policy, the same in every figure; policies with the same colour have different
+#: dashes. The bound is black.
+_COLOURS = {
+    "baseline": "#888888", "clone": "#8c564b", "random": "#bcbd22", "shortest-queue": "#17becf",
+    "shortest-queue-h95": "#17becf", "fewest": "#17becf", "ewma-inflight": "#9c6644",
+    "prequal": "#7f3c8d", "c3": "#9c6644", "heimdall": "#2f4b7c", "hedge": "#e69f00",
+    "hedge-ip": "#f0c060", "heuristic": "#cc79a7", "heuristic-adv": "#cc79a7", "linnos": "#0072b2",
+    "linnos-hl": "#009e73", "linnos-h99": "#56b4e9", "fastest": "#aa3377", "oracle": "black",
+    "verdict": "#555555",
+}  # fmt: skip
+_DASHED = ("shortest-queue-h95", "c3", "heimdall", "hedge-ip", "heuristic-adv", "linnos-h99")
+_DOTTED = ("oracle", "fastest with duplicates", "fewest")
 
 #: The percentiles of :func:`percentile_lines`.
 DRAWN_PERCENTS = ("p50_us", "p80_us", "p90_us", "p95_us", "p99_us", "p999_us", "p9999_us")
@@ -130,15 +113,25 @@ def _name_ends(axes: Any, ends: Mapping[str, tuple[float, float]]) -> None:
     for policy, place in zip(order, places, strict=True):
         colour = style(policy).get("color")
         axes.annotate(
-            policy, ends[policy], (place, 1.06), textcoords="axes fraction", rotation=30,
-            ha="left", va="bottom", rotation_mode="anchor", fontsize=9, annotation_clip=False,
-            color=colour, arrowprops={"arrowstyle": "-", "linewidth": 0.6, "color": colour},
+            contenders.label(policy), ends[policy], (place, 1.06), textcoords="axes fraction",
+            rotation=30, ha="left", va="bottom", rotation_mode="anchor", fontsize=9,
+            annotation_clip=False, color=colour,
+            arrowprops={"arrowstyle": "-", "linewidth": 0.6, "color": colour},
         )  # fmt: skip
 
 
 def style(policy: str) -> dict[str, Any]:
-    """Colour and dash of a policy's line."""
-    return POLICY_STYLE.get(policy, {})
+    """Return the colour and the dash of a policy's line, if it has any."""
+    name = policy.split(", ")[0].split(" with ")[0]
+    if name not in _COLOURS:
+        return {}
+    if policy.endswith("10 %)"):
+        dash = "-."
+    elif policy in _DOTTED or policy.endswith("cap"):
+        dash = ":"
+    else:
+        dash = "--" if name in _DASHED or policy != name else "-"
+    return {"color": _COLOURS[name], "linestyle": dash}
 
 
 def _panels(n: int, height: float, width: float = 3.9, most: int = 4) -> tuple[Any, list[Any]]:
@@ -162,44 +155,140 @@ def shown_policies(table: LongTable, place: Place) -> dict[str, str]:
     All policies together would hide each other; the table has them all.
     """
     there = table.policies(place)
-    shown = {"baseline": "baseline"} if "baseline" in there else {}
-    for most_extra, label in ((contenders.LITTLE, "best rival, 5 %"), (math.inf, "best rival")):
-        rival = table.best_rival(place, most_extra=most_extra)
-        shown[rival] = f"{rival}\n({label})"
+    rivals = {
+        table.best_rival(place, most_extra=most_extra): words
+        for most_extra, words in (
+            (contenders.LITTLE, "best rival, 5 %"), (math.inf, "best rival"),
+        )
+    }  # fmt: skip
     ours = contenders.ours(there)
-    main = [
-        name for name in ("linnos", "fastest", with_duplicates("fastest")) if name in ours
-    ] or ours
-    return shown | {name: name for name in (*main, *({"oracle"} & {*there}))}
+    main = {"linnos", "fastest", with_duplicates("fastest")}
+    first = [name for name in ("baseline", *rivals) if name in there]
+    last = [name for name in ours if name in main] or ours
+    return {
+        name: contenders.label(name) + (f"\n({rivals[name]})" if name in rivals else "")
+        for name in (*first, *last, *({"oracle"} & {*there}))
+    }
+
+
+#: The most panels of a figure, and the most rows of a panel. More cannot be read at once, and the
+#: tables have all of them.
+MAX_PANELS, MAX_ROWS = 9, 10
+
+
+def _changes(table: LongTable, places: Sequence[Place], measure: str, path: Path) -> None:
+    """Draw the change that each policy makes to baseline: a dot for each place, and the median."""
+    often = Counter(name for place in places for name in shown_policies(table, place))
+    changes: dict[str, list[float]] = {}
+    for name, _ in often.most_common(MAX_ROWS + 1):
+        pairs = (
+            (table.get(place, name, measure), table.get(place, "baseline", measure))
+            for place in places
+        )
+        changes[name] = [100 * (a.value / b.value - 1) for a, b in pairs if a and b]
+    ranked = sorted((name for name in changes if name != "baseline" and changes[name]),
+                    key=lambda name: np.median(changes[name]))  # fmt: skip
+    figure, (axes,) = _panels(1, 0.5 * len(ranked) + 1.5, 8)
+    for row, name in enumerate(ranked):
+        colour = style(name).get("color", "grey")
+        axes.plot(changes[name], [row] * len(changes[name]), "o", color=colour, alpha=0.35)
+        middle = float(np.median(changes[name]))
+        axes.plot(middle, row, "D", color=colour, markersize=9, markeredgecolor="white")
+        axes.annotate(
+            f"{middle:+.0f} %", (middle, row), (0, 8), textcoords="offset points",
+            ha="center", fontsize=8, fontweight="bold" if contenders.ours([name]) else "normal",
+        )  # fmt: skip
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.set_yticks(range(len(ranked)), map(contenders.label, ranked), fontsize=9)
+    axes.set_ylim(len(ranked) - 0.5, -0.8)
+    axes.set_xlabel(
+        f"{measure.removesuffix('_us')} of read latency compared with no steering (%); "
+        f"dots: {len(places)} places, diamond: median",
+        fontsize=8,
+    )
+    axes.grid(axis="x", alpha=0.3)
+    save(figure, path)
+
+
+class Panel(NamedTuple):
+    """A part of a figure of :func:`ranked`."""
+
+    title: str
+    place: Place
+    #: The policies that are drawn, with their labels.
+    rows: Mapping[str, str]
+    measure: str = "mean_us"
+    xlabel: str = "mean us"
+
+
+def ranked(
+    table: LongTable, panels: Sequence[Panel], path: Path, *, ours: Collection[str] = (),
+    scale: float = 1.0, width: float = 6.5, most: int = 2,
+) -> None:  # fmt: skip
+    """Draw the numbers of policies with their intervals, ranked, with `ours` in bold.
+
+    `width` is that of a panel, and `most` the number of panels in a row.
+    """
+    longest = max(len(panel.rows) for panel in panels)
+    figure, parts = _panels(len(panels), 0.3 * longest + 1, width, most)
+    for axes, panel in zip(parts, panels, strict=True):
+        found = {
+            name: number
+            for name in panel.rows
+            if (number := table.get(panel.place, name, panel.measure)) is not None
+        }
+        order = sorted(found, key=lambda name: found[name].value)
+        for row, name in enumerate(order):
+            value, low, high = (
+                scale * of for of in (found[name].value, found[name].low, found[name].high)
+            )
+            is_ours = name in ours
+            colour = style(name).get("color", "#aa3377" if is_ours else "#777777")
+            axes.plot([low, high], [row, row], color=colour, linewidth=1.5)
+            axes.plot(value, row, "o" if is_ours else "s", color=colour, markersize=6)
+            axes.annotate(
+                f"{value:,.0f}", (value, row), (0, 5), textcoords="offset points",
+                ha="center", fontsize=7, fontweight="bold" if is_ours else "normal",
+            )  # fmt: skip
+        axes.set_yticks(range(len(order)), [panel.rows[name] for name in order], fontsize=8)
+        axes.set_ylim(len(order) - 0.5, -0.7)
+        if all(number.value >= 0 for number in found.values()):
+            axes.set_xlim(left=0)
+        axes.grid(axis="x", alpha=0.3)
+        axes.set_title(panel.title, fontsize=9)
+        axes.set_xlabel(panel.xlabel, fontsize=8)
+    figure.tight_layout()
+    save(figure, path)
 
 
 def ranked_policies(table: LongTable, path: Path, measure: str = "mean_us") -> None:
-    """Draw the means of the main policies, ranked, with their intervals; one panel for a place."""
+    """Draw the means of the main policies, ranked, with their intervals; one panel for a place.
+
+    More places than can be seen at once are summarised.
+    """
     places = table.places_with_rivals(measure)
-    figure, panels = _panels(len(places), 2.8)
-    for axes, place in zip(panels, places, strict=True):
-        shown = shown_policies(table, place)
-        ranked = sorted(shown, key={n: table.value(place, n, measure) for n in shown}.__getitem__)
-        for row, name in enumerate(ranked):
-            number = table.get(place, name, measure)
-            if number is None:
-                continue
-            ours, colour = bool(contenders.ours([name])), style(name).get("color", "grey")
-            if number.is_known:
-                axes.plot([number.low, number.high], [row, row], color=colour, linewidth=1.5)
-            axes.plot(number.value, row, "o" if ours else "s", color=colour, markersize=6)
-            axes.annotate(
-                f"{number.value:.0f}", (number.value, row), (0, 5), textcoords="offset points",
-                ha="center", fontsize=7, fontweight="bold" if ours else "normal",
-            )  # fmt: skip
-        axes.set_yticks(range(len(ranked)), [shown[name] for name in ranked], fontsize=8)
-        axes.set_ylim(len(ranked) - 0.5, -0.7)
-        axes.set_xlim(left=0)
-        axes.grid(axis="x", alpha=0.3)
-        axes.set_title(_title(place), fontsize=9)
-        axes.set_xlabel(f"{measure.removesuffix('_us')} of read latency (us), 95 %", fontsize=8)
+    if len(places) > MAX_PANELS:
+        _changes(table, places, measure, path)
+        return
+    xlabel = f"{measure.removesuffix('_us')} of read latency (us), 95 %"
+    panels = [
+        Panel(_title(place), place, shown_policies(table, place), measure, xlabel)
+        for place in places
+    ]
+    ours = contenders.ours(table.policies())
+    ranked(table, panels, path, ours=ours, width=3.9, most=4)
+
+
+def legend_below(figure: Any, axes: Any) -> None:
+    """Write the names of a panel's lines below all panels, where they hide no data."""
     figure.tight_layout()
-    save(figure, path)
+    handles, names = axes.get_legend_handles_labels()
+    # Fourteen characters take an inch; a line and its margins take as much as eight.
+    fitting = 14 * figure.get_figwidth() / (max(map(len, names), default=0) + 8)
+    figure.legend(
+        handles, names, loc="upper center", bbox_to_anchor=(0.5, 0.0), fontsize=8,
+        ncols=max(1, min(len(names), MAX_ROWS // 2, int(fitting))),
+    )  # fmt: skip
 
 
 def percentile_lines(table: LongTable, path: Path, policies: Collection[str] | None = None) -> None:
@@ -215,7 +304,7 @@ def percentile_lines(table: LongTable, path: Path, policies: Collection[str] | N
     else:
         figure, panels = _panels(len(table.places), 3.2)
         lines = [
-            (axes, name, place, name)
+            (axes, contenders.label(name), place, name)
             for axes, place in zip(panels, table.places, strict=True)
             for name in known
         ]
@@ -231,74 +320,61 @@ def percentile_lines(table: LongTable, path: Path, policies: Collection[str] | N
         axes.set_yscale("log")
         axes.grid(alpha=0.3)
     lines[0][0].set_ylabel("read latency (us)", fontsize=8)
-    lines[0][0].legend(fontsize=6)
-    figure.tight_layout()
-    save(figure, path)
-
-
-def over_time(table: LongTable, path: Path) -> None:
-    """Draw the mean of each block of time, one panel for each place."""
-    figure, panels = _panels(len(table.places), 3.2)
-    for axes, place in zip(panels, table.places, strict=True):
-        for name in shown_policies(table, place):
-            means: list[float] = []
-            while (found := table.get(place, name, f"block_{len(means)}")) is not None:
-                means.append(found.value)
-            axes.plot(means, label=name, linewidth=0.8, **style(name))
-        axes.set_yscale("log")
-        axes.set_title(_title(place), fontsize=9)
-        axes.set_xlabel("block of time", fontsize=8)
-    panels[0].set_ylabel("mean read latency (us)", fontsize=8)
-    panels[0].legend(fontsize=6)
-    figure.tight_layout()
+    legend_below(figure, lines[0][0])
     save(figure, path)
 
 
 def by_place(table: LongTable, titles: Mapping[str, str], path: Path) -> None:
-    """Draw each measure over the places, one panel for each measure, one colour a policy."""
+    """Draw the mean, or the first measure, and p99: a row for each place, a colour for each policy.
+
+    If there are many places, the figure shows those in which the first measure differs most.
+    """
     known = {key.measure for key, _ in table.items() if not key.reference}
-    measures = [name for name in titles if name in known]
-    places = table.places
-    figure, panels = _panels(len(measures), 3.5, max(4.0, 0.25 * len(places)), 2)
+    first, *others = (name for name in titles if name in known)
+    measures = [first, *[name for name in others if name == "p99_us" or len(others) == 1]]
+    policies = table.policies()
+
+    def difference(place: Place) -> float:
+        values = [
+            number.value for policy in policies if (number := table.get(place, policy, first))
+        ]
+        return max(values) - min(values) if values else -1.0
+
+    widest = sorted(table.places, key=difference, reverse=True)[:MAX_ROWS]
+    places = [place for place in table.places if place in widest]
+    figure, panels = _panels(len(measures), 0.45 * len(places) + 1.3, 6.5, 2)
     for axes, measure in zip(panels, measures, strict=True):
-        policies = table.policies()
         for i, policy in enumerate(policies):
-            for x, place in enumerate(places):
-                number = table.get(place, policy, measure)
-                if number is not None:
-                    at = x + 0.6 * ((i + 0.5) / len(policies) - 0.5)
-                    axes.plot(at, number.value, "o", color=f"C{i % 10}", markersize=4)
-                    whisker(axes, at, number.to_json())
-            axes.plot([], [], "o", color=f"C{i % 10}", label=policy)
-        axes.set_xticks(range(len(places)), list(map(_title, places)), rotation=60, fontsize=6)
-        axes.set_ylabel(titles[measure], fontsize=8)
-        axes.grid(alpha=0.3, axis="y")
-        if policies != [""]:
-            axes.legend(fontsize=6)
-    figure.tight_layout()
-    save(figure, path)
-
-
-def reductions(
-    pairs: Sequence[tuple[str, str]], table: LongTable, path: Path, measure: str = "mean_us"
-) -> None:
-    """Draw by how many percent policies are faster than their references, place by place."""
-    figure, (axes,) = _panels(1, 3.5, 8)
-    for i, (policy, reference) in enumerate(pairs):
-        for j, place in enumerate(table.places):
-            number = table.reduction(place, policy, reference, measure)
-            if number is None:
-                continue
-            x = j + 0.7 * ((i + 0.5) / len(pairs) - 0.5)
-            label = None if j else f"{policy} compared with {reference}"
-            axes.plot(x, 100 * number.value, "o", color=f"C{i}", label=label, markersize=4)
-            whisker(axes, x, [None if v is None else 100 * v for v in number.to_json()])
-    axes.axhline(0, color="black", linewidth=0.5)
-    places = list(map(_title, table.places))
-    axes.set_xticks(range(len(places)), places, rotation=60, fontsize=7)
-    axes.set_ylabel(f"{measure.removesuffix('_us')} lower than the reference's (%)")
-    axes.legend(fontsize=7)
-    figure.tight_layout()
+            aside = 0.6 * ((i + 0.5) / len(policies) - 0.5)
+            found = {
+                y + aside: number
+                for y, place in enumerate(places)
+                if (number := table.get(place, policy, measure)) is not None
+            }
+            lows = [number.low if number.is_known else np.nan for number in found.values()]
+            highs = [number.high if number.is_known else np.nan for number in found.values()]
+            axes.hlines([*found], lows, highs, color=f"C{i % 10}", linewidth=1)
+            values = [number.value for number in found.values()]
+            axes.plot(
+                values,
+                [*found],
+                "o",
+                color=f"C{i % 10}",
+                markersize=5,
+                label=contenders.label(policy),
+            )
+        if values and min(values) > 0 and np.nanmax([*values, *highs]) > 10 * min(values):
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_yticks(range(len(places)), list(map(_title, places)), fontsize=8)
+        axes.invert_yaxis()
+        axes.set_xlabel(titles[measure], fontsize=8)
+        axes.grid(alpha=0.3, axis="x")
+    if policies == [""]:
+        figure.tight_layout()
+    else:
+        legend_below(figure, panels[0])
     save(figure, path)
 
 
@@ -321,9 +397,3 @@ def ranges(
     axes.invert_yaxis()
     axes.set_xlabel("%; grey: the paper's range, blue: our cases")
     save(figure, path)
-
-
-def whisker(axes: Any, x: float, triple: Sequence[float | None] | None) -> None:
-    """The 95 % interval of a bar."""
-    if triple is not None and triple[1] is not None:
-        axes.plot([x, x], triple[1:], color="black", linewidth=1)

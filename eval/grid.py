@@ -16,10 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
-from eval import contenders, tuning
+from eval import tuning
 from eval.cache import Cache
 from eval.cells import (
     ARRAY_OF,
@@ -27,9 +26,7 @@ from eval.cells import (
     WINDOW_S,
     Cell,
     Replay,
-    Replayed,
     recorded,
-    replayed,
     trained,
 )
 from eval.contenders import Contender
@@ -104,13 +101,12 @@ def replay_of(cache: Cache, cell: Cell, contender: Contender, **changes: Any) ->
     return replace(made, **{**changes, "options": (*options, *changes.get("options", ()))})
 
 
-def prepare_cell(cache: Cache, cell: Cell, *, tune: bool = True) -> None:
+def prepare_cell(cache: Cache, cell: Cell) -> None:
     """Record a cell and train its networks and models of latencies; tune what is tuned."""
     recorded(cache, cell)
     trained(cache, cell)
     trained(cache, cell, LATENCY_TRAINING)
-    if tune:
-        tuning.tune(cache, cell)
+    tuning.tune(cache, cell)
 
 
 def record_place(context: Context, *, workload: str, seed: int) -> None:
@@ -118,23 +114,6 @@ def record_place(context: Context, *, workload: str, seed: int) -> None:
     recorded(context.cache, cell(workload, seed))
 
 
-def prepare_place(
-    context: Context, *, workload: str, seed: int, tune: bool = True, **_: Any
-) -> None:
+def prepare_place(context: Context, *, workload: str, seed: int, **_: Any) -> None:
     """Prepare a cell of a study whose factor is the workload."""
-    prepare_cell(context.cache, cell(workload, seed), tune=tune)
-
-
-def replay_place(context: Context, *, workload: str, policy: str, seed: int) -> Replayed:
-    """Replay a cell of such a study under a policy of :mod:`eval.contenders`."""
-    (contender,) = contenders.named([policy])
-    return _replay_under(context.cache, cell(workload, seed), contender)
-
-
-def prepare(context: Context, grid: Sequence[Cell]) -> None:
-    """Record, train and tune several cells."""
-    context.map(partial(prepare_cell, context.cache), grid, "preparing")
-
-
-def _replay_under(cache: Cache, cell: Cell, contender: Contender) -> Replayed:
-    return replayed(cache, replay_of(cache, cell, contender))
+    prepare_cell(context.cache, cell(workload, seed))

@@ -7,8 +7,8 @@ writes networks/flashK.heimdall for each drive, which `replayer --policy heimdal
 flashK.json with the training data's statistics and the accuracy on the last fifth of the reads.
 
 It follows the paper's description (Kurniawan et al., "Heimdall: Optimizing Storage I/O Admission
-with Extensive Machine Learning Pipeline", EuroSys 2025). Each step states what the paper leaves
-open, and what is decided here:
+with Extensive Machine Learning Pipeline", EuroSys 2025). The steps, with our decisions where the
+paper leaves something open:
 
 1. *Labels are of periods, not of reads.* A slow period begins with a read that took long at a low
    throughput, for a large read takes long by itself, and ends with the last one before reads are
@@ -57,10 +57,10 @@ CALM_READS = 3
 #: A period of fewer reads is noise, such as one read that was repeated inside the drive.
 PERIOD_READS = 3
 
-#: In order of time, what is learnt from; the rest judges.
+#: The share of the reads, in order of time, for training. The others are for validation.
 LEARNT_SHARE = 0.8
 
-#: Fewer reads teach nothing.
+#: The minimum numbers of reads and of slow reads for training.
 LEAST_READS = 128
 LEAST_SLOW = 16
 
@@ -159,7 +159,7 @@ def _is_calm(latency_us: Int64, bytes_per_us: Int64) -> Bools:
 def noise(
     period: NDArray[np.intp], latency_us: Int64, bytes_per_us: Int64, long_us: float
 ) -> Bools:
-    """Reads that nothing is to be learnt from."""
+    """Return the reads that are left out of the training data."""
     inside = period > 0
     fast_inside = inside & _is_calm(latency_us, bytes_per_us)
     slow_outside = ~inside & (latency_us > long_us)
@@ -252,7 +252,8 @@ def fit(features: Int64, slow: Bools, seed: int) -> Network:
     Parameters
     ----------
     seed : int
-        Of the first weights, of the order of the reads, and of which of them say when to stop.
+        Seed of the initial weights, of the order of the reads, and of those that decide when to
+        stop.
     """
     from sklearn.neural_network import MLPClassifier
     from threadpoolctl import threadpool_limits
@@ -275,7 +276,7 @@ def fit(features: Int64, slow: Bools, seed: int) -> Network:
 
 
 def never_slow() -> Network:
-    """The network of a drive that has no slow periods to learn from."""
+    """Return the network of a drive without slow periods: it predicts no slow read."""
     sizes = (N_INPUTS, *HIDDEN, 1)
     weights = [np.zeros(shape, np.int64) for shape in itertools.pairwise(sizes)]
     biases = [np.zeros(n, np.int64) for n in sizes[1:]]
@@ -285,7 +286,7 @@ def never_slow() -> Network:
 
 
 def learn(reads: Reads, seed: int) -> tuple[Network, dict[str, Any]]:
-    """A drive's network, and what there is to tell of it."""
+    """Return a drive's network, and the record of its training."""
     if len(reads) < LEAST_READS:
         return never_slow(), {"reads": len(reads), "learnt": False}
     labels = label(reads)
@@ -328,7 +329,7 @@ def train(served: Sequence[NDArray[Any]], folder: Path, seed: int) -> list[Path]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    # It knows this module.
+    # This module is imported by eval.cells.
     from eval.cells import N_DRIVES, given
 
     parser = argparse.ArgumentParser(prog="python -m eval.heimdall", description=__doc__)
@@ -348,20 +349,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         sys.exit(f"python -m eval.heimdall: {error}")
     for path in paths:
-        print(f"{path}: {summary(json.loads(path.with_suffix('.json').read_text()))}")
-
-
-def summary(told: dict[str, Any]) -> str:
-    """Describe a drive's training in a line."""
-    if not told["learnt"]:
-        return f"too little to learn from in {told['reads']} reads: none is predicted slow"
-    test = told["test"]
-    slow = test["true_slow"] + test["false_submit"]
-    return (
-        f"learnt from {told['training_reads']} reads; of {test['reads']} later ones {slow} were "
-        f"slow, {test['true_slow']} of them as predicted, and {test['false_revoke']} others were "
-        "predicted to be"
-    )
+        print(f"{path}: {json.loads(path.with_suffix('.json').read_text())}")
 
 
 if __name__ == "__main__":

@@ -39,9 +39,9 @@ _LOWEST_US = 1.0
 _STEP = math.log(1.01)
 
 
-def percentile(latency_us: NDArray[Any], percent: float) -> float | None:
-    """A percentile; None when it would rest on fewer than ``RESTS_ON`` reads."""
-    if len(latency_us) * (100 - percent) < 100 * RESTS_ON * (1 - 1e-9):
+def percentile(latency_us: NDArray[Any], percent: float, n_beyond: int = RESTS_ON) -> float | None:
+    """Return a percentile, or None if fewer than `n_beyond` reads lie beyond it."""
+    if len(latency_us) * (100 - percent) < 100 * n_beyond * (1 - 1e-9):
         return None
     return float(np.percentile(latency_us, percent))
 

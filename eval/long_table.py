@@ -45,6 +45,15 @@ def verdict(reduction: Interval) -> str:
     return SLOWER if reduction.is_below else NOT_SIGNIFICANT
 
 
+class _Index(NamedTuple):
+    """The policies and seeds of a table as keys of dicts, in the order in which they were added."""
+
+    n_rows: int
+    #: by place; those of the whole table at None
+    policies: dict[Place | None, dict[str, None]]
+    seeds: dict[str, None]
+
+
 class LongTable:
     """The numbers of an experiment, by factor values, policy and measure."""
 
@@ -53,6 +62,18 @@ class LongTable:
     def __init__(self, factors: Sequence[str]) -> None:
         self.factors = tuple(factors)
         self._numbers: dict[Key, Interval] = {}
+        self._index = _Index(0, {}, {})
+
+    def _indexed(self) -> _Index:
+        """Return the index; it is made again when there are more rows, which never become fewer."""
+        if self._index.n_rows != len(self._numbers):
+            self._index = index = _Index(len(self._numbers), {None: {}}, {})
+            for key in self._numbers:
+                index.policies[None][key.policy] = None
+                index.policies.setdefault(key.place, {})[key.policy] = None
+                if key.seed:
+                    index.seeds[key.seed] = None
+        return self._index
 
     def add(
         self,
@@ -100,7 +121,7 @@ class LongTable:
     @property
     def places(self) -> list[Place]:
         """The places, in the order in which they were added."""
-        return list(dict.fromkeys(key.place for key in self._numbers))
+        return [place for place in self._indexed().policies if place is not None]
 
     def places_of(self, factors: Iterable[str]) -> list[Place]:
         """Return the places that have a value for exactly these factors."""
@@ -113,15 +134,11 @@ class LongTable:
 
     def policies(self, place: Place | None = None) -> list[str]:
         """Return the policies that were measured, everywhere or in one place."""
-        return list(
-            dict.fromkeys(
-                key.policy for key in self._numbers if place is None or key.place == place
-            )
-        )
+        return list(self._indexed().policies.get(place, {}))
 
     def seeds(self) -> list[str]:
         """Return the seeds that have rows of their own."""
-        return list(dict.fromkeys(key.seed for key in self._numbers if key.seed))
+        return list(self._indexed().seeds)
 
     def places_with_rivals(self, measure: str = "mean_us") -> list[Place]:
         """Return the places in which an alternative was measured."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ import jinja2
 
 from eval import contenders
 from eval.cache import RESULTS
-from eval.experiment import Table
 from eval.long_table import FASTER, SLOWER, LongTable, Place, verdict
 from eval.scores import number
 from eval.study import Study
@@ -79,22 +78,24 @@ def percent_slower(reduction: Interval | None, digits: int = 0) -> str:
 
 
 def against(table: LongTable, place: Place, policy: str, reference: str) -> str:
-    """Write by how many percent a mean is below or above a reference's, if that is significant."""
+    """Write by how many percent a mean is lower or higher than a reference's, if significant."""
     reduction = table.reduction(place, policy, reference)
     if reduction is None:
         return "-"
     if not reduction.excludes_zero:
-        return "undecided"
+        return "not significant"
     share = f"{abs(100 * reduction.value):.0f} %"
-    return f"{share} below" if reduction.is_above else f"**{share} above**"
+    return f"{share} lower" if reduction.is_above else f"**{share} higher**"
 
 
-def counts(table: LongTable, policy: str, reference: str, measure: str = "mean_us") -> str:
-    """Write in how many places a policy is faster, and the places in which it is slower."""
+def faster_and_slower(
+    table: LongTable, policy: str, reference: str, measure: str = "mean_us"
+) -> str:
+    """Write in how many places a policy is faster, and in which it is slower, as two cells."""
     found = table.count_verdicts(policy, reference, measure)
     slower = [f"`{place[0]}`" for place in found[SLOWER]]
     names = "all" if len(slower) == sum(map(len, found.values())) else ", ".join(slower)
-    return f"{len(found[FASTER])}; {names}".rstrip("; ")
+    return f"{len(found[FASTER])} | {names or 'none'}"
 
 
 def values(
@@ -103,6 +104,11 @@ def values(
     """Return a number of a policy in all places."""
     found = (table.get(place, policy, measure, reference) for place in table.places)
     return [scale * number.value for number in found if number is not None]
+
+
+def cell(text: object) -> str:
+    """Return the content of a cell of a table in Markdown."""
+    return str(text).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
 
 def span(values: Iterable[float], form: str = "{:.1f}") -> str:
@@ -128,12 +134,14 @@ def environment() -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, autoescape=False,
     )  # fmt: skip
-    made.filters.update(slower=percent_slower, verdict=verdict)
+    made.filters.update(cell=cell, slower=percent_slower, verdict=verdict)
     made.tests["capped"] = lambda policy: "cap" in policy
     made.globals.update(
         table_of=committed,
         against=against,
-        counts=counts,
+        faster_and_slower=faster_and_slower,
+        display_name=contenders.display_name,
+        title=contenders.title,
         span=span,
         values=values,
         plain=plain_percent,
@@ -158,11 +166,6 @@ def render(template: str, table: LongTable, **more: Any) -> list[Shown]:
         elif found[-1]:
             found.append([])
     return [Shown(rows[0], rows[2:]) for rows in found if rows]
-
-
-def section(study: Study, tables: Mapping[str, Table]) -> str:
-    """Return an experiment's section of the report as Markdown."""
-    return environment().get_template("section.md.j2").render(study=study, tables=tables)
 
 
 def tables_of(study: Study) -> dict[str, list[Shown]]:

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""`make prior`: the trees that a drive is known by before its own reads teach any.
+"""`make prior`: train the trees for drives that have too few reads of their own.
 
     python -m eval.prior                    # records, some ten minutes; writes models/prior
-    python -m eval.prior --judge            # the prior's accuracy on profiles that it never saw
-    python -m eval.prior --log TRACE ...    # and on recordings of other drives
 
 Records the workloads of `linnapp generate` on drives of all profiles, calm and with several kinds
 of slowness, and grows trees from all of them together, each drive in units of its own median.
@@ -13,12 +11,10 @@ Seeds are those of development.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,21 +26,16 @@ from eval.seeds import DEVELOPMENT
 from linnapp.lab.work import StepError, write_json
 from linnapp.learn import examples as bursts
 from linnapp.learn import prior
-from linnapp.learn.judge import area_under_roc
+from linnapp.learn.examples import load_reads
 from linnapp.learn.report import record_of_versions
 from linnapp.learn.trees import (
     BURST_LEARNING_RATE,
     N_BURST_TREES,
     OVERDUE_PERCENTILE,
-    LatencyReads,
-    Lesson,
-    deviances,
     grow_from_reads,
-    load_latency_reads,
 )
 from linnapp.model.engine import predict_us
 from linnapp.model.file import NEVER, LatencyModel
-from linnapp.trace.reads import Recorded, load
 from linnapp.trace.workload import load_profile
 
 OUT = Path("out") / "prior"
@@ -80,12 +71,6 @@ TREES, RATE = 24, 0.2
 #: Added reads of a drive; what all of them weigh is up to bursts.BURST_WEIGHT.
 ADDED = 3000
 
-#: As in a training by default.
-TAUGHT = 0.85
-SIZES = (100, 300, 1000, 2000)
-#: The prior is evaluated on every third drive.
-JUDGED_EVERY = 3
-
 
 def cells() -> Iterator[Cell]:
     """Yield the recordings."""
@@ -102,21 +87,6 @@ def cells() -> Iterator[Cell]:
         yield Cell(name, ",".join(array), DEVELOPMENT[3], float(seconds), 0.0, kept_s=kept_s)
 
 
-#: Last the prior with trees of where it was wrong, as `fit_latency(prior=True)` has it.
-COLUMNS = (
-    "drive", "reads known", "one number", "own trees", "prior",
-    "shrunk to the prior",
-)  # fmt: skip
-
-
-class Drive(NamedTuple):
-    """A drive's recording, and its profile."""
-
-    profile: str
-    workload: str
-    path: Path
-
-
 class Lessons(NamedTuple):
     """Training data of a drive, in its units: features and latencies, also of added bursts."""
 
@@ -128,13 +98,15 @@ class Lessons(NamedTuple):
     @classmethod
     def of(cls, path: Path) -> Lessons:
         """Read a recording."""
-        reads, overdue_us, _ = _read(path)
+        reads = load_reads(path, overdue_us=1)
+        overdue_us = max(1, int(np.percentile(reads.latency_us, OVERDUE_PERCENTILE)))
+        reads = load_reads(path, overdue_us=overdue_us)
         unit_us = prior.median_us(reads.latency_us, reads.pages)
         added = bursts.sample_slow_reads(path, len(reads), overdue_us, SEED)
         added = added.take(np.sort(np.random.default_rng(SEED).permutation(len(added))[:ADDED]))
         return cls(
             prior.in_units(reads.features, unit_us), _in_unit(reads.latency_us, unit_us),
-            prior.in_units(added.features, unit_us), _in_unit(added.latency_us, unit_us),
+            prior.in_units(added.inputs, unit_us), _in_unit(added.latency_us, unit_us),
         )  # fmt: skip
 
 
@@ -142,25 +114,16 @@ def _in_unit(latency_us: NDArray[Any], unit_us: float) -> NDArray[np.float64]:
     return np.asarray(np.maximum(latency_us, 1) * (prior.UNIT_US / unit_us))
 
 
-def _read(trace: Recorded, taught: int | None = None) -> tuple[LatencyReads, int, LatencyModel]:
-    """Its reads, from when one is overdue by the first `taught`, and what a model is to be like."""
-    reads, _ = load_latency_reads(trace, 1)
-    known_us = reads.latency_us[:taught]
-    overdue_us = max(1, int(np.percentile(known_us, OVERDUE_PERCENTILE)))
-    reads, _ = load_latency_reads(trace, overdue_us)
-    return reads, overdue_us, LatencyModel.mean_of_last(overdue_us, NEVER, overdue_us)
-
-
 def learn(taught: Sequence[Lessons]) -> LatencyModel:
     """Trees of all these drives, and trees of bursts that were added to them."""
     features, took, added_features, added_took = map(np.concatenate, zip(*taught, strict=True))
     like = LatencyModel.mean_of_last(prior.UNIT_US, NEVER, prior.UNIT_US)
     calm, _ = grow_from_reads(
-        features, took, like, SEED, n_trees=TREES, learning_rate=RATE
+        (features,), took, like, SEED, n_trees=TREES, learning_rate=RATE
     )  # fmt: skip
     n, n_added = len(took), len(added_took)
     of_bursts, _ = grow_from_reads(
-        np.concatenate((features, added_features)),
+        (features, added_features),
         np.concatenate((np.ones(n), added_took / predict_us(calm, added_features))),
         like,
         SEED,
@@ -171,7 +134,7 @@ def learn(taught: Sequence[Lessons]) -> LatencyModel:
     return calm.times(of_bursts)
 
 
-def write(drives: Sequence[Drive], taught: Sequence[Lessons]) -> None:
+def write(taught: Sequence[Lessons]) -> None:
     """The prior, and its record."""
     model = learn(taught)
     model.save(FOLDER / f"{prior.NAME}.linnos")
@@ -183,7 +146,7 @@ def write(drives: Sequence[Drive], taught: Sequence[Lessons]) -> None:
             "unit_us": prior.UNIT_US,
             "n_trees": model.n_trees,
             "reads": sum(len(drive.took) for drive in taught),
-            "drives": len(drives),
+            "drives": len(taught),
             "recordings": [
                 f"{cell.workload}, {cell.train_s:g} s, of each ten {cell.kept_s:g} kept, on "
                 f"{cell.array}, seed {cell.seed}, {cell.train_inject or 'calm'}"
@@ -194,102 +157,22 @@ def write(drives: Sequence[Drive], taught: Sequence[Lessons]) -> None:
     )  # fmt: skip
 
 
-class Quality(NamedTuple):
-    """Quality of predictions: half the gamma deviance, and the ROC area for the slowest tenth."""
-
-    deviance: float
-    auc: float
-
-    @classmethod
-    def of(cls, predicted_us: NDArray[Any], reads: LatencyReads, slow_us: float) -> Quality:
-        """Judge what was predicted."""
-        area = area_under_roc(predicted_us, reads.latency_us > slow_us)
-        return cls(
-            float(np.mean(deviances(predicted_us, reads.latency_us))),
-            np.nan if area is None else area,
-        )
-
-
-#: Quality on the last reads of a drive, by the number of known reads before them (0 for all).
-Found = dict[int, list[Quality]]
-
-
-def judge(path: Path, known: LatencyModel) -> Found:
-    """Judge a prior by a recording."""
-    table = load(path)
-    at = np.flatnonzero(table.is_served_read)
-    middle = round(TAUGHT * len(at))
-    found = {}
-    for n_known in (*(n for n in SIZES if n < middle), 0):
-        size = n_known or middle
-        first = at[middle - size]
-        reads, overdue_us, like = _read(table[first:], size)
-        later, slow_us = reads.take(slice(size, None)), np.percentile(reads.latency_us, 90)
-        known_reads = reads.take(slice(0, size))
-        part = table[first : at[middle]]
-        added = bursts.sample_slow_reads(part, size, overdue_us, SEED)
-        lesson = Lesson(known_reads, 1, added, like, SEED)
-        with mock.patch.object(prior, "shipped", lambda: known):
-            models = (
-                lesson.grown()[0],
-                lesson.known(known_reads),
-                dataclasses.replace(lesson, of_prior=True).grown()[0],
-            )
-        mean_us = np.full(len(later), max(1, round(float(known_reads.latency_us.mean()))))
-        found[n_known] = [
-            Quality.of(predicted, later, float(slow_us))
-            for predicted in (mean_us, *(predict_us(model, later.features) for model in models))
-        ]
-    return found
-
-
-def show(name: str, *drives: Found) -> None:
-    """A line for each size; of several drives geometric means of deviances, and mean areas."""
-    for size in (*SIZES, 0):
-        of = np.array([found[size] for found in drives if size in found])
-        if len(of):
-            means = zip(np.exp(np.log(of[..., 0]).mean(0)), np.nanmean(of[..., 1], 0), strict=True)
-            said = " | ".join(f"{deviance:.3f}, {auc:.3f}" for deviance, auc in means)
-            print(f"| {name} | {size or 'all'} | {said} |", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m eval.prior", description=__doc__)
-    parser.add_argument("--judge", action="store_true", help="each profile by trees of the others")
-    parser.add_argument("--log", type=Path, nargs="+", help="judge the shipped one on these")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--any-version", action="store_true", help="accept older recordings")
     given = parser.parse_args()
-    if given.judge or given.log:
-        print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
-    if given.log:
-        for path in given.log:
-            show(path.stem, judge(path, prior.shipped()))
-        return
     keep_programs(given.out)
     cache = Cache((given.out / "cache").resolve(), any_version=given.any_version)
     try:
-        drives = [
-            Drive(profile, cell.workload, recorded(cache, cell) / "record" / f"flash{k}.blk")
+        recordings = [
+            recorded(cache, cell) / "record" / f"flash{k}.blk"
             for cell in cells()
-            for k, profile in zip(range(N_DRIVES), cell.array.split(","), strict=True)
+            for k in range(N_DRIVES)
         ]
     except StepError as error:
         sys.exit(f"python -m eval.prior: {error}")
-    taught = [Lessons.of(drive.path) for drive in drives]
-    if not given.judge:
-        write(drives, taught)
-        return
-    every = []
-    for profile in sorted({drive.profile for drive in drives}):
-        known = learn(
-            [of for of, drive in zip(taught, drives, strict=True) if drive.profile != profile]
-        )
-        of_profile = [drive for drive in drives if drive.profile == profile]
-        for drive in of_profile[::JUDGED_EVERY]:
-            every.append(judge(drive.path, known))
-            show(f"{profile}, {drive.workload}", every[-1])
-    show("all", *every)
+    write([Lessons.of(path) for path in recordings])
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,15 +50,13 @@ def add_reads(
     by_seed: Mapping[int, Mapping[str, Replayed | Reads]],
     compared: Sequence[str] = (),
     *,
-    series: bool = False,
     fields: Sequence[str] = OF_EACH_SEED,
 ) -> None:
     """Add the numbers of replays of the same reads under several policies, seeds pooled.
 
     Means and percentiles have intervals; a percentile that rests on too few reads is left out.
     Each policy in `compared` (by default ours) is compared with all others by its mean, and by
-    percentiles too if it is ours. With `series` the mean of each block of the first seed's time is
-    added as a measure `block_N`.
+    percentiles too if it is ours.
     """
     seeds: list[Blocks] = []
     latencies: dict[str, list[NDArray[Any]]] = {}
@@ -82,35 +80,61 @@ def add_reads(
                 if reads.summary.get(field) is not None:
                     table.add(place, name, field, reads.summary[field], seed=seed)
     drawn = Pooled(seeds, PERCENTS)
-    values: dict[str, dict[float, float]] = {name: {} for name in drawn.policies}
+    ours = contenders.ours(drawn.policies)
+    pairs = [p for p in itertools.permutations(drawn.policies, 2) if p[0] in (compared or ours)]
+    add_pooled(table, place, drawn, latencies, pairs, tails=dict.fromkeys(ours, COMPARED))
     for name in drawn.policies:
-        pooled = np.concatenate(latencies[name])
-        table.add(place, name, "reads", len(pooled))
-        table.add(place, name, "mean_us", drawn.mean(name))
-        for block in range(seeds[0].n_blocks) if series else ():
-            if n := seeds[0].count[name][block]:
-                table.add(place, name, f"block_{block}", seeds[0].total_us[name][block] / n)
-        for percent in PERCENTS:
-            value = intervals.percentile(pooled, percent)
-            if value is not None:
-                values[name][percent] = value
-                table.add(place, name, key(percent), drawn.percentile(name, percent, value))
         for field, share in _shares_of_reads(summaries[name]).items():
             table.add(place, name, field, share)
-        for bound in ("oracle", "verdict"):
+        for bound in {"oracle", "verdict"} & {*drawn.policies}:
             # If a bound has no significant gain, a share of its gain has no meaning.
-            if bound in values and "baseline" in values and drawn.below(bound, "baseline").is_above:
+            if "baseline" in drawn.policies and drawn.below(bound, "baseline").is_above:
                 table.add(place, name, f"share_of_{bound}", drawn.share(name, bound))
-    ours = contenders.ours(drawn.policies)
-    for a, b in itertools.permutations(drawn.policies, 2):
-        if a in (compared or ours):
-            table.add(place, a, "mean_us", drawn.below(a, b), b)
-            for percent in COMPARED if a in ours else ():
-                if percent in values[a] and percent in values[b]:
-                    both = (values[a][percent], values[b][percent])
-                    table.add(
-                        place, a, key(percent), drawn.percentile_below(a, b, percent, both), b
-                    )
+
+
+def add_pooled(
+    table: LongTable,
+    place: Sequence[str],
+    drawn: Pooled,
+    latencies: Mapping[str, Sequence[NDArray[Any]]],
+    pairs: Iterable[tuple[str, str]],
+    *,
+    tails: Mapping[str, Sequence[float]],
+    n_beyond: int = intervals.RESTS_ON,
+    counted: str = "reads",
+) -> None:
+    """Add the means and percentiles of policies with intervals, and their differences.
+
+    Parameters
+    ----------
+    latencies : mapping of str to arrays
+        The latencies of each policy in us, an array for each seed.
+    pairs : iterable of (str, str)
+        Policies that are compared by their means, and what each is compared with.
+    tails : mapping of str to floats
+        Policies of pairs that are also compared by percentiles, and which.
+    n_beyond : int
+        The number of latencies that must lie beyond a percentile. With fewer it is left out.
+    counted : str
+        The measure for the number of latencies.
+    """
+    values: dict[tuple[str, float], float] = {}
+    for name in drawn.policies:
+        pooled = np.concatenate(latencies[name])
+        table.add(place, name, counted, len(pooled))
+        table.add(place, name, "mean_us", drawn.mean(name))
+        for percent in drawn.percents:
+            value = intervals.percentile(pooled, percent, n_beyond)
+            if value is not None:
+                values[name, percent] = value
+                table.add(place, name, key(percent), drawn.percentile(name, percent, value))
+    for name, other in pairs:
+        table.add(place, name, "mean_us", drawn.below(name, other), other)
+        for percent in tails.get(name, ()):
+            both = values.get((name, percent)), values.get((other, percent))
+            if both[0] is not None and both[1] is not None:
+                lower = drawn.percentile_below(name, other, percent, (both[0], both[1]))
+                table.add(place, name, key(percent), lower, other)
 
 
 def _shares_of_reads(summaries: Sequence[Mapping[str, Any]]) -> dict[str, float]:

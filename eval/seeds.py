@@ -17,19 +17,7 @@ DEVELOPMENT = (1010, 1020, 1030, 1040, 1050)
 #: Repeats of an experiment whose results are reported.
 EVALUATION = (2010, 2020, 2030, 2040, 2050)
 
-#: From these the random windows are drawn, and each window's own seed.
-DEVELOPMENT_WINDOWS = 4000
-EVALUATION_WINDOWS = 6000
-
-#: No experiment draws more windows than this.
-MAX_WINDOWS = 1000
-
 
 def repeats(development: bool, n: int | None = None) -> tuple[int, ...]:
     """Return the seeds of the repeats of an experiment: all, or the first `n`."""
     return (DEVELOPMENT if development else EVALUATION)[:n]
-
-
-def window_base(development: bool) -> int:
-    """First seed of the random windows; window i has this plus i."""
-    return DEVELOPMENT_WINDOWS if development else EVALUATION_WINDOWS

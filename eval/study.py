@@ -3,8 +3,8 @@
 
 A study measures every combination of the values of its factors, a policy and a seed. Such a
 combination is a *cell*, and a combination of factor values alone is a *place*. An experiment is a
-file `eval/experiments/NAME.py` with a :class:`Study` named `EXPERIMENT`. Its name is listed in
-`eval/experiments/__init__.py`. The function `cell` measures one cell::
+file `eval/experiments/NAME.py` with a :class:`Study` named `EXPERIMENT`; no other file has to be
+changed. The function `cell` measures one cell::
 
     def cell(context, *, workload, policy, seed):
         (contender,) = contenders.named([policy])
@@ -15,6 +15,9 @@ file `eval/experiments/NAME.py` with a :class:`Study` named `EXPERIMENT`. Its na
         policies=("baseline", "hedge", "fastest"), cell=cell, prepare=grid.prepare_place,
         reads=True,
     )
+
+The long texts and the columns of the paper's experiments are in `eval/studies.toml`
+(:func:`described`).
 
 The rest is done by the study: it runs the cells in parallel, caches their results, and collects
 their numbers with intervals in one long table (:mod:`eval.long_table`, `out/eval/NAME/table.csv`).
@@ -33,7 +36,7 @@ A cell returns either reads or numbers:
 from __future__ import annotations
 
 import itertools
-import json
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -46,14 +49,11 @@ from eval.experiment import NOT_AVAILABLE, Context, Table
 from eval.intervals import of_seeds
 from eval.long_table import LongTable, Place, of_first_value, verdict
 from eval.scores import Reads
-from linnapp.lab.work import Step, StepError, write_json
+from linnapp.lab.work import Step, StepError
 from linnapp.stats import Interval
 
 #: A finished cell: its place, policy and seed, and what its function returned.
 Done = tuple[dict[str, Any], str, int, Any]
-
-#: The results of one run by name: numbers of measures, and values of further factors.
-Numbers = Mapping[str, Any]
 
 
 class Measure(NamedTuple):
@@ -103,9 +103,6 @@ class Study:
     titles: Mapping[str, str] = field(default_factory=dict)
     #: True if cells return reads. Otherwise they return numbers, which the study caches.
     reads: bool = False
-    #: True if the table also has the mean of each block of time, for
-    #: :func:`eval.figures.over_time`.
-    series: bool = False
     measures: Mapping[str, Measure] = field(default_factory=lambda: READ_MEASURES)
     #: Runs once for each place and seed before its cells: `prepare(context, seed=..., **factors)`.
     prepare: Callable[..., Any] | None = None
@@ -217,12 +214,7 @@ class Study:
             "code": code_version(f"{of}.py", of, *self.sources),
         }  # fmt: skip
 
-        def make(folder: Path) -> None:
-            write_json(folder / "numbers.json", call())
-
-        return json.loads(
-            (context.cache.get("study", parameters, make) / "numbers.json").read_text()
-        )
+        return context.cache.value("study", parameters, lambda _: call())
 
     def _pool_reads(self, done: Sequence[Done]) -> LongTable:
         table = LongTable(tuple(self.factors))
@@ -235,9 +227,7 @@ class Study:
         if not by_place:
             raise StepError(f"{self.name}: there is nothing to measure")
         for key, by_seed in by_place.items():
-            scores.add_reads(
-                table, key, by_seed, self.compared, series=self.series, fields=self.seed_fields
-            )
+            scores.add_reads(table, key, by_seed, self.compared, fields=self.seed_fields)
         return table
 
     def _average(self, done: Sequence[Done]) -> LongTable:
@@ -293,7 +283,9 @@ class Study:
                 against_best(table, ours, contenders.LITTLE)
             )
         if self.pairs:
-            shown["Mean read latency of pairs of policies"] = against(table, self.pairs)
+            shown["Mean read latency of pairs of policies"] = against(
+                table, self.pairs, self.title_of
+            )
         for group in self.groups or (table.factors,):
             places = table.places_of(group)
             heading = "All numbers" if len(self.groups) < 2 else f"By {', '.join(group)}"
@@ -325,7 +317,7 @@ class Study:
             header.append(measure.title)
             header += ["the paper's"] if name in papers else []
             header += [
-                f"% lower than {of}" if measure.positive else f"minus {of}"
+                ("% lower than " if measure.positive else "minus ") + self.title_of(of)
                 for of in references[name]
             ]
         rows = []
@@ -334,7 +326,7 @@ class Study:
                 value for name, value in zip(table.factors, place, strict=True) if name in group
             ]
             for policy in table.policies(place):
-                row = [*here, *([self.titles.get(policy, policy)] if with_policy else [])]
+                row = [*here, *([self.title_of(policy)] if with_policy else [])]
                 for name, measure in measures.items():
                     row.append(measure.text(table.get(place, policy, name)))
                     if name in papers:
@@ -349,6 +341,10 @@ class Study:
                 rows.append(tuple(row))
         return Table(tuple(header), tuple(rows))
 
+    def title_of(self, policy: str) -> str:
+        """Return the name of a policy in tables."""
+        return self.titles.get(policy) or contenders.title(policy)
+
     def draw(self, table: LongTable, path: Path) -> None:
         """Draw the figure."""
         if self.figure is not None:
@@ -360,36 +356,63 @@ class Study:
             figures.by_place(table, titles, path)
 
 
-def against_best(table: LongTable, ours: Sequence[str], most_extra: float = float("inf")) -> Table:
+def described(name: str) -> dict[str, Any]:
+    """Return the arguments of a study that `eval/studies.toml` has: texts, columns, paper's values.
+
+    Lines of a paragraph are joined.
+    """
+    found: dict[str, Any] = {"name": name}
+    for key, value in _TEXTS[name].items():
+        if key == "measures":
+            value = {column: Measure(**of) for column, of in value.items()}
+        elif isinstance(value, str):
+            value = "\n\n".join(" ".join(part.split()) for part in value.split("\n\n"))
+        found[key] = value
+    return found
+
+
+_TEXTS = tomllib.loads(Path(__file__).with_name("studies.toml").read_text())
+
+
+def against_best(
+    table: LongTable,
+    ours: Sequence[str],
+    most_extra: float = float("inf"),
+    measure: str = "mean_us",
+) -> Table:
     """Return a table that compares LinnOS and its successors with the best alternative.
 
     It has a row for each place and each policy in `ours`, with the reduction and the verdict.
     Alternatives with more than a share `most_extra` of extra I/O are left out.
     """
-    mean = READ_MEASURES["mean_us"]
+    name = measure.removesuffix("_us")
+    form = READ_MEASURES[measure]
     rows = []
-    for place in table.places_with_rivals():
-        rival = table.best_rival(place, most_extra=most_extra)
+    for place in table.places_with_rivals(measure):
+        rival = table.best_rival(place, measure, most_extra)
         for policy in ours:
-            reduction = table.reduction(place, policy, rival)
+            reduction = table.reduction(place, policy, rival, measure)
             if reduction is None:
                 continue
             said = verdict(reduction)
             rows.append(
                 (
-                    *place, rival, mean.text(table.get(place, rival, "mean_us")),
-                    policy, mean.text(table.get(place, policy, "mean_us")),
+                    *place,
+                    contenders.title(rival), form.text(table.get(place, rival, measure)),
+                    contenders.title(policy), form.text(table.get(place, policy, measure)),
                     REDUCTION.text(reduction), f"**{said}**" if reduction.excludes_zero else said,
                 )
             )  # fmt: skip
-    header = ("best rival", "its mean us", "policy", "mean us", "% lower", "verdict")
+    header = ("best rival", f"its {name} us", "policy", f"{name} us", "% lower", "verdict")
     return Table((*table.factors, *header), tuple(rows))
 
 
-def against(table: LongTable, pairs: Sequence[tuple[str, str]]) -> Table:
+def against(
+    table: LongTable, pairs: Sequence[tuple[str, str]], title: Callable[[str], str]
+) -> Table:
     """Return a table of the reductions of means, with a row for each place and pair of policies."""
     rows = tuple(
-        (*place, policy, reference, REDUCTION.text(found), verdict(found))
+        (*place, title(policy), title(reference), REDUCTION.text(found), verdict(found))
         for policy, reference in pairs
         for place in table.places
         if (found := table.reduction(place, policy, reference)) is not None
@@ -397,4 +420,4 @@ def against(table: LongTable, pairs: Sequence[tuple[str, str]]) -> Table:
     return Table((*table.factors, "policy", "reference", "% lower", "verdict"), rows)
 
 
-__all__ = ["READ_MEASURES", "REDUCTION", "Measure", "Reads", "Study", "against_best"]
+__all__ = ["READ_MEASURES", "REDUCTION", "Measure", "Reads", "Study", "against_best", "described"]

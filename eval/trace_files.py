@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Traces that a user brings: files, or folders of them, named in an environment variable."""
+"""Traces that the user names in an environment variable: files, or folders of files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VARIABLE = "LINNOS_TRACES"
 
 GIVEN = tuple(Path(path) for path in os.environ.get(VARIABLE, "").split(":") if path)
 
-#: Applications, recorded in the lab: what there is where nothing was named.
+#: Applications recorded in the lab, which are used if the user names no traces.
 RECORDED = ROOT / "traces" / "recorded"
 GIVEN_OR_RECORDED = GIVEN or (RECORDED,)
 

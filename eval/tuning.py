@@ -33,7 +33,7 @@ from linnapp.trace.text import SECTOR_BYTES
 QUEUE_PERCENTS = (40.0, 60.0, 80.0, 95.0, None)
 BUSY_PERCENTS = (None, 90.0, 99.0)
 
-#: Slower than any read: no drive is ever busy, and `heuristic-adv` does what `heuristic` does.
+#: Slower than any read: no drive is ever busy, and `heuristic-adv` behaves like `heuristic`.
 NEVER_BUSY = ("--heuristic-busy-us", "1000000000")
 
 #: Length of the slice, as a share of a replay's; three rates of the workload or more.

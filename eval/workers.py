@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Processes that train: TensorFlow is loaded once in each, not once for every cell.
+"""Processes that train models. Each loads TensorFlow once, instead of once for every cell.
 
-Other than those of `linnapp.learn.parallel` they stay from one training to the next, and any thread
-may ask for one. A worker does in one process what `linnapp train` does in a new one. Every training
-takes one thread, and leaves nothing behind that another would see.
+Unlike the processes of `linnapp.learn.parallel`, workers persist from one training to the next, and
+any thread can use one. A worker runs `linnapp train` as a function. Each training uses one thread
+and does not affect later ones.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _limit = 1
 
 
 def use_workers(limit: int) -> None:
-    """Have at most `limit` workers at a time; they start when there is work."""
+    """Set the maximum number of workers. They start when there is work."""
     global _limit
     _limit = limit
 
 
 def call(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Run a function of a module in a worker and wait for it; what it raises is raised here."""
+    """Run a function of a module in a worker, and return its result or raise its exception."""
     global _pool
     with _lock:
         if _pool is None:
@@ -44,7 +44,7 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
             for name in os.environ.keys() - clean.keys():
                 del os.environ[name]
             os.environ.update(clean, **dict.fromkeys(_ONE_THREAD, "1"))
-            # Not forked: this process has threads. The caller may be held on one CPU.
+            # Do not fork, because this process has threads. The caller may be pinned to one CPU.
             context = multiprocessing.get_context("spawn")
             cpus = os.sched_getaffinity(os.getpid())
             _pool = ProcessPoolExecutor(_limit, context, _begin, (cpus,))
@@ -53,7 +53,7 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _begin(cpus: set[int]) -> None:
-    """Initialise a worker. It gets the terminal's ctrl-C, too, and ends without a message."""
+    """Initialise a worker, which ends without a message if the user presses ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.sched_setaffinity(0, cpus)
 
@@ -76,7 +76,7 @@ def train(traces: Sequence[Path], model_dir: Path, log: Path, *options: str) -> 
 
 
 def _train(arguments: list[str], log: Path) -> None:
-    # Only the workers need it, and it takes a while.
+    # Import it in the workers only, because it takes a while.
     from eval.research import command
 
     with (
@@ -87,7 +87,7 @@ def _train(arguments: list[str], log: Path) -> None:
         failure = ""
         try:
             command.main(arguments, prog_name="linnapp train", standalone_mode=False)
-        except Exception as error:  # anything: it must be told in the caller's words
+        except Exception as error:  # any error is reported by the caller
             failure = str(error) or type(error).__name__
     if failure:
         raise StepError(f"linnapp train {' '.join(arguments)}: {failure}\n{tail(log)}")

@@ -51,28 +51,28 @@ files() {
 	local f first
 
 	for f in Kconfig Makefile blk-linnos{,-policy}.h blk-linnos{,-expect,-model,-sysfs}.c; do
-		echo "1 $kernel_dir/linnos/$f block/linnos/$f"
+		echo "2 $kernel_dir/linnos/$f block/linnos/$f"
 	done
 	for f in "$core_dir"/*.[ch]; do
-		[[ $f = */linnos_network.* ]] && first=6 || first=1
+		[[ $f = */linnos_network.* ]] && first=7 || first=2
 		echo "$first $f block/linnos/core/${f##*/}"
 	done
 	for f in linux/blk-linnos.h trace/events/linnos.h; do
-		echo "1 $kernel_dir/linnos/include/$f include/$f"
+		echo "2 $kernel_dir/linnos/include/$f include/$f"
 	done
-	echo "1 $kernel_dir/../docs/ABI-sysfs-block-linnos Documentation/ABI/testing/sysfs-block-linnos"
-	echo "2 $kernel_dir/linnos/blk-linnos-array.c block/linnos/blk-linnos-array.c"
+	echo "2 $kernel_dir/../docs/ABI-sysfs-block-linnos Documentation/ABI/testing/sysfs-block-linnos"
+	echo "3 $kernel_dir/linnos/blk-linnos-array.c block/linnos/blk-linnos-array.c"
 	f=include/linux/blk-linnos-array.h
-	echo "2 $kernel_dir/linnos/$f $f"
+	echo "3 $kernel_dir/linnos/$f $f"
 	for f in blk-linnos-{query,ioctl}.c blk-linnos-query.h; do
-		echo "3 $kernel_dir/linnos/$f block/linnos/$f"
+		echo "4 $kernel_dir/linnos/$f block/linnos/$f"
 	done
-	echo "3 $core_dir/uapi/linux/blk-linnos.h include/uapi/linux/blk-linnos.h"
+	echo "4 $core_dir/uapi/linux/blk-linnos.h include/uapi/linux/blk-linnos.h"
 	for f in blk-linnos-latcrit.{c,h}; do
-		echo "5 $kernel_dir/linnos/$f block/linnos/$f"
+		echo "6 $kernel_dir/linnos/$f block/linnos/$f"
 	done
 	for f in "$kernel_dir"/linnos/linnos_*test*.[ch]; do
-		echo "7 $f block/linnos/${f##*/}"
+		echo "8 $f block/linnos/${f##*/}"
 	done
 }
 
@@ -80,8 +80,8 @@ files() {
 add_file() {
 	local to=$tree/$3 later=()
 
-	[ "$1" -ge 5 ] || later+=(-UCONFIG_BLK_LATCRIT)
-	[ "$1" -ge 6 ] || later+=(-UCONFIG_BLK_LINNOS_NETWORK)
+	[ "$1" -ge 6 ] || later+=(-UCONFIG_BLK_LATCRIT)
+	[ "$1" -ge 7 ] || later+=(-UCONFIG_BLK_LINNOS_NETWORK)
 	mkdir -p "${to%/*}"
 	case $3 in
 	# nothing for programs and for linnos.ko, and nothing for a later patch
@@ -110,11 +110,11 @@ add_file() {
 			{ print }' "$2" >"$to" ;;
 	*/Kconfig)
 		awk -v number="$1" '
-			/^config / { skip = (/NETWORK/ && number < 6) || (/KUNIT_TEST/ && number < 7) }
-			skip || (/select BLK_LATCRIT/ && number < 5) { next }
+			/^config / { skip = (/NETWORK/ && number < 7) || (/KUNIT_TEST/ && number < 8) }
+			skip || (/select BLK_LATCRIT/ && number < 6) { next }
 			{ print }' "$2" | sed -e :a -e '/^\n*$/{$d;N;ba' -e '}' >"$to" ;;
 	*)	awk -v number="$1" '
-			/^What:/ { skip = /<md>/ && number < 2 }
+			/^What:/ { skip = /<md>/ && number < 3 }
 			!skip' "$2" | sed -e "s/^KernelVersion:\(\t*\).*/KernelVersion:\1$version/" \
 			-e :a -e '/^\n*$/{$d;N;ba' -e '}' >"$to" ;;
 	esac

@@ -17,6 +17,12 @@ OBJCOPY ?= objcopy
 CFLAGS ?= -O2 -g
 override CFLAGS += -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -fPIC -pthread
 override CFLAGS += $(SANITIZE)
+# The core is written for the kernel, which does not assume that pointers to different types differ.
+override CFLAGS += -fno-strict-aliasing
+# GCC optimizes the library as a whole, which saves a tenth of the instructions of a read. Tests are linked
+# from the same objects without that, because the linker replaces some of the functions that they call.
+LTO := -flto=auto -ffat-lto-objects -fno-semantic-interposition
+LTO := $(if $(SANITIZE),,$(shell $(CC) $(LTO) -flinker-output=nolto-rel -r -x c /dev/null -o /dev/null 2>/dev/null && echo "$(LTO)"))
 # The core uses the kernel's prototypes.
 CORE := $(TOP)/core
 CPPFLAGS += -D_GNU_SOURCE -I. -I$(CORE) -I$(TOP)/core/uapi
@@ -32,12 +38,12 @@ all: $(OUT)/$(NAME).a $(OUT)/$(SHARED) tests
 
 # Link the modules to one object in which only the public symbols are global.
 $(OUT)/$(NAME).a: $(OBJS) $(NAME).map
-	$(LD) -r -o $(OUT)/obj/whole.o $(OBJS)
+	$(CC) $(CFLAGS) $(if $(LTO),$(LTO) -flinker-output=nolto-rel) -r -o $(OUT)/obj/whole.o $(OBJS)
 	$(OBJCOPY) $(PUBLIC:%=--keep-global-symbol=%) $(OUT)/obj/whole.o
 	rm -f $@.new && $(AR) rcs $@.new $(OUT)/obj/whole.o && mv $@.new $@
 
 $(OUT)/$(SHARED): $(OBJS) $(NAME).map
-	$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=$(NAME).map \
+	$(CC) $(CFLAGS) $(LTO) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=$(NAME).map \
 	  -Wl,--no-undefined -o $@.new $(OBJS) $(LDLIBS) && mv $@.new $@
 	ln -sf $(SHARED) $(OUT)/$(SONAME)
 	ln -sf $(SONAME) $(OUT)/$(NAME).so
@@ -47,14 +53,14 @@ $(OUT)/obj/linnos_%.o: override CFLAGS += -Wno-missing-prototypes
 
 $(OUT)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MT '$$(OUT)/obj/$*.o' -c -o $@ $<
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(LTO) -MMD -MP -MT '$$(OUT)/obj/$*.o' -c -o $@ $<
 
 tests: $(TEST_PROGRAMS)
 
 # The makefile of the library adds the modules that a test needs.
 $(OUT)/tests/%: $(OUT)/obj/tests/%.o
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(CC) $(CFLAGS) -fno-lto $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 check: tests
 	set -e; for program in $(TEST_PROGRAMS); do $(RUN) $$program; done

@@ -30,10 +30,10 @@ _COMMANDS = {
     "watch": "Show a program's storage calls and the I/Os they cause.",
     "query": "Query watched data in SQL.",
     "inspect": "Show the contents of a trace or of a replay's log.",
-    "convert": "Convert a trace to another format.",
+    "convert": "Convert a trace to an fio iolog.",
     "generate": "Generate a workload from a profile.",
     "label": "Find the inflection points of an array's drives.",
-    "train": "Train one model per drive.",
+    "train": "Train the models of drives and compare them.",
     "evaluate": "Evaluate a model on a trace.",
     "pack": "Create a model file from weights trained elsewhere.",
     "predict": "Run a model on feature vectors.",
@@ -65,14 +65,14 @@ _ELSEWHERE = {"lab": "linnapp.lab.cli"}
 
 #: groups of --help: title, an example, commands
 _GROUPS = (
+    ("A whole array", "sudo linnapp enable /dev/md0 --dry-run",
+        ("check", "enable", "trial", "disable", "restore", "keep")),
     ("Record and inspect", "sudo linnapp layers -- fio job.fio",
         ("trace", "inspect", "layers", "watch", "query")),
     ("Workloads", "linnapp generate az-e -o work --drives 3 --duration 60",
         ("convert", "generate")),
-    ("Models", "linnapp train --kind latency --trace traces/sdX.blk",
+    ("Models", "linnapp train --trace traces/sdX.blk",
         ("label", "train", "evaluate", "recalibrate", "fleet", "pack", "predict")),
-    ("A whole array", "sudo linnapp enable /dev/md0",
-        ("check", "enable", "trial", "disable", "restore", "keep")),
     ("Running drives", "linnapp explain /dev/sdX --slow --last 5",
         ("upload", "fetch", "status", "top", "explain", "faults")),
     ("Export", "linnapp dashboard grafana",
@@ -147,14 +147,22 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="linnapp")
 def cli() -> None:
-    """Record drives, train models of their latencies, and upload these to the kernel (LinnOS).
+    """Predict how long each read will take, so that an array reads from its fastest drive (LinnOS).
 
-    From a drive to a model in the kernel:
+    The first command asks whether an array would benefit, the second records its load, trains
+    and switches on, and the third measures the benefit:
 
     \b
-        linnapp trace /dev/sdX -o traces --duration 60
+        sudo linnapp check /dev/md0
+        sudo linnapp enable /dev/md0
+        sudo linnapp trial /dev/md0
+
+    The same step by step, for one drive:
+
+    \b
+        sudo linnapp trace /dev/sdX -o traces --duration 600
         linnapp train --trace traces/sdX.blk
-        linnapp upload --model models/sdX --device /dev/sdX --mode enforce
+        sudo linnapp upload --model models/sdX --device /dev/sdX --mode observe
     """
 
 
@@ -268,14 +276,10 @@ def _run() -> None:
     except click.Abort:
         status = 128 + signal.SIGINT
     except click.ClickException as error:
-        error.show()
+        _show(error)
         status = error.exit_code
     except LinnappError as error:
-        message = str(error)
-        # For the user, the copy of standard input has another name, "-".
-        if input_module := sys.modules.get("linnapp.trace.packed"):
-            message = input_module.named(message)
-        print(f"linnapp: error: {as_options(message)}", file=sys.stderr)
+        print(f"linnapp: error: {as_options(str(error))}", file=sys.stderr)
         status = 1
     except BrokenPipeError:
         # The reader (`head`, `less`) is gone.
@@ -295,6 +299,17 @@ def _run() -> None:
     except KeyboardInterrupt:
         status = 128 + signal.SIGINT
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _show(error: click.ClickException) -> None:
+    """Print an error of the command line in the form of all other errors."""
+    if type(error).__name__ == "NoArgsIsHelpError":  # new in click 8.2
+        error.show()
+        return
+    print(f"linnapp: error: {error.format_message()}", file=sys.stderr)
+    if isinstance(error, click.UsageError):
+        command = error.ctx.command_path if error.ctx else "linnapp"
+        print(f"See `{command} --help`.", file=sys.stderr)
 
 
 def _drop_output() -> None:

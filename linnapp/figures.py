@@ -32,15 +32,6 @@ def check_can_draw(path: AnyPath) -> None:
         import matplotlib  # noqa: F401
 
 
-def in_plain_numbers(axis: Any) -> None:
-    """Label a logarithmic axis 100, 200, 500 instead of powers of ten."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter("{x:,.0f}")
-    axis.set_minor_formatter(NullFormatter())
-
-
 def save(figure: Any, path: AnyPath) -> None:
     """Write a figure atomically; the suffix determines its format."""
     with replaced_file(path) as stream:

@@ -7,7 +7,6 @@ import contextlib
 import fcntl
 import os
 import shutil
-import sys
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import IO
@@ -78,27 +77,6 @@ def replaced_file(path: AnyPath) -> Iterator[IO[bytes]]:
     except BaseException:
         _remove(temporary)
         raise
-
-
-#: names of standard output, which must not be replaced by a rename
-_STANDARD_OUTPUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
-
-
-def is_standard_output(path: AnyPath) -> bool:
-    """Return true if a name stands for standard output."""
-    return os.fspath(path) in _STANDARD_OUTPUT
-
-
-@contextlib.contextmanager
-def output_file(path: AnyPath) -> Iterator[IO[bytes]]:
-    """Open a file like :func:`replaced_file`, or standard output by one of its names."""
-    if not is_standard_output(path):
-        with replaced_file(path) as stream:
-            yield stream
-        return
-    sys.stdout.flush()
-    yield sys.stdout.buffer
-    sys.stdout.buffer.flush()
 
 
 def replace_text(path: AnyPath, text: str) -> None:

@@ -39,35 +39,12 @@ class NamedPath(click.Path):
         return super().convert(value, param, ctx)
 
 
-class InputPath(NamedPath):
-    """A file to read; "-" is standard input, which is copied to a temporary file."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Check the path."""
-        if str(value) == "-":
-            from linnapp.trace.packed import copied
-
-            return copied()
-        return super().convert(value, param, ctx)
-
-
-class OutputPath(NamedPath):
-    """A file to write; "-" is standard output."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Check the path."""
-        return Path("/dev/stdout") if str(value) == "-" else super().convert(value, param, ctx)
-
-
 #: A file or folder, or only one of these, which may not exist.
 PATH = NamedPath()
 FILE = NamedPath(dir_okay=False)
 FOLDER = NamedPath(file_okay=False)
 #: Readability is not checked: the check for root has the better message.
 DRIVE = NamedPath(readable=False)
-#: Input and output of `linnapp inspect` and `linnapp convert`.
-TRACE_IN = InputPath()
-TRACE_OUT = OutputPath(dir_okay=False)
 
 #: nearly three centuries; in nanoseconds this fits in 63 bits
 _MOST_SECONDS = 9e9

@@ -150,13 +150,6 @@ def student_t(share: float, freedom: int) -> float:
     return float(t.ppf(share, freedom))
 
 
-def normal_quantile(share: float) -> float:
-    """Return a quantile of the standard normal distribution."""
-    from scipy.stats import norm
-
-    return float(norm.ppf(share))
-
-
 def mean_interval(values: Sequence[float] | Floats, level: float = LEVEL) -> Interval:
     """Return Student's t interval of the mean of three or more independent values, such as seeds.
 
@@ -408,28 +401,6 @@ def paired_p_value(differences: Floats) -> float:
     """
     found = float(differences.sum())
     return p_value(found, found - 2 * exchanges(len(differences)) @ differences)
-
-
-def conditional_power(found: float, done: float, needed: float) -> float:
-    """Return the probability that an unfinished test rejects at its end (stochastic curtailment).
-
-    See Lan, Simon and Halperin, Sequential Analysis 1:3, 1982. The true difference is assumed to be
-    one standard error larger than the observed one.
-
-    Parameters
-    ----------
-    found : float
-        Difference so far, in its standard errors.
-    done : float
-        Share of the data that is available, between 0 and 1.
-    needed : float
-        Number of standard errors at which the test rejects at the end.
-    """
-    from scipy.stats import norm
-
-    expected = done * found + (1 - done) * (found + 1)
-    last = math.sqrt(done)
-    return float(norm.cdf((expected - needed * last) / (last * math.sqrt(1 - done))))
 
 
 def holm(p_values: Sequence[float] | Floats) -> Floats:

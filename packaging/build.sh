@@ -195,8 +195,6 @@ dkms() {
 	local root=$work/linnos-dkms script
 	install -d "$root/usr/src" "$root/usr/share/doc/linnos-dkms" "$root/DEBIAN"
 	kernel/module/build.sh --dkms "$root/usr/src/linnos-$version"
-	# Its own scripts build when there is something to build, and fail no other package.
-	sed -i '/^AUTOINSTALL=/d' "$root/usr/src/linnos-$version/dkms.conf"
 	install -m 644 kernel/module/README.md "$root/usr/share/doc/linnos-dkms/"
 	for script in postinst prerm; do
 		sed "s/@VERSION@/$version/" packaging/linnos-dkms.$script >"$root/DEBIAN/$script"
@@ -204,14 +202,14 @@ dkms() {
 	chmod 755 "$root"/DEBIAN/*
 	grep -v '^#' packaging/linnos-dkms.triggers >"$root/DEBIAN/triggers"
 	finish linnos-dkms kernel \
-		"dkms (>= 3), dwarves, xz-utils, linux-source-6.1 | linux-source-6.12" \
+		"dkms (>= 3), dwarves, xz-utils, linux-source-6.1 | linux-source-6.12 | linux-source-7.3" \
 		"linux-headers-amd64 | linux-headers-generic | linux-headers" "linnos-tools, mokutil" \
 		"md raid1 and raid10 that read from the best mirror, for Debian's kernels" \
 		" The module linnos observes drives and predicts, by a model of each, which of
  them would answer a read first. raid1 and raid10 ask it. DKMS builds them for
- Debian's own Linux 6.1 and 6.12, from the package with the source of exactly
- that kernel; they are loaded instead of the kernel's own, which stay. The
- device-mapper target linnos-faults damages a device by rules, for tests.
+ Debian's own Linux 6.1, 6.12 and 7.3, from the package with the source of
+ exactly that kernel; they are loaded instead of the kernel's own, which stay.
+ The device-mapper target linnos-faults damages a device by rules, for tests.
  .
  Nothing asks and nothing is observed before it is switched on; linnapp enable,
  of the package linnos-tools, does."
@@ -232,8 +230,7 @@ agent() {
 		"serves latency predictions for this node's drives to other nodes" \
 		" A client whose data has replicas on several nodes queries their agents by UDP
  for the predicted latency of a read, and reads from the fastest node. The agent
- queries the kernel, which needs LinnOS or the module of linnos-dkms. On other
- kernels it can watch drives with BPF and predict their latencies itself.
+ queries the kernel, which needs LinnOS or the module of linnos-dkms.
  .
  Nothing is started until /etc/linnos/agent.conf exists and the service is
  enabled. Only the addresses that it allows are answered."

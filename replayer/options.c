@@ -134,10 +134,6 @@ const struct option_row option_rows[] = {
 	     "fastest: always follow the predictions; otherwise a random part of the reads that "
 	     "would "
 	     "be redirected stays at the default replica, a larger part the less they gain"),
-	FLAG("guarded", guarded, "guarded",
-	     "linnos: reads carry the hint only as far as they gain from being revoked; otherwise "
-	     "all "
-	     "do"),
 	NUMBER("probe-after-ms", "X", probe_after_ms, 0, 1e9, 20, "probe_after_ms",
 	       "fastest: a drive unheard of for X ms gets a read, of at most 1 in 100 (20; 0: "
 	       "never)"),
@@ -552,10 +548,6 @@ static void require_shares(const struct options *o)
 		    "answered, of which each thread would know a part only; leave --threads out, "
 		    "or take a policy that keeps no count, as baseline, clone, hedge or linnos",
 		    o->threads, o->policy->name);
-	if (o->guarded)
-		die("--threads %u: --guarded goes by what reads took, of which each thread would "
-		    "know a part only; leave one of them out",
-		    o->threads);
 	if (o->depth < o->threads || o->max_orphans < o->threads || o->hedge_burst < o->threads)
 		die("--threads %u: --depth, --max-orphans and --hedge-burst are shared out, and "
 		    "must be "

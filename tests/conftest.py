@@ -55,12 +55,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def quick_fio(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a `fio` that starts quickly in the guest: see lab/fio_start.c."""
-    directory = tmp_path_factory.mktemp("fio")
-    source = Path(__file__).parent / "lab" / "fio_start.c"
-    compile_it = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    subprocess.run([*compile_it, "-o", directory / "fio_start.so", source], check=True)
+def guest_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of programs for the guest: `paced_reads`, and a `fio` that starts quickly."""
+    directory = tmp_path_factory.mktemp("programs")
+    lab = Path(__file__).parent / "lab"
+    compile_it = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
+    for name, *options in (("paced_reads",), ("fio_start", "-shared", "-fPIC")):
+        program = directory / f"{name}{'.so' if options else ''}"
+        subprocess.run([*compile_it, *options, "-o", program, lab / f"{name}.c"], check=True)
     fio = shutil.which("fio") or "fio"
     command = directory / "fio"
     command.write_text(f'#!/bin/sh\nLD_PRELOAD={directory}/fio_start.so exec {fio} "$@"\n')
@@ -69,14 +71,14 @@ def quick_fio(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def boot(tmp_path: Path, quick_fio: Path, monkeypatch: pytest.MonkeyPatch) -> Boot:
+def boot(tmp_path: Path, guest_programs: Path, monkeypatch: pytest.MonkeyPatch) -> Boot:
     """Boot the lab kernel and run a shell script in it.
 
     The script sees ``$OUT``, the test's ``tmp_path``, which it may write to.
     """
     if not DEFAULT_KERNEL.exists():
         pytest.fail(f"{DEFAULT_KERNEL}: no lab kernel; `make kernel` builds it")
-    monkeypatch.setenv("PATH", f"{quick_fio}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{guest_programs}{os.pathsep}{os.environ['PATH']}")
 
     def boot(
         script: str,

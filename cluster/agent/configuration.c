@@ -53,14 +53,9 @@ static const char *parse_path(char *to, size_t bytes, const char *text)
 
 static const char *parse_drive(struct configuration *c, char *const *words)
 {
-	unsigned int k = c->n_drives;
-	const char *error;
-
-	if (k == DRIVES_MAX)
+	if (c->n_drives == DRIVES_MAX)
 		return fault("more than %d drives", DRIVES_MAX);
-	c->n_drives++;
-	error = parse_path(c->drives[k], PATH_BYTES, words[1]);
-	return error || !words[2] ? error : parse_path(c->models[k], PATH_BYTES, words[2]);
+	return parse_path(c->drives[c->n_drives++], PATH_BYTES, words[1]);
 }
 
 static const char *parse_rate(struct rate *rate, const char *text)
@@ -128,7 +123,7 @@ static const struct directive {
 	unsigned int arguments_max;
 	const char *(*take)(struct configuration *c, char *const *words);
 } directives[] = {
-	{"drive", 2, parse_drive},   {"allow", 2, parse_network}, {"listen", 2, parse_listener},
+	{"drive", 1, parse_drive},   {"allow", 2, parse_network}, {"listen", 2, parse_listener},
 	{"socket", 2, parse_socket}, {"key", 1, parse_key},
 };
 

@@ -26,7 +26,6 @@
 struct configuration {
 	unsigned int n_drives, n_networks, n_listeners;
 	char drives[DRIVES_MAX][PATH_BYTES];
-	char models[DRIVES_MAX][PATH_BYTES]; /* "" if there is none */
 	struct network networks[NETWORKS_MAX];
 	struct sockaddr_in6 listeners[LISTENERS_MAX];
 	struct rate local_rate;

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
  * A kernel with LinnOS is queried through the drive itself. If the module observes the drive, the
- * query goes to /dev/linnos. If there is neither, the agent may watch the drive's requests. The
- * agent reads no data from a drive. It opens the drive because the kernel requires an open file
- * descriptor as permission to query.
+ * query goes to /dev/linnos. The agent reads no data from a drive. It opens the drive because the
+ * kernel requires an open file descriptor as permission to query.
  */
 #include "drives.h"
-
-#include "program/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -98,8 +95,6 @@ static void open_pending(struct drive *drive)
 
 static void close_both(struct drive *drive)
 {
-	if (drive->watched)
-		watched_begin(drive->watched, NO_DISK, 0);
 	if (drive->fd >= 0)
 		close(drive->fd);
 	if (drive->pending_fd >= 0)
@@ -156,27 +151,6 @@ static bool query_kernel(const struct drive *drive, union expect *e)
 	       !ioctl(module_fd(), BLKEXPECT, &e->ask);
 }
 
-void drive_watch(struct drive *drive, struct watched *watched)
-{
-	int requests;
-
-	drive->watched = watched;
-	if (!watched || drive->fd < 0)
-		return;
-	requests = open_attribute(drive, "mq");
-	if (requests < 0) {
-		warn("%s has no requests of its own, because it is a partition, md, dm or NVMe "
-		     "multipath device; configure the disk below it",
-		     drive->path);
-		drive->watched = NULL;
-		return;
-	}
-	close(requests);
-	watched_begin(
-		watched, major(drive->number) << 20 | minor(drive->number),
-		linnos_pages_of(read_number(drive, "queue/max_sectors_kb", UINT32_MAX) * 1024));
-}
-
 void drive_query(struct drive *drive, const struct query *query, uint64_t now_ns,
 		 struct answer *answer)
 {
@@ -187,10 +161,7 @@ void drive_query(struct drive *drive, const struct query *query, uint64_t now_ns
 			  }};
 
 	if (drive->fd < 0 && now_ns >= drive->retry_ns) {
-		struct watched *watched = drive->watched;
-
 		drive_open(drive, drive->path);
-		drive_watch(drive, watched);
 		drive->retry_ns = now_ns + RETRY_NS;
 	}
 	if (drive->fd < 0) {
@@ -213,11 +184,8 @@ void drive_query(struct drive *drive, const struct query *query, uint64_t now_ns
 	if (answer->known != drive->known)
 		open_pending(drive);
 	drive->known = answer->known;
-	if (read_pending(drive, answer)) {
-		if (answer->known == KNOWN_NO_KERNEL && drive->watched)
-			watched_query(drive->watched, query, now_ns, answer);
+	if (read_pending(drive, answer))
 		return;
-	}
 	/* a kernel without LinnOS does not report that a drive is gone, but its sysfs file does */
 	close_both(drive);
 	answer->known = BLK_EXPECT_GONE;

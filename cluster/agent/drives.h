@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "watched.h"
+#include "datagram.h"
 
 /**
  * struct drive - one drive
@@ -19,7 +19,6 @@
  * @pending_is_counted: false if the kernel's I/O accounting is disabled
  * @known: @known of the last answer
  * @retry_ns: time of the next attempt to open a missing drive
- * @watched: state of the agent's own predictions if the kernel makes none, or NULL
  */
 struct drive {
 	const char *path;
@@ -29,13 +28,10 @@ struct drive {
 	bool pending_is_pages, pending_is_counted;
 	uint16_t known;
 	uint64_t retry_ns;
-	struct watched *watched;
 };
 
 /* Open a drive. A missing drive is tried again at most once a second. */
 void drive_open(struct drive *drive, const char *path);
-/* Watch the requests of the drive as soon as it exists. */
-void drive_watch(struct drive *drive, struct watched *watched);
 /* Fill @known, @state, @latency_us and @pending. */
 void drive_query(struct drive *drive, const struct query *query, uint64_t now_ns,
 		 struct answer *answer);

@@ -23,10 +23,8 @@
 #include "agent.h"
 #include "configuration.h"
 #include "drives.h"
-#include "model_file.h"
 #include "program/program.h"
 #include "random_bytes.h"
-#include "requests.h"
 
 /* The maximum number of datagrams to read from one socket before the next one. */
 enum { BATCH = 64 };
@@ -45,14 +43,12 @@ struct settings {
 static const struct option_row options[] = {
 	{"config", "FILE", "the configuration (/etc/linnos/agent.conf)", OPTION_TEXT,
 	 .offset = offsetof(struct settings, path)},
-	{"check", NULL, "check the configuration, its drives and models, and exit", OPTION_FLAG,
+	{"check", NULL, "check the configuration and its drives, and exit", OPTION_FLAG,
 	 .offset = offsetof(struct settings, checks)},
 };
 
 static struct configuration configuration;
 static struct drive drives[DRIVES_MAX];
-static struct watched watched[DRIVES_MAX];
-_Static_assert(DRIVES_MAX <= WATCHED_MAX, "each may be watched");
 static struct key keys[KEYS_MAX];
 static struct sources sources;
 
@@ -66,8 +62,6 @@ static uint64_t clock_of(clockid_t clock)
 
 static void query_drive(void *of, const struct query *query, uint64_t now_ns, struct answer *answer)
 {
-	/* bring the state of watched drives up to date */
-	requests_take(false);
 	drive_query((struct drive *)of + query->drive, query, now_ns, answer);
 }
 
@@ -274,22 +268,8 @@ static void open_drives(struct agent *agent)
 	}
 }
 
-static struct linnos_latency *read_model(unsigned int k)
-{
-	char why[MODEL_WHY_BYTES];
-	struct linnos_latency *model;
-	int error;
-
-	if (!*configuration.models[k])
-		return NULL;
-	model = model_file_read(configuration.models[k], &error, why);
-	if (!model)
-		warn("%s has no predictions: %s", configuration.drives[k], why);
-	return model;
-}
-
 /* Drop all capabilities, even of root. capset(2) is called only if there are any, because the
- * unit's system call filter may forbid it otherwise. */
+ * unit's system call filter forbids it. */
 static void drop_capabilities(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -297,33 +277,7 @@ static void drop_capabilities(void)
 
 	syscall(SYS_capget, &header, has);
 	if ((has[0].permitted || has[1].permitted) && syscall(SYS_capset, &header, none))
-		die("cannot drop capabilities: %s; see linnos-agent(8), WITHOUT LINNOS",
-		    strerror(errno));
-}
-
-/* Watch all drives that have a model, unless the kernel supports queries about each of them. A
- * missing drive counts as unsupported. */
-static void watch_drives(void)
-{
-	const struct query look = {.flags = QUERY_ONLY, .bytes = 4096};
-	bool is_unknown = false;
-	const char *why = NULL;
-
-	for (unsigned int k = 0; k < configuration.n_drives; k++) {
-		struct answer answer = {.known = KNOWN_NO_KERNEL};
-
-		watched[k].model = read_model(k);
-		if (drives[k].fd >= 0)
-			drive_query(&drives[k], &look, 0, &answer);
-		is_unknown |= watched[k].model && answer.known == KNOWN_NO_KERNEL;
-	}
-	if (is_unknown)
-		why = requests_watch(watched, configuration.n_drives);
-	if (why)
-		warn("the models are not used: %s", why);
-	for (unsigned int k = 0; is_unknown && !why && k < configuration.n_drives; k++)
-		if (watched[k].model)
-			drive_watch(&drives[k], &watched[k]);
+		die("cannot drop capabilities: %s", strerror(errno));
 }
 
 /* The check is stricter than a start, which waits for missing drives. */
@@ -337,8 +291,6 @@ static int check_drives(void)
 			warn("%s: %s", configuration.drives[k], strerror(errno));
 			status = EXIT_NOT_STARTED;
 		}
-		if (*configuration.models[k] && !read_model(k))
-			status = EXIT_NOT_STARTED;
 	}
 	return status;
 }
@@ -346,13 +298,11 @@ static int check_drives(void)
 static void serve_all(struct agent *agent, struct pollfd *fds)
 {
 	const unsigned int n = configuration.n_listeners;
-	struct pollfd *local = &fds[n], *signals = &fds[n + 1], *requests = &fds[n + 2];
+	struct pollfd *local = &fds[n], *signals = &fds[n + 1];
 
 	do {
-		if (poll(fds, n + 3, -1) < 0 && errno != EINTR)
+		if (poll(fds, n + 2, -1) < 0 && errno != EINTR)
 			die("poll: %s", strerror(errno));
-		if (requests->revents)
-			requests_take(true);
 		for (unsigned int k = 0; k < n; k++)
 			if (fds[k].revents)
 				serve(agent, fds[k].fd, false);
@@ -363,7 +313,7 @@ static void serve_all(struct agent *agent, struct pollfd *fds)
 
 static void run(void)
 {
-	struct pollfd fds[LISTENERS_MAX + 3];
+	struct pollfd fds[LISTENERS_MAX + 2];
 	unsigned int n = 0;
 	struct agent agent = {
 		.ask = query_drive,
@@ -379,7 +329,6 @@ static void run(void)
 	if (!read_keys())
 		exit(EXIT_NOT_STARTED);
 	open_drives(&agent);
-	watch_drives();
 	for (; n < configuration.n_listeners; n++)
 		fds[n] = (struct pollfd){listen_on(&configuration.listeners[n]), POLLIN, 0};
 	/* poll() ignores a negative descriptor */
@@ -387,8 +336,7 @@ static void run(void)
 	if (*configuration.socket)
 		fds[n].fd = listen_locally(configuration.socket);
 	fds[n + 1] = (struct pollfd){signals, POLLIN, 0};
-	fds[n + 2] = (struct pollfd){requests_fd(), POLLIN, 0};
-	/* Nothing below needs a privilege: ports below 1024 are bound, and drives are watched. */
+	/* Nothing below needs a privilege: ports below 1024 are bound, and drives are open. */
 	drop_capabilities();
 	serve_all(&agent, fds);
 	report(&agent);

@@ -196,7 +196,7 @@ static double reported_ratio(struct linnos_cluster *c, const struct node *n, con
 	double ratio = 0, beyond = 0;
 	double median = median_us(&c->estimator.medians, node_size_class(n->query_bytes));
 
-	if (a->known == BLK_EXPECT_GONE || a->state & STATE_READ_LATE)
+	if (a->known == BLK_EXPECT_GONE)
 		return FAILED;
 	/* A low number of pending reads says nothing, because there may be no load. */
 	if (a->state & STATE_PENDING_KNOWN)

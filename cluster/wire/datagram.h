@@ -2,7 +2,7 @@
 /*
  * The datagram of linnos-agent: a query about a read and its answer, as documented in
  * linnos-agent(8). An answer is as long as its query, so that a forged source address cannot
- * amplify traffic. The agent, its clients and the simulation compile this file.
+ * amplify traffic. The agent and its clients compile this file.
  */
 #ifndef LINNOS_WIRE_DATAGRAM_H
 #define LINNOS_WIRE_DATAGRAM_H
@@ -29,17 +29,15 @@
 
 /*
  * For &answer.state. The lower bits are the kernel's BLK_EXPECT_SLOW, STALE and PROBE. The agent
- * sets STATE_PENDING_KNOWN if &answer.pending is known, STATE_PENDING_PAGES if it is a number of
- * pages rather than of requests, and STATE_READ_LATE if a read has been in flight for so long that
- * the drive may have failed.
+ * sets STATE_PENDING_KNOWN if &answer.pending is known, and STATE_PENDING_PAGES if it is a number
+ * of pages rather than of requests.
  */
 #define STATE_PENDING_KNOWN 0x100u
 #define STATE_PENDING_PAGES 0x200u
-#define STATE_READ_LATE 0x400u
 
 /*
  * A value of &answer.known that the kernel's enum blk_expect_known does not contain: the kernel
- * does not support queries, and the agent does not watch the drive.
+ * does not support queries.
  */
 #define KNOWN_NO_KERNEL 0xffffu
 

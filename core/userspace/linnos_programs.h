@@ -96,16 +96,6 @@ static inline unsigned long __ffs(unsigned long word)
 	return __builtin_ctzl(word);
 }
 
-static inline u32 rol32(u32 word, unsigned int by)
-{
-	return word << by | word >> (32 - by);
-}
-
-static inline u32 ror32(u32 word, unsigned int by)
-{
-	return rol32(word, 32 - by);
-}
-
 static inline u64 linnos_get(const u8 *p, int bytes)
 {
 	u64 value = 0;

@@ -11,19 +11,21 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from eval.bench import (
     OUT,
     BenchError,
-    asking,
+    agent,
+    bypass,
     fault_cost,
     in_kernel,
     kernel,
     library,
     module_cost,
     off_cost,
-    replayer,
+    store_pauses,
+    tracers,
     training,
     ublk_cost,
     watching,
@@ -32,24 +34,16 @@ from linnapp.errors import LinnappError
 from linnapp.lab.guest import LabError
 
 
-@dataclass(frozen=True)
-class Benchmark:
+class Benchmark(NamedTuple):
     """One entry of the table of measurements."""
 
     #: The function that measures, prints, and writes results into ``OUT``. The first line of its
     #: docstring is the title.
     run: Callable[[], None]
-    #: The program that is measured, relative to the repository; the function's module by default.
-    program: str = ""
     #: Requirements in addition to `make build`.
     needs: str = ""
     #: Run it only if it is named.
     when_named: bool = False
-
-    @property
-    def source(self) -> str:
-        """Return the file that describes the measurement."""
-        return self.program or f"{self.run.__module__.replace('.', '/')}.py"
 
     @property
     def title(self) -> str:
@@ -57,26 +51,30 @@ class Benchmark:
         return (self.run.__doc__ or "").strip().splitlines()[0]
 
 
+_DEBIAN, _WATCHING = "`make kernel-debian`, and its headers", "root, and a kernel with BTF"
+
 BENCHMARKS = {
-    "ask": Benchmark(asking.ask, needs="the lab kernel"),
-    "in-kernel": Benchmark(in_kernel.in_kernel, needs="the lab kernel"),
-    "shared-lines": Benchmark(kernel.shared_lines, "kernel/bench/shared_lines.c"),
-    "off-cost": Benchmark(off_cost.off_cost, needs="a kernel without the patch, and builds it"),
-    "module-cost": Benchmark(
-        module_cost.module_cost, needs="`make kernel-debian`, and its headers", when_named=True
-    ),
-    "fault-cost": Benchmark(
-        fault_cost.fault_cost, needs="`make kernel-debian`, and its headers", when_named=True
-    ),
-    "ublk-cost": Benchmark(ublk_cost.ublk_cost, needs="`make kernel-debian`"),
-    "library": Benchmark(library.library, "eval/bench/library.c"),
-    "replayer": Benchmark(replayer.compare, needs="fio, and root for a loop device"),
+    "ask": Benchmark(in_kernel.ask, "the lab kernel"),
+    "in-kernel": Benchmark(in_kernel.in_kernel, "the lab kernel"),
+    "shared-lines": Benchmark(kernel.shared_lines),
+    "off-cost": Benchmark(off_cost.off_cost, "a kernel without the patch, and builds it"),
+    "module-cost": Benchmark(module_cost.module_cost, _DEBIAN, when_named=True),
+    "fault-cost": Benchmark(fault_cost.fault_cost, _DEBIAN, when_named=True),
+    "bypass": Benchmark(bypass.bypass, _DEBIAN, when_named=True),
+    "ublk-cost": Benchmark(ublk_cost.ublk_cost, "`make kernel-debian`"),
+    "library": Benchmark(library.library),
+    "agent": Benchmark(agent.agent),
     "train": Benchmark(training.train),
-    "watch-rate": Benchmark(watching.rate, needs="root, and a kernel with BTF"),
+    "watch-rate": Benchmark(watching.rate, _WATCHING),
+    "watch-loss": Benchmark(watching.losses, _WATCHING, when_named=True),
+    "watch-tracers": Benchmark(
+        tracers.tracers, f"packaging/apt/tracers.txt, {_WATCHING}", when_named=True
+    ),
     "watch-redis": Benchmark(
-        watching.redis,
-        needs="packaging/apt/redis.txt, root, and a kernel with BTF",
-        when_named=True,
+        watching.redis, f"packaging/apt/redis.txt, {_WATCHING}", when_named=True
+    ),
+    "watch-rocksdb": Benchmark(
+        store_pauses.store_pauses, f"packaging/apt/apps.txt, {_WATCHING}", when_named=True
     ),
 }
 
@@ -93,7 +91,7 @@ def main() -> None:
         for name, benchmark in BENCHMARKS.items():
             needs = f" Needs {benchmark.needs}." if benchmark.needs else ""
             named = " Only when named." if benchmark.when_named else ""
-            print(f"{name:12} {benchmark.source:27} {benchmark.title}{needs}{named}")
+            print(f"{name:13} {benchmark.title}{needs}{named}")
         return
     names = arguments.names or [n for n, b in BENCHMARKS.items() if not b.when_named]
     OUT.mkdir(parents=True, exist_ok=True)

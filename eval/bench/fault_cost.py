@@ -4,12 +4,8 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 
-from eval import debian_kernel
-from eval.bench import BenchError
-from eval.bench.instructions import Case, count, report
-from eval.cache import ROOT
+from eval.bench.instructions import Case, built_modules, count
 
 _DEVICE = "/dev/mapper/bad"
 _SECTORS = 1 << 21
@@ -30,52 +26,37 @@ def _target(table: str) -> str:
     )
 
 
-def _rules(*settings: str, n: int = 1) -> str:
+def _rules(settings: str, n: int = 1) -> str:
     """Return the commands that make enabled rules."""
     return "; ".join(
-        f"dmsetup message bad 0 add r{k} {' '.join(settings)}; dmsetup message bad 0 enable r{k}"
+        f"dmsetup message bad 0 add r{k} {settings}; dmsetup message bad 0 enable r{k}"
         for k in range(n)
     )
 
 
 _REMOVE = "dmsetup remove --noudevsync --noudevrules bad"
-_NO_HIT = ("count", "block", "frequency", "all_after", "n", str(2**40), "fault", "zeros")
-_HITS = ("count", "block", "frequency", "interval", "n", "500", "fault", "bit_flip")
-
-
-def _cases(module: str) -> tuple[Case, ...]:
-    ours = "linnos-faults /dev/nullb0 0"
-    return (
-        Case("the drive itself"),
-        Case("dm-linear", _target("linear /dev/nullb0 0"), _REMOVE, _DEVICE),
-        # It is up for the whole run.
-        Case("dm-flakey, up", _target("flakey /dev/nullb0 0 86400 0"), _REMOVE, _DEVICE),
-        Case(
-            "dm-flakey, a byte of each read",
-            _target("flakey /dev/nullb0 0 0 86400 5 corrupt_bio_byte 32 r 1 0"), _REMOVE, _DEVICE,
-        ),
-        Case("no rule", f"insmod {shlex.quote(module)}; {_target(ours)}", device=_DEVICE),
-        Case("one rule, no hit", _rules(*_NO_HIT), "dmsetup message bad 0 remove r0", _DEVICE),
-        Case("16 rules, no hit", _rules(*_NO_HIT, n=16), _REMOVE, _DEVICE),
-        Case("one rule, every 500th", f"{_target(ours)}; {_rules(*_HITS)}", _REMOVE, _DEVICE),
-        Case(
-            "one rule, every one",
-            f"{_target(ours)}; {_rules('count', 'block', 'frequency', 'all', 'fault', 'zeros')}",
-            _REMOVE, _DEVICE,
-        ),
-    )  # fmt: skip
+_OURS = _target("linnos-faults /dev/nullb0 0")
+_NO_HIT = f"count block frequency all_after n {2**40} fault zeros"
+_HITS = "count block frequency interval n 500 fault bit_flip"
+_ALL = "count block frequency all fault zeros"
 
 
 def fault_cost() -> None:
     """Instructions of reads and writes through the target of fault rules, on Debian's kernel."""
-    release = debian_kernel.release(debian_kernel.image())
-    built = ROOT / "build" / "module" / release
-    script = str(ROOT / "kernel" / "module" / "build.sh")
-    if subprocess.run([script, "--kernel", release, "--out", str(built)], check=False).returncode:
-        raise BenchError(f"the modules could not be built for {release}")
-    cases = _cases(str(built / "dm-linnos-faults.ko"))
-    counts = count(cases, 1, modules=("dm-mod", "dm-flakey"), options=OPTIONS)
-    report(
-        "fault_cost", counts, cases[0].name, "the drive itself",
-        lambda n, without: f"{n - without:+7.0f}",
-    )  # fmt: skip
+    module = shlex.quote(str(built_modules() / "dm-linnos-faults.ko"))
+    cases = [Case("the drive itself")] + [
+        Case(name, begin, end, _DEVICE)
+        for name, begin, end in (
+            ("dm-linear", _target("linear /dev/nullb0 0"), _REMOVE),
+            # It is up for the whole run.
+            ("dm-flakey, up", _target("flakey /dev/nullb0 0 86400 0"), _REMOVE),
+            ("dm-flakey, a byte of each read",
+             _target("flakey /dev/nullb0 0 0 86400 5 corrupt_bio_byte 32 r 1 0"), _REMOVE),
+            ("no rule", f"insmod {module}; {_OURS}", ":"),
+            ("one rule, no hit", _rules(_NO_HIT), "dmsetup message bad 0 remove r0"),
+            ("16 rules, no hit", _rules(_NO_HIT, 16), _REMOVE),
+            ("one rule, every 500th", f"{_OURS}; {_rules(_HITS)}", _REMOVE),
+            ("one rule, every one", f"{_OURS}; {_rules(_ALL)}", _REMOVE),
+        )
+    ]  # fmt: skip
+    count("fault_cost", cases, 1, modules=("dm-mod", "dm-flakey"), options=OPTIONS)

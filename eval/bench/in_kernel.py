@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The cost of a hinted read in the running lab kernel.
+"""The cost of a hinted read, and of asking which drive should serve a read, in the lab kernel.
 
 Times are measured in one guest without virtual time. Hinted reads of null_blk, a drive that does
 nothing, run in one mode after the other, round after round, so that other load of the machine
@@ -15,17 +15,18 @@ from __future__ import annotations
 import io
 import shlex
 import statistics
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from eval.bench import MODEL, OUT
+from eval.bench import MODEL, OUT, compare, write
 from eval.bench.kernel import FOLDER as TOOLS
 from eval.bench.kernel import build, latency_model
-from eval.bench.off_cost import KERNELS, count_calls, null_guest, ticks_per_ns
+from eval.bench.kernel import run as run_program
+from eval.bench.stepping import KERNELS, count_calls, null_guest
 from linnapp.lab.guest import LabError
 from linnapp.lab.uml import run
-from linnapp.lab.work import write_json
 
 ROUNDS = 15
 #: Reads at a time, and how many times in a round. Of eight, those before it are in flight.
@@ -35,6 +36,8 @@ ASKED, ASKS = (1, 3), 1000
 N_DRIVES = max(ASKED)
 #: Calls of clock_gettime() in a round.
 CLOCK_CALLS = 2000
+#: The counted function of each call of ask_calls; getppid() is the cheapest call.
+CALLS = {"getppid": "sys_getppid", "hinted": "sys_preadv2", "ask": "sys_ioctl"}
 _LINNOS = "/sys/block/{}/linnos"
 
 
@@ -50,16 +53,21 @@ class Case:
     mode: str
 
     def setup(self) -> str:
-        """Shell commands."""
-        lines = []
-        for k in range(N_DRIVES):
-            folder = _LINNOS.format(f"nullb{k}")
-            lines += [
-                f"echo off >{folder}/mode",
-                f"cat {shlex.quote(str(self.model))} >{folder}/model",
-                f"echo {self.mode} >{folder}/mode",
-            ]
-        return "".join(f"{line}\n" for line in lines)
+        """Return shell commands."""
+        return upload(self.model, self.mode, N_DRIVES)
+
+
+def upload(model: Path, mode: str, n_drives: int) -> str:
+    """Return shell commands that give some drives a model and a mode."""
+    lines = []
+    for k in range(n_drives):
+        folder = _LINNOS.format(f"nullb{k}")
+        lines += [
+            f"echo off >{folder}/mode",
+            f"cat {shlex.quote(str(model))} >{folder}/model",
+            f"echo {mode} >{folder}/mode",
+        ]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def cases() -> list[Case]:
@@ -75,12 +83,28 @@ def cases() -> list[Case]:
     ]
 
 
+def ask() -> None:
+    """Asking three drives which of them should serve a read, compared with a hinted read."""
+    build("guest-tools")
+    models = {"latency": latency_model(), "network": MODEL}
+    # The kernel's code for it, compiled into a program.
+    run_program("bench_policy", "--json", str(OUT / "ask.json"), *map(str, models.values()))
+    counts: dict[str, float] = {}
+    for kind, model in models.items():
+        for call, n_drives in (("getppid", 1), ("hinted", 1), ("ask", 1), ("ask", 3), ("ask", 8)):
+            setup = upload(model, "observe", n_drives)
+            name = f"{kind}, {call}" + (f" of {n_drives}" if call == "ask" else "")
+            counts[name] = count_calls(setup, CALLS[call], call, n_drives, n_drives)
+    print("instructions of a system call:")
+    compare(counts, lambda case: f"{case.split(', ')[0]}, hinted")
+    write("ask_instructions", counts)
+
+
 def in_kernel() -> None:
     """A hinted read, an inference and a question in the lab's kernel: times, and instructions."""
     build("guest-tools")
     which = cases()
-    results = {"times": measure(which), "instructions": count(which)}
-    write_json(OUT / "in_kernel.json", results)
+    write("in_kernel", {"times": measure(which), "instructions": count(which)})
 
 
 def _script(which: Sequence[Case]) -> str:
@@ -108,16 +132,18 @@ def _script(which: Sequence[Case]) -> str:
     return "\n".join(lines)
 
 
-def measure(which: Sequence[Case]) -> dict[str, dict[str, dict[str, float]]]:
-    """Time all of it, in one guest, and print what it took.
+def measure(which: Sequence[Case]) -> dict[str, dict[str, list[float]]]:
+    """Time all cases in one guest, and print the results.
 
     Returns
     -------
     dict
-        By case and what was done, each with its quartiles over the rounds and the least: `ns` of a
-        read or call, `more_ns` than off, and where there were any, `inference_ns`.
+        Quartiles over the rounds, by case and call: ``more_ns`` than off, and ``inference_ns`` if
+        there were inferences.
     """
-    rate = ticks_per_ns()
+    # The rate of the processor's time stamp counter.
+    told = subprocess.run([TOOLS / "null_reads", "--ticks"], check=True, capture_output=True)
+    rate = float(told.stdout)
     output = io.BytesIO()
     guest = null_guest(KERNELS["patched"], N_DRIVES, "", 600)
     guest.virtual_time = False
@@ -132,55 +158,42 @@ def measure(which: Sequence[Case]) -> dict[str, dict[str, dict[str, float]]]:
         calls.setdefault(name, []).append(median / rate)
         if n:
             inferences.setdefault(name, []).append(ns / n)
-    out = {"clock": {"read": _summary("ns", calls["clock"])}}
-    clock_ns = out["clock"]["read"]["ns"]
+    clock_ns = statistics.median(calls["clock"])
     print(f"one reading of the clock: {clock_ns:.0f} ns")
+    out = {"clock": {"ns": _quartiles(calls["clock"])}}
     for kind, sizes in (("read", tuple(BATCHES)), ("ask", ASKED)):
         for size in sizes:
-            units = "at a time" if kind == "read" else "drives"
-            print(f"{kind}, {size} {units}: ns, more than off; an inference without the clock")
-            print("    (in brackets, quartiles of the rounds)")
             off = calls[f"0:{kind}:{size}"]
             for at, case in enumerate(which):
                 name = f"{at}:{kind}:{size}"
                 more = [a - b for a, b in zip(calls[name], off, strict=True)]
-                row = _summary("ns", calls[name]) | _summary("more_ns", more)
-                text = f"  {case.name:22} {row['ns']:7.0f}{_text(row, 'more_ns')}"
+                row = {"ns": _quartiles(calls[name]), "more_ns": _quartiles(more)}
                 if name in inferences:
-                    row |= _summary("inference_ns", [ns - clock_ns for ns in inferences[name]])
-                    text += f"  {_text(row, 'inference_ns')}"
-                print(text)
-                out.setdefault(case.name, {})[f"{kind}_{size}"] = row
+                    row["inference_ns"] = _quartiles([ns - clock_ns for ns in inferences[name]])
+                out[f"{kind} {size}, {case.name}"] = row
+    for name, row in out.items():
+        shown = (
+            f"{what} {m:.0f} ({low:.0f} .. {high:.0f})" for what, (low, m, high) in row.items()
+        )
+        print(f"  {name:32} {', '.join(shown)}")
     return out
 
 
-def _text(row: dict[str, float], name: str) -> str:
-    return f" {row[name]:+6.0f} ({row[f'{name}_low']:.0f} .. {row[f'{name}_high']:.0f})"
+def _quartiles(values: Sequence[float]) -> list[float]:
+    return statistics.quantiles(values, n=4, method="inclusive")
 
 
-def _summary(name: str, values: Sequence[float]) -> dict[str, float]:
-    """The mean of the middle half of some values, that half's ends, and the least."""
-    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-    middle = statistics.fmean(each for each in values if low <= each <= high)
-    return {
-        name: middle,
-        f"{name}_low": low,
-        f"{name}_high": high,
-        f"{name}_least": min(values),
-    }
-
-
-def count(which: Sequence[Case]) -> dict[str, dict[str, int]]:
+def count(which: Sequence[Case]) -> dict[str, dict[str, float]]:
     """Count the instructions of a hinted read and of our functions in it; print them."""
-    print("instructions: a hinted read, more than off, blk_linnos_decide(), linnos_predict()")
-    out: dict[str, dict[str, int]] = {}
-    for case in which:
-        row = {"read": count_calls(case.setup(), "sys_preadv2", "hinted", N_DRIVES)}
-        if case.mode != "off":
-            row["decision"] = count_calls(case.setup(), "blk_linnos_decide", "hinted", N_DRIVES)
-            row["inference"] = count_calls(case.setup(), "linnos_predict", "hinted", N_DRIVES)
-        more = row["read"] - out.setdefault(which[0].name, row)["read"]
-        rest = " ".join(f"{n:6}" for name, n in row.items() if name != "read")
-        print(f"  {case.name:22} {row['read']:6} {more:+6} {rest}", flush=True)
-        out[case.name] = row
+    functions = ("sys_preadv2", "blk_linnos_decide", "linnos_predict")
+    out: dict[str, dict[str, float]] = {}
+    for function in functions:
+        print(f"instructions of {function}() in a hinted read")
+        out[function] = {
+            case.name: count_calls(case.setup(), function, "hinted", N_DRIVES)
+            for case in which
+            if case.mode != "off" or function == functions[0]
+        }
+        first = next(iter(out[function]))
+        compare(out[function], lambda _, first=first: first)  # type: ignore[misc]
     return out

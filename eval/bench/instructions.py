@@ -7,28 +7,24 @@ eval/debian_kernel.py), so the counts do not depend on the load of the machine.
 
 from __future__ import annotations
 
-import io
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from eval import debian_kernel
-from eval.bench import OUT, BenchError
+from eval.bench import BenchError, write
 from eval.bench.kernel import FOLDER as TOOLS
 from eval.bench.kernel import build
-from eval.bench.off_cost import NULL_BLK
-from linnapp.lab.guest import DEFAULT_PATH
-from linnapp.lab.qemu import run
-from linnapp.lab.work import write_json
+from eval.bench.stepping import NULL_BLK
+from eval.cache import ROOT
 
 #: Batches, of which the median counts, by the reads or writes of each.
 BATCHES = {1: 2001, 32: 201}
 #: The options of null_reads for a read and a write of 4 KiB.
 OPTIONS = {"read": "", "write": " --write"}
-#: Instructions by case, by kind of I/O, by how many at a time.
-Counts = dict[str, dict[str, dict[int, float]]]
 
 
 @dataclass(frozen=True)
@@ -44,27 +40,41 @@ class Case:
     device: str = "/dev/nullb0"
 
 
+def built_modules(*options: str) -> Path:
+    """Build our modules for Debian's kernel, and return their folder."""
+    release = debian_kernel.release()
+    folder = ROOT / "build" / "module" / release
+    script = ROOT / "kernel" / "module" / "build.sh"
+    command = [str(script), "--kernel", release, "--out", str(folder), *options]
+    if subprocess.run(command, check=False).returncode:
+        raise BenchError(f"the modules could not be built for {release}")
+    return folder
+
+
 def count(
-    cases: Iterable[Case],
+    name: str,
+    cases: Sequence[Case],
     n_drives: int,
     *,
+    reference: int = 0,
     modules: Sequence[str] = (),
     path: Sequence[Path] = (),
     options: Mapping[str, str] = OPTIONS,
-) -> Counts:
-    """Count in one guest, in the order of the cases.
+) -> None:
+    """Count in one guest, in the order of the cases; compare with one of them, and write a file.
 
     Parameters
     ----------
-    cases : iterable of Case
+    cases : sequence of Case
         Each finds what those before it left.
+    reference : int
+        The case with which the others are compared.
     modules : sequence of str
         Modules of Debian's kernel that are loaded first.
     options : mapping of str to str
         Kinds of I/O, and the options of null_reads for each.
     """
     build("guest-tools")
-    cases = list(cases)
     load = f"modprobe -d {shlex.quote(str(debian_kernel.FOLDER))}"
     lines = [f"{load} {module}" for module in modules]
     lines.append(f"{load} null_blk nr_devices={n_drives} {' '.join(NULL_BLK)} gb=1")
@@ -75,48 +85,23 @@ def count(
             for size, batches in BATCHES.items():
                 lines.append(f"null_reads {case.device} --batches {batches} {size}{option}")
         lines.append(case.end)
-    guest = debian_kernel.counting_guest(
-        debian_kernel.image(),
-        n_drives=0,
-        memory_mb=768,
-        environment={"PATH": os.pathsep.join([str(TOOLS), *map(str, path), DEFAULT_PATH])},
-        timeout_s=1800,
-    )
-    output, errors = io.BytesIO(), io.BytesIO()
-    result = run(["sh", "-ec", "\n".join(lines)], guest, stdout=output, stderr=errors)
-    said = output.getvalue().decode()
-    if result.status:
-        raise BenchError(f"the guest failed: {(said + errors.getvalue().decode())[-1000:]}")
-    numbers = [line.split() for line in said.splitlines() if line[:1].isdigit()]
-    ticks_per_ns = float(numbers[0][0])
-    medians = iter(float(line[0]) / ticks_per_ns for line in numbers[1:])
-    return {
-        case.name: {what: {size: next(medians) for size in BATCHES} for what in options}
+    search = os.pathsep.join([*map(str, (TOOLS, *path)), debian_kernel.PATH])
+    said = debian_kernel.counted("\n".join(lines), memory_mb=768, environment={"PATH": search})
+    numbers = [float(line.split()[0]) for line in said.splitlines() if line[:1].isdigit()]
+    ticks_per_ns, *medians = numbers
+    rest = iter(medians)
+    counts = {
+        case.name: {what: {size: next(rest) / ticks_per_ns for size in BATCHES} for what in options}
         for case in cases
     }
-
-
-def report(
-    name: str, counts: Counts, reference: str, title: str, compared: Callable[[float, float], str]
-) -> None:
-    """Print the counts compared with those of the case `reference`, and write them."""
-    release = debian_kernel.release(debian_kernel.image())
-    for what in counts[reference]:
-        kind = f"{what} of 4 KiB" if what in OPTIONS else what
-        print(f"instructions of a {kind}, Linux {release}; compared with {title}")
-        for case, by_what in counts.items():
-            print(f"  {case:32}", end="")
-            for size, n in by_what[what].items():
-                print(
-                    f"  {size:2} at a time {n:8.0f} {compared(n, counts[reference][what][size])}",
-                    end="",
-                )
-            print()
-    rows = [
-        {
-            "case": case,
-            **{f"instructions_by_{what}s_at_a_time": by_size for what, by_size in by_what.items()},
-        }
-        for case, by_what in counts.items()
-    ]
-    write_json(OUT / f"{name}.json", {"kernel": release, "rows": rows})
+    base = counts[cases[reference].name]
+    for what in options:
+        print(f"instructions of a {what}, compared with: {cases[reference].name}")
+        for case_name, by_what in counts.items():
+            shown = (
+                f"  {size:2} at a time {n:8.0f} {n - base[what][size]:+8.0f} "
+                f"({n / base[what][size]:.2f} times)"
+                for size, n in by_what[what].items()
+            )
+            print(f"  {case_name:32}{''.join(shown)}")
+    write(name, {"kernel": debian_kernel.release(), "instructions": counts})

@@ -9,36 +9,32 @@ clock that counts its calls, and the futex calls of eight threads by strace.
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import statistics
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from eval.bench import OUT, BenchError
+from eval.bench import OUT, BenchError, check_built, compare, in_turn, write
 from eval.cache import ROOT
 
 LIBRARY = ROOT / "build" / "liblinnos" / "liblinnos.a"
 MODELS = [ROOT / "models" / "example" / "latency" / f"flash{k}.linnos" for k in range(3)]
 _SOURCE = Path(__file__).with_suffix(".c")
 _READS = 200_000
-_ROUNDS = 7
 _BYTES = 16 << 20
 
-#: The cases: function, with models, number of threads.
+#: The cases: function, with models. They run with one thread and, except for the fixed hedge, two.
 CASES = {
-    "pread": ("pread", False, 1),
-    "pread, 2 threads": ("pread", False, 2),
-    "no models": ("library", False, 1),
-    "no models, 2 threads": ("library", False, 2),
-    "three models": ("library", True, 1),
-    "three models, 2 threads": ("library", True, 2),
-    "three models, hedged": ("fixed", True, 1),
-    "by gain": ("gain", True, 1),
-    "by gain, 2 threads": ("gain", True, 2),
+    "pread": ("pread", False),
+    "no models": ("library", False),
+    "three models": ("library", True),
+    "three models, hedged": ("fixed", True),
+    "by gain": ("gain", True),
 }
+TWO = ", 2 threads"
 
 #: How reads are hedged in the cases that are counted.
 HEDGES = {
@@ -60,8 +56,8 @@ def _build(program: Path, *options: str) -> None:
     )  # fmt: skip
 
 
-def _run(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    ran = subprocess.run(list(command), capture_output=True, text=True, check=False)
+def _run(*command: object) -> subprocess.CompletedProcess[str]:
+    ran = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     if ran.returncode:
         raise BenchError(f"{_SOURCE.name}: {ran.stderr or ran.returncode}")
     return ran
@@ -72,7 +68,7 @@ def _instructions(program: Path, files: list[Path], how: str) -> float:
     valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
     totals = []
     for reads in (_COUNTED // 10, _COUNTED):
-        ran = _run(*valgrind, program, "1", str(reads), how, *files, *MODELS)
+        ran = _run(*valgrind, program, 1, reads, how, *files, *MODELS)
         collected = re.search(r"Collected : (\d+)", ran.stderr)
         if not collected:
             raise BenchError(f"valgrind printed no count: {ran.stderr[-500:]}")
@@ -82,65 +78,56 @@ def _instructions(program: Path, files: list[Path], how: str) -> float:
 
 def _futex_calls(program: Path, files: list[Path], how: str) -> int:
     """Count the futex calls of eight threads."""
-    threads, reads = str(_FUTEX_THREADS), str(_FUTEX_READS)
     traced = ["strace", "-f", "-c", "-e", "trace=futex"]
-    ran = _run(*traced, program, threads, reads, how, *files, *MODELS)
+    ran = _run(*traced, program, _FUTEX_THREADS, _FUTEX_READS, how, *files, *MODELS)
     counted = re.search(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s.*futex$", ran.stderr, re.MULTILINE)
     return int(counted[1]) if counted else 0
 
 
-def _count(folder: Path, files: list[Path]) -> dict[str, dict[str, float]]:
+def _count(folder: Path, files: list[Path]) -> dict[str, Any]:
     """Print and return the instructions of a read, and the futex calls."""
     missing = [name for name in ("valgrind", "strace") if not shutil.which(name)]
     if missing:
         print(f"instructions and futex calls: not counted, without {' and '.join(missing)}")
         return {}
-    counted, plain = folder / "counted", folder / "library"
+    counted = folder / "counted"
     _build(counted, "-DCOUNTED_CLOCK")
     pread = _instructions(counted, files, "pread")
-    instructions = {how: _instructions(counted, files, how) - pread for how in HEDGES}
-    futex = {how: _futex_calls(plain, files, how) for how in HEDGES}
-    print(f"user instructions of a read in addition to the {pread:.0f} of a loop with pread(), and")
-    print(f"futex calls of {_FUTEX_THREADS} threads with {_FUTEX_READS} reads each:")
-    for how, title in HEDGES.items():
-        ratio = instructions[how] / instructions["library"]
-        print(f"  {title:26}{instructions[how]:8.0f}  {ratio:.2f} times{futex[how]:8}")
-    return {"instructions": instructions, "futex_calls": dict(futex)}
-
-
-def _measure(program: Path, files: list[Path], case: str) -> tuple[float, float]:
-    how, with_models, threads = CASES[case]
-    given = [*files, *(MODELS if with_models else ())]
-    ran = _run(program, str(threads), str(_READS), how, *given)
-    cpu_ns, thousands = map(float, ran.stdout.split())
-    return cpu_ns, thousands
+    instructions = {HEDGES[how]: _instructions(counted, files, how) - pread for how in HEDGES}
+    print(f"user instructions of a read in addition to the {pread:.0f} of a loop with pread():")
+    compare(instructions, lambda _: HEDGES["library"])
+    futex = {title: _futex_calls(folder / "library", files, how) for how, title in HEDGES.items()}
+    print(f"futex calls of {_FUTEX_THREADS} threads with {_FUTEX_READS} reads each: {futex}")
+    return {"instructions": instructions, "futex_calls": futex}
 
 
 def library() -> None:
     """Processor time of a read by linnos_pread() compared with pread(2), and with two threads."""
-    if not LIBRARY.exists():
-        raise BenchError(f"{LIBRARY}: not there; `make liblinnos` builds it")
-    OUT.mkdir(parents=True, exist_ok=True)
+    check_built(LIBRARY, "liblinnos")
     with tempfile.TemporaryDirectory(dir=OUT) as folder:
         program, files = Path(folder) / "library", [Path(folder) / f"r{k}" for k in range(3)]
         for file in files:
             file.write_bytes(b"\1" * _BYTES)
         _build(program)
-        # In turn, so that other load of the machine affects all cases alike.
-        rounds = [{case: _measure(program, files, case) for case in CASES} for _ in range(_ROUNDS)]
+
+        def measure(case: str) -> tuple[float, float]:
+            how, with_models = CASES[case.removesuffix(TWO)]
+            given = [*files, *(MODELS if with_models else ())]
+            ran = _run(program, 1 + case.endswith(TWO), _READS, how, *given)
+            cpu_ns, thousands = map(float, ran.stdout.split())
+            return cpu_ns, thousands
+
+        with_two = [f"{case}{TWO}" for case in CASES if CASES[case][0] != "fixed"]
+        found = in_turn(measure, [*CASES, *with_two])
         counts = _count(Path(folder), files)
-    cpu_ns = {case: statistics.median(one[case][0] for one in rounds) for case in CASES}
-    rate = {case: max(one[case][1] for one in rounds) for case in CASES}
-    print(f"{'':26}{'ns a read':>10}{'above pread':>13}{'thousand/s':>12}")
-    for case in CASES:
-        plain_ns = cpu_ns["pread, 2 threads" if "2 threads" in case else "pread"]
-        print(f"{case:26}{cpu_ns[case]:10.0f}{cpu_ns[case] - plain_ns:13.0f}{rate[case]:12.0f}")
-    for case in ("pread", "no models", "three models", "by gain"):
-        both = f"{case}, 2 threads"
+    cpu_ns = {case: statistics.median(ns for ns, _ in of) for case, of in found.items()}
+    rate = {case: max(thousands for _, thousands in of) for case, of in found.items()}
+    print("processor time of a read:")
+    compare(cpu_ns, lambda case: f"pread{TWO if case.endswith(TWO) else ''}", " ns")
+    for case in with_two:
+        one = case.removesuffix(TWO)
         print(
-            f"two threads, {case}: {2 * cpu_ns[case] / cpu_ns[both]:.2f} times one by processor "
-            f"time, {rate[both] / rate[case]:.2f} by the clock"
+            f"two threads, {one}: {2 * cpu_ns[one] / cpu_ns[case]:.2f} times one by processor "
+            f"time, {rate[case] / rate[one]:.2f} by the clock"
         )
-    (OUT / "library.json").write_text(
-        json.dumps({"cpu_ns": cpu_ns, "thousand_reads_per_s": rate, **counts}, indent=1) + "\n"
-    )
+    write("library", {"cpu_ns": cpu_ns, "thousand_reads_per_s": rate, **counts})

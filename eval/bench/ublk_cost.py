@@ -8,9 +8,8 @@ include the cache misses of switches between processes.
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 
-from eval.bench.instructions import Case, count, report
+from eval.bench.instructions import Case, count
 from eval.bench.kernel import latency_model
 from eval.cache import ROOT
 
@@ -30,23 +29,19 @@ def _served(name: str, options: str, drives: str) -> Case:
     return Case(name, begin, end, "/dev/ublkb0")
 
 
-DRIVE = Case("a drive, no mirror")
-MD = Case(
-    "md raid1",
-    f"mdadm -q --build /dev/md0 --level=1 --raid-devices=3 --assume-clean {_DRIVES}",
-    "mdadm -q --stop /dev/md0",
-    "/dev/md0",
-)
-SERVED = (
-    _served("linnos-ublk, in turn", "--margin 100 --probe-after-ms 0", _DRIVES),
-    _served("linnos-ublk, no models", "", _DRIVES),
-    _served("linnos-ublk, models", "", _WITH_MODELS),
-    _served("linnos-ublk, hedged", "--hedge-percentile 95", _WITH_MODELS),
-)
-
-
 def ublk_cost() -> None:
     """Instructions of a read and a write through linnos-ublk and md raid1 on Debian's kernel."""
-    first = replace(DRIVE, begin=f"model={shlex.quote(str(latency_model()))}")
-    counts = count((first, MD, *SERVED), 3, modules=("ublk_drv", "raid1"), path=(SERVER,))
-    report("ublk_cost", counts, MD.name, "md's raid1", lambda n, md: f"{n / md:5.2f} x")
+    cases = (
+        Case("a drive, no mirror", f"model={shlex.quote(str(latency_model()))}"),
+        Case(
+            "md raid1",
+            f"mdadm -q --build /dev/md0 --level=1 --raid-devices=3 --assume-clean {_DRIVES}",
+            "mdadm -q --stop /dev/md0",
+            "/dev/md0",
+        ),
+        _served("linnos-ublk, in turn", "--margin 100 --probe-after-ms 0", _DRIVES),
+        _served("linnos-ublk, no models", "", _DRIVES),
+        _served("linnos-ublk, models", "", _WITH_MODELS),
+        _served("linnos-ublk, hedged", "--hedge-percentile 95", _WITH_MODELS),
+    )
+    count("ublk_cost", cases, 3, reference=1, modules=("ublk_drv", "raid1"), path=(SERVER,))

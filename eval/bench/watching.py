@@ -21,26 +21,25 @@ import json
 import os
 import shutil
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from eval.bench import OUT, BenchError
+from eval.bench import BenchError, write
 from linnapp.insight.calls import Filters, Reader
 from linnapp.insight.watch import check_can_watch
-from linnapp.lab.work import write_json
 from linnapp.stats import quantile_interval
 
 #: Pairs of a turn with and one without; requests of each test in a turn.
 TURNS, REQUESTS = 20, 1_000
 #: Calls a second, and for how long.
 RATES, RATE_S = (100_000, 200_000), 10.0
+#: The same for `watch-loss`, and MiB of the buffer.
+LOSS_RATES, LOSS_S, BUFFERS_MIB = (25_000, 50_000, 100_000, 200_000), 3.0, (1, 4, 16, 64)
 #: How arguments are recorded; see ``linnapp watch --arguments``.
 ARGUMENTS = (None, "raw", "detailed")
 _STEADY_CALLS = """
@@ -73,8 +72,7 @@ _DROPPED = (
 )
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """One run of redis-benchmark."""
 
     #: Elapsed time.
@@ -96,39 +94,31 @@ RATIOS: dict[str, Callable[[Run], float]] = {
 }
 
 
-@dataclass
-class Pairs:
-    """Runs without and with a tracer, right after each other."""
-
-    bare: list[Run] = field(default_factory=list)
-    traced: list[Run] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """Every run; the medians of the ratios, with intervals; calls and what was dropped."""
-        ratios = {}
-        for name, of in RATIOS.items():
-            values = [of(t) / of(b) for t, b in zip(self.traced, self.bare, strict=True)]
-            ratios[name] = quantile_interval(values).to_json()
-        return {
-            "ratios": ratios,
-            "bare_s": statistics.median(run.seconds for run in self.bare),
-            "calls": sum(run.calls for run in self.traced),
-            "dropped": sum(run.dropped for run in self.traced),
-            "runs": {"bare": [*map(asdict, self.bare)], "traced": [*map(asdict, self.traced)]},
-        }
+def compare_pairs(bare: Sequence[Run], traced: Sequence[Run]) -> dict[str, Any]:
+    """Return the medians of the ratios of pairs of runs, with intervals, and what was dropped."""
+    pairs = [*zip(traced, bare, strict=True)]
+    return {
+        "ratios": {
+            name: quantile_interval([of(t) / of(b) for t, b in pairs]).to_json()
+            for name, of in RATIOS.items()
+        },
+        "calls": sum(run.calls for run in traced),
+        "dropped": sum(run.dropped for run in traced),
+    }
 
 
-def _check(*programs: str) -> None:
+def check_watching(packages: str, *programs: str) -> None:
+    """Check that programs of a list of packages are there, and that watching is possible."""
     missing = [name for name in programs if shutil.which(name) is None]
     if missing:
         raise BenchError(
-            f"{', '.join(missing)}: not installed; packaging/apt/redis.txt has the packages"
+            f"{', '.join(missing)}: not installed; packaging/apt/{packages} has the packages"
         )
     check_can_watch()
 
 
 def cpu_s(pid: int) -> float:
-    """Processor's time of a process: of its threads, in ns, where its own are of 10 ms."""
+    """Processor time of a process: the sum of its threads', which have a resolution of 1 ns."""
     total_ns = 0
     for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         with contextlib.suppress(OSError):  # it has just ended
@@ -203,27 +193,25 @@ def _watched(pid: int, options: Sequence[str], folder: Path) -> Iterator[tuple[i
         tracer.wait(_READY_S)
 
 
-def redis(path: Path = OUT / "watch-redis.json") -> None:
+def redis() -> None:
     """Cost of `linnapp watch --path` for a watched Redis server."""
-    _check("redis-server", "redis-cli", "redis-benchmark")
-    found = Pairs()
+    check_watching("redis.txt", "redis-server", "redis-cli", "redis-benchmark")
+    runs: dict[bool, list[Run]] = {False: [], True: []}
     with tempfile.TemporaryDirectory(prefix="linnapp-bench-") as name:
         folder = Path(name)
         with _redis(folder, ["--appendonly", "no", "--save", ""]) as (pid, port):
             command = ["redis-benchmark", "-p", str(port), "-n", str(REQUESTS), "-q"]
             for k in range(TURNS):
                 for watch in (False, True) if k % 2 else (True, False):
-                    ran = _turn(pid, command, folder, watch=watch)
-                    (found.traced if watch else found.bare).append(ran)
-    result = found.to_json()
+                    runs[watch].append(_turn(pid, command, folder, watch=watch))
+    found = compare_pairs(runs[False], runs[True])
     ratios = (
         f"{name} {value:.2f} [{low:.2f}, {high:.2f}]"
-        for name, (value, low, high) in result["ratios"].items()
+        for name, (value, low, high) in found["ratios"].items()
     )
-    load = os.getloadavg()[0]
-    print(f"{TURNS} turns of {REQUESTS} requests, load average {load:.1f}: with to without")
-    print(f"{', '.join(ratios)}; {result['calls']} calls, {result['dropped']} dropped")
-    write_json(path, {**result, "load_average": load, "cpus": os.cpu_count()})
+    print(f"{TURNS} turns of {REQUESTS} requests, load average {os.getloadavg()[0]:.1f}:")
+    print(f"{', '.join(ratios)}; {found['calls']} calls, {found['dropped']} dropped")
+    write("watch-redis", {**found, **machine()})
 
 
 def _turn(pid: int, command: Sequence[str], folder: Path, *, watch: bool) -> Run:
@@ -256,9 +244,12 @@ def _turn(pid: int, command: Sequence[str], folder: Path, *, watch: bool) -> Run
     )
 
 
-def run_rate(rate: int, seconds: float, arguments: str | None) -> dict[str, Any]:
+def run_rate(
+    rate: int, seconds: float, arguments: str | None, buffer_mib: int = 16
+) -> dict[str, Any]:
     """Watch a program that makes this number of calls per second."""
     options = [] if arguments is None else ["--arguments", arguments]
+    options += ["--buffer-mib", str(buffer_mib)]
     # On a file system in memory: what is measured is the recording.
     with tempfile.TemporaryDirectory(prefix="linnapp-bench-", dir="/dev/shm") as name:
         folder = Path(name)
@@ -282,6 +273,7 @@ def run_rate(rate: int, seconds: float, arguments: str | None) -> dict[str, Any]
         return {
             "rate": rate,
             "arguments": arguments,
+            "buffer_mib": buffer_mib,
             "reached": int(made) / float(took_s),
             "made": int(made),
             "stored": stored,
@@ -290,30 +282,34 @@ def run_rate(rate: int, seconds: float, arguments: str | None) -> dict[str, Any]
         }
 
 
-def rate(
-    path: Path = OUT / "watch-rate.json",
-    *,
-    rates: Sequence[int] = RATES,
-    seconds: float = RATE_S,
-    repeats: int = 3,
-) -> None:
+def rate() -> None:
     """Calls per second that `linnapp watch` can record, and the processor time of its reader."""
-    _check()
+    cases = itertools.product(RATES, ARGUMENTS, (16,), range(3))
+    _measure_rates("watch-rate", RATE_S, [case[:3] for case in cases])
+
+
+def losses() -> None:
+    """Calls that `linnapp watch` loses, by their rate and the size of its buffer."""
+    cases = itertools.product(LOSS_RATES, (None,), BUFFERS_MIB)
+    _measure_rates("watch-loss", LOSS_S, list(cases))
+
+
+def _measure_rates(name: str, seconds: float, cases: list[tuple[int, str | None, int]]) -> None:
+    check_can_watch()
     results = []
-    for each, arguments in itertools.product(rates, ARGUMENTS):
-        for _ in range(repeats):
-            found = run_rate(each, seconds, arguments)
-            missing = found["made"] - found["stored"]
-            share = missing / found["made"]
-            print(
-                f"{each:,} calls/s for {seconds:g} s, {arguments or 'no'} arguments: "
-                f"{found['reached']:,.0f} a second, "
-                f"{found['made']:,} made, {missing:,} not in the tables ({100 * share:.3f} %), "
-                f"{found['dropped']:,} counted as dropped; "
-                f"reader {found['reader_cores']:.2f} cores",
-                flush=True,
-            )
-            results.append(found)
-    load = os.getloadavg()[0]
-    print(f"load average at the end: {load:.1f}, {os.cpu_count()} CPUs")
-    write_json(path, {"results": results, "load_average": load, "cpus": os.cpu_count()})
+    for each, arguments, buffer_mib in cases:
+        found = run_rate(each, seconds, arguments, buffer_mib)
+        print(
+            f"{each:,} calls/s for {seconds:g} s ({found['reached']:,.0f} reached), "
+            f"{arguments or 'no'} arguments, {buffer_mib} MiB: {found['made']:,} made, "
+            f"{1 - found['stored'] / found['made']:.3%} not in the tables, "
+            f"{found['dropped']:,} counted as dropped; reader {found['reader_cores']:.2f} cores",
+            flush=True,
+        )
+        results.append(found)
+    write(name, {"results": results, **machine()})
+
+
+def machine() -> dict[str, Any]:
+    """Return the load average and the number of CPUs, since other load affects the results."""
+    return {"load_average": os.getloadavg()[0], "cpus": os.cpu_count()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The experiments, a module or a package each, of the experiment's name."""
+"""The experiments: each module or package in this folder is one, and has its name."""
 
 from __future__ import annotations
 
@@ -11,28 +11,12 @@ from eval.study import Study
 #: In the order in which they run: those that others share work or data with first.
 NAMES = (
     "fig08", "fig09", "fig11", "fig05", "table1", "fig10", "fig07", "table3", "cpu", "claims",
-    "windows", "unseen", "bursts", "uscope", "fig01", "fig12",
+    "unseen", "uscope", "fig01",
 )  # fmt: skip
 
-#: Those that run only when they are named: they need more installed, or more time.
-ON_REQUEST = (
-    "published",
-    "hedging",
-    "replicated",
-    "traces",
-    "probing",
-    "guarded",
-    "apps",
-    "filesystems",
-    "functions",
-    "stock",
-    "cluster",
-    "ceph",
-    "simulation",
-    "validate",
-    "real",
-    "clustering",
-)
+#: All others of this folder, which run only when they are named: they need more installed, or more
+#: time.
+ON_REQUEST = tuple(sorted({path.stem for path in Path(__file__).parent.glob("[!_.]*")} - {*NAMES}))
 
 
 def source(name: str) -> str:

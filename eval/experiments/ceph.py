@@ -12,16 +12,17 @@ by rules that send no queries, and by liblinnos-ceph itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from eval.cache import RESULTS, ROOT
 from eval.cells import WORKLOADS
-from eval.experiment import Context
+from eval.experiments.cluster import EXPERIMENT as CLUSTER
 from eval.experiments.cluster import cells, rules
-from eval.experiments.cluster.lab import BURSTS, Situation, compiled
-from eval.experiments.cluster.rules import EXTRA, MEASURES, RIVALS
+from eval.experiments.cluster.lab import BURSTS, Situation
+from eval.experiments.cluster.rules import EXTRA
 from eval.long_table import LongTable
-from eval.study import Study
+from eval.study import Study, described
 
 ONE_WAY_US = 20
 
@@ -50,27 +51,12 @@ CELLS = {
 UNNAMED = ("1-client", "8-clients")
 
 #: The names of the rules in the client, and their titles in tables.
-RULES = {
-    "primary": "primary: Ceph's default",
-    "balance": "balance: Ceph's, at random",
-    **{rule: title for rule, title in RIVALS.items() if rule not in ("primary", "random")},
-    "ceph-library": "liblinnos-ceph, asks nobody",
-    "ceph-library-agents": "liblinnos-ceph",
-    "oracle": "oracle",
-}
+RULES: dict[str, str] = described("ceph")["titles"]
 
 #: The rules of liblinnos-ceph.
 LIBRARY = ("ceph-library", "ceph-library-agents")
 
 CHOSEN = cells.chosen(VARIABLE, UNNAMED)
-
-
-def run(context: Context) -> LongTable:
-    """Measure the chosen situations under every rule."""
-    return cells.measure(
-        context, compiled(context.folder, "ceph"), CELLS, CHOSEN, tuple(RULES), n_seeds=N_SEEDS,
-        variable=VARIABLE, base="primary", compared=LIBRARY,
-    )  # fmt: skip
 
 
 def page_data(table: LongTable) -> Mapping[str, Any]:
@@ -85,41 +71,49 @@ def page_data(table: LongTable) -> Mapping[str, Any]:
         "rivals": [rule for rule in RULES if rule not in (*EXTRA, *LIBRARY, "oracle")],
         "shown": ("primary", "balance", "clone", "prediction", *LIBRARY, "oracle"),
         "best": rules.best,
-        "n_below_and_above": rules.n_below_and_above,
+        "n_faster_and_slower": rules.n_faster_and_slower,
         "bursts": {place: rules.heading(CELLS[place[0]]).split(", ")[-1] for place in plain},
         "failures": {p: rules.short_heading(CELLS[p[0]]) for p in bursts if p not in plain},
         "loads": [place for place in table.places if place not in bursts],
     }
 
 
+#: The situations and rules of the figure; the tables have all.
+_DRAWN = ("1-client", "8-clients", "16-clients", "az-e")
+_DRAWN_RULES = (
+    "primary", "balance", "own-latency", "elasticsearch", "prequal", "prediction", "clone",
+    *LIBRARY, "oracle",
+)  # fmt: skip
+
+
 EXPERIMENT = Study(
-    name="ceph",
-    title="Reading Ceph from the OSD that is expected to answer first",
+    **described("ceph"),
     factors={"situation": CHOSEN},
     policies=tuple(RULES),
-    titles=RULES,
-    measure_all=run,
-    measures=MEASURES,
+    measure_all=partial(
+        cells.measure, engine="ceph", cells=CELLS, names=CHOSEN, rules=tuple(RULES),
+        n_seeds=N_SEEDS, variable=VARIABLE, base="primary", compared=LIBRARY,
+    ),
+    measures=CLUSTER.measures,
     pairs=[(own, rule) for own in LIBRARY for rule in RULES if rule != own],
-    figure=lambda table, path: rules.bars(table, tuple(RULES), LIBRARY, path),
+    figure=partial(
+        rules.draw,
+        situations={name: CELLS[name] for name in _DRAWN},
+        titles={rule: RULES[rule] for rule in _DRAWN_RULES},
+        ours=LIBRARY,
+    ),
     settings={"cells": cells.told(CELLS, CHOSEN), "seeds": N_SEEDS, **cells.SETTINGS},
     page_data=page_data,
     pages={"ceph_all.md.j2": RESULTS / "cluster.md", "ceph.md.j2": ROOT / "docs" / "cluster.md"},
-    command=f"make eval-ceph, or with {VARIABLE}=NAME,NAME",
     adds=True,
-    differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing; "
-    "if an OSD takes time, its threads sleep, but share no processor; the network has no jitter, "
-    "and loses nothing. In bursts with one and with eight clients, and if something fails, the "
-    "oracle knows what bursts do to a drive, but not where on it a block is.",
     sources=(
         "eval/intervals.py",
         "eval/experiments/cluster",
         "cluster/agent",
         "cluster/client",
         "cluster/ceph",
-        "eval/simulator",
         "cluster/wire",
         "kernel/config/um-cluster.config",
         "linnapp/lab/engines/ceph.py",
     ),
-)
+)  # fmt: skip

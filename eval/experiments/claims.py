@@ -23,7 +23,7 @@ from eval.cache import RESULTS, read_record
 from eval.cells import WORKLOADS
 from eval.experiment import Context, Table
 from eval.long_table import LongTable
-from eval.study import Measure, Study
+from eval.study import Measure, Study, described
 from linnapp import stats
 from linnapp.lab.work import StepError
 from linnapp.stats import Interval
@@ -303,16 +303,7 @@ class ClaimsStudy(Study):
 
 
 EXPERIMENT = ClaimsStudy(
-    name="claims",
-    title="The paper's claims, one by one",
-    source="LinnOS 5",
+    **described("claims"),
     figure=draw,
     settings={"claims": [(claim.text, claim.low, claim.high, claim.source) for claim in CLAIMS]},
-    paper="The column *paper* of the table.",
-    differs="The section of each experiment has its differences. Hedging has no limit, as in the "
-    "paper.",
-    notes="A case is a workload, or a drive. *In range*: by its value alone. *Shown worse* and "
-    "*shown better*: outside of the range by a joint test of the claim's cases (Student's t over "
-    "seeds, Holm's correction, 5 %). *Joint p*: p-value of the hypothesis that all cases are in "
-    "the range. Claims from `fig08` are about networks with this project's default training.",
 )

@@ -21,7 +21,7 @@ from eval.cache import ROOT
 from eval.cells import N_DRIVES, WORKLOADS, recorded
 from eval.experiment import Context
 from eval.long_table import LongTable
-from eval.study import Measure, Study
+from eval.study import Study, described
 from linnapp.errors import NoGainError
 from linnapp.learn.fit import fit_latency
 from linnapp.learn.judge import area_under_roc
@@ -37,7 +37,7 @@ LOGS = trace_files.names(trace_files.GIVEN)
 
 
 def of_table(table: IoTable, seed: int) -> dict[str, float]:
-    """Return the numbers of one drive; predictions are of the second half of its I/Os."""
+    """Return the numbers of one drive; predictions are those for the second half."""
     read = table.is_served_read
     latency_us = table.latency_ns[read] / 1000
     limit_us = SLOW * np.median(latency_us)
@@ -96,22 +96,11 @@ def draw(table: LongTable, path: Path) -> None:
 
 
 EXPERIMENT = Study(
-    name="clustering",
-    title="Slow reads of emulated drives and of logs",
+    **described("clustering"),
     factors={"source": (*WORKLOADS, *LOGS)},
     cell=measure,
-    measures={
-        "slow": Measure("slow %", 1, 100.0),
-        "after_answer": Measure("slow if the last answer was slow, %", 0, 100.0),
-        "after_arrival": Measure("slow if the last read to arrive is slow, %", 0, 100.0),
-        "auc": Measure("area under ROC, trees", 2),
-        "auc_last": Measure("last latency", 2),
-        "auc_pending": Measure("pending pages", 2),
-    },
     figure=draw,
     settings={"part": PART, "logs": trace_files.digests(trace_files.GIVEN)},
     pages={"clustering.md.j2": ROOT / "docs" / "real-drive.md"},
-    notes="A read is slow if it takes over twice as long as its drive's median read. Emulated: "
-    "mean of three drives, without synthetic bursts.",
     sources=("eval/grid.py", "eval/cells.py"),
 )

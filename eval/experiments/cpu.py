@@ -11,7 +11,7 @@ from eval import grid
 from eval.bench import kernel
 from eval.cells import N_DRIVES, WORKLOADS, recorded, trained
 from eval.experiment import Context
-from eval.study import Measure, Study
+from eval.study import Study, described
 from linnapp.trace import convert as iolog
 
 #: The rate of a busy drive.
@@ -23,12 +23,13 @@ def work_ns(context: Context, seed: int) -> float:
     cell = grid.cell(WORKLOADS[0], seed)
     model = trained(context.cache, cell) / "flash0.linnos"
 
-    def make(folder: Path) -> None:
-        kernel.run("bench_policy", "--json", str(folder / "policy.json"), str(model), quiet=True)
+    def make(folder: Path) -> float:
+        path = folder / "policy.json"
+        kernel.run("bench_policy", "--json", str(path), str(model), quiet=True)
+        measured = json.loads(path.read_text())
+        return float(measured[str(model)]["hinted_read"]["warm_ns"])
 
-    folder = context.cache.get("policy-work", {"seed": seed}, make)
-    measured: dict[str, Any] = json.loads((folder / "policy.json").read_text())
-    return float(measured[str(model)]["hinted_read"]["warm_ns"])
+    return float(context.cache.value("policy-work", {"seed": seed}, make))
 
 
 def prepare(context: Context, *, workload: str, seed: int) -> None:
@@ -55,23 +56,10 @@ def measure(context: Context, *, workload: str, policy: str, seed: int) -> list[
 
 
 EXPERIMENT = Study(
-    name="cpu",
-    title="CPU share of inference",
-    source="LinnOS 5.6.4",
+    **described("cpu"),
     factors={"workload": WORKLOADS},
     cell=measure,
     prepare=prepare,
-    measures={
-        "reads_per_s": Measure("reads/s of a drive", positive=True),
-        "work_ns": Measure("ns a read", positive=True),
-        "cpu_share": Measure("CPU share %", 3, 100.0, positive=True),
-        "busy_share": Measure(f"at {BUSY_IOPS} reads/s %", 1, 100.0, positive=True),
-    },
     settings={**grid.PARTS, "busy_iops": BUSY_IOPS},
-    paper="Inference takes 4 to 6 us; each device costs 0.3 to 0.7 % of the host's CPUs.",
-    differs="The native benchmark (`make bench`): the kernel's own code compiled for user space, "
-    "on the machine that ran the evaluation.",
-    notes="The share of one core if every read is latency-critical. The time is the median in "
-    "plain C, the engine that every processor can run.",
     sources=("eval/grid.py", "eval/bench/kernel.py", "kernel/bench/bench_policy.c"),
 )

@@ -13,7 +13,7 @@ from eval.cache import code_version
 from eval.cells import REPLAYER_OPTIONS, read_log
 from eval.experiment import Context
 from eval.scores import Reads
-from eval.study import Measure, Study
+from eval.study import Study, described
 from linnapp.lab import guests
 from linnapp.lab.array import Array
 from linnapp.trace import convert as iolog
@@ -48,9 +48,7 @@ def measure(context: Context, *, profile: str, mix: str, policy: str, seed: int)
 
 
 EXPERIMENT = Study(
-    name="fig01",
-    title="Latency of the drives, with writes and without",
-    source="LinnOS Fig. 1",
+    **described("fig01"),
     factors={
         "profile": ("consumer", "consumer-nvme", "enterprise-a", "enterprise-b", "enterprise-c"),
         "mix": ("read-write", "read-only"),
@@ -58,17 +56,7 @@ EXPERIMENT = Study(
     policies=("baseline",),
     cell=measure,
     reads=True,
-    measures={
-        "reads": Measure("reads"),
-        "mean_us": Measure("mean us"),
-        **{f"p{p}_us": Measure(f"p{p} us") for p in (50, 90, 95, 99)},
-    },
     figure=figures.percentile_lines,
     settings=SETTINGS,
-    paper="Read latencies have a tail from p75, p90 or p98 upwards, depending on the model of the "
-    "drive, and barely any without writes; its axis has no numbers.",
-    differs="Emulated drives; their parameters come from published ranges "
-    "(kernel/flashsim/profile.c). One drive and one minute a seed.",
-    notes="Writes cause buffer flushes and garbage collection, which slow down reads.",
     sources=("eval/intervals.py", "eval/scores.py"),
 )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from eval import grid
 from eval.cells import N_DRIVES, WORKLOADS, recorded
 from eval.experiment import Context
-from eval.study import Measure, Study
+from eval.study import Study, described
 from linnapp.learn.examples import load_reads
 from linnapp.learn.labels import (
     FAILOVER_US,
@@ -76,29 +76,11 @@ def simulated_means(
 
 
 EXPERIMENT = Study(
-    name="fig05",
-    title="Inflection points, and their values",
-    source="LinnOS Fig. 5, Table 2",
+    **described("fig05"),
     factors={"workload": WORKLOADS},
     groups=(("workload", "drive"),),
     cell=measure,
     prepare=grid.record_place,
-    measures={
-        "percentile": Measure("percentile", 1),
-        "threshold_us": Measure("inflection point us", positive=True),
-        "slow_ratio": Measure("slow reads %", 1, 100.0),
-        "paper_percentile": Measure("percentile by the paper's search", 1),
-        "without_us": Measure("mean us without admission control", 1, positive=True),
-        "too_low_us": Measure(f"at p{TOO_LOW:g}", 1, positive=True),
-        "chosen_us": Measure("at the inflection point", 1, positive=True),
-        "too_high_us": Measure(f"at p{TOO_HIGH:g}", 1, positive=True),
-    },
     settings={**grid.PARTS, "drawn": N_DRAWN},
-    paper="Inflection points from p72.0 to p98.5.",
-    differs="Emulated drives; five seeds.",
-    notes="The search begins where the CDF's slope is one and goes on while the best candidate is "
-    "the last one tried: a failover costs only 15 us, so it pays to refuse more reads than the "
-    "paper's ten percentiles around that point allow.\n\nThe means with and without admission "
-    "control are simulations of the first drive that know each read's latency.",
     sources=("eval/grid.py",),
 )

@@ -14,7 +14,7 @@ from eval import grid
 from eval.cache import Cache
 from eval.cells import N_DRIVES, REPLAYER_OPTIONS, WORKLOADS, read_log
 from eval.experiment import Context
-from eval.study import Measure, Study
+from eval.study import Study, described
 from linnapp.lab import guests
 from linnapp.learn.labels import (
     LabellingOptions,
@@ -163,34 +163,14 @@ def stability(percentiles: NDArray[np.float64], minutes: int) -> dict[str, float
 
 
 EXPERIMENT = Study(
-    name="fig07",
-    title="Stability of the inflection point over 20 hours",
-    source="LinnOS Fig. 7",
+    **described("fig07"),
     factors={"workload": WORKLOADS},
     groups=(("window_min",), ("workload", "window_min")),
     cell=measure,
     prepare=prepare,
-    measures={
-        "largest": Measure(f"largest deviation in {AHEAD_H} hours, percentiles", 1),
-        "within_bound": Measure(f"windows within {BOUND:g} percentiles %", 0, 100.0),
-        "median": Measure("median percentile of the point", 1),
-        "std": Measure("its standard deviation", 2),
-        "left_out": Measure("windows with too few reads %", 0, 100.0),
-    },
-    paper_values={"60": {"largest": f"{BOUND:g}"}},
     settings={
         "hours": HOURS, "windows_min": WINDOWS_MIN, "every_s": EVERY_S, "active_s": ACTIVE_S,
         "load_swing": LOAD_SWING, "enough_reads": ENOUGH_READS, "size_mb": grid.SIZE_MB,
     },
-    paper="With windows of an hour the deviation is bounded within five percentiles for the next "
-    "15 hours; with 15 minutes it is larger, with two hours not much smaller.",
-    differs=f"In each {EVERY_S:.0f} s the load lasts {1000 * min(ACTIVE_S.values()):.0f} to "
-    f"{1000 * max(ACTIVE_S.values()):.0f} ms, so that the evaluation ends in time; the drives are "
-    "idle in between.",
-    notes="Only a part of each window carries load: one piece of the workload, which is "
-    f"{12 * min(ACTIVE_S.values()):.1f} to {12 * max(ACTIVE_S.values()):.0f} s of an hour and has "
-    "one or a few of its rates of ten seconds, where the paper's hours have 360. So windows differ "
-    "by those rates, by more than the load varies over the day, and their points rest on few "
-    "reads. The deviation here is no measure of the paper's hours.",
     sources=("eval/grid.py", "eval/intervals.py"),
 )  # fmt: skip

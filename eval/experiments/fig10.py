@@ -19,12 +19,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval import drive_log, grid, trace_files, workers
+from eval import drive_log, figures, grid, trace_files, workers
 from eval.cache import ROOT
 from eval.cells import N_DRIVES, WORKLOADS, recorded
 from eval.experiment import Context
 from eval.long_table import LongTable, Place
-from eval.study import Measure, Study
+from eval.study import Study, described
+from linnapp.learn.examples import load_reads
+from linnapp.learn.judge import Confusion, area_under_roc
+from linnapp.learn.labels import LabellingOptions, LatencyDistribution, find_inflection_points
+from linnapp.learn.network import TrainingOptions, outputs_of, train
+from linnapp.model.file import N_FEATURES
+from linnapp.trace.blktrace import COMPLETED
+from linnapp.trace.reads import load
+from linnapp.trace.rows import split
 
 #: False submits per read that the paper reports at most. Predictors are compared at this point.
 MATCHED = 0.057
@@ -53,10 +61,10 @@ PREDICTORS = {
     "biased on every slow read": Predictor(bias=BIAS, loss="slow-reads"),
     "unbiased, shuffled": Predictor(shuffled=True),
     "biased, shuffled": Predictor(bias=BIAS, shuffled=True),
-    "trees, the network's numbers": Predictor("numbers"),
-    "trees, and the size of the read": Predictor("sized"),
-    "trees, what a latency model sees": Predictor("features"),
-    "trees, all that is seen from outside": Predictor("outside"),
+    "trees, the network's inputs": Predictor("numbers"),
+    "trees, also the size of the read": Predictor("sized"),
+    "trees, inputs of a latency model": Predictor("features"),
+    "trees, all inputs known to the host": Predictor("outside"),
 }
 
 TREES: dict[str, Any] = {
@@ -72,9 +80,6 @@ LOGS = trace_files.names(trace_files.GIVEN)
 
 def inputs_of(kind: str, path: Path) -> NDArray[np.float32]:
     """Return the inputs of trees for the served reads of a recording, shape (reads, inputs)."""
-    from linnapp.learn.examples import load_reads
-    from linnapp.model.file import N_FEATURES
-
     if kind in ("features", "outside"):
         log = log_of(path)
         read = log.is_read
@@ -89,19 +94,13 @@ def inputs_of(kind: str, path: Path) -> NDArray[np.float32]:
 
 def log_of(path: Path) -> drive_log.DriveLog:
     """Return the completed I/Os of a recording, in the order of their arrival."""
-    from linnapp.trace.blktrace import COMPLETED
-    from linnapp.trace.reads import open_recording
-
-    chunks = [chunk.take(chunk.flags & COMPLETED != 0) for chunk in open_recording(path)]
-
-    def joined(name: str) -> NDArray[Any]:
-        return np.concatenate([getattr(chunk, name) for chunk in chunks]).astype(np.int64)
-
-    start = joined("arrival_ns")
-    return drive_log.DriveLog(
-        start, start + joined("latency_ns"), joined("size_bytes"), joined("sector") * 512,
-        joined("is_served_read") != 0,
-    )  # fmt: skip
+    table = load(path)
+    done = table.take(table.flags & COMPLETED != 0)
+    start, took, size, sector = (
+        getattr(done, name).astype(np.int64)
+        for name in ("arrival_ns", "latency_ns", "size_bytes", "sector")
+    )
+    return drive_log.DriveLog(start, start + took, size, 512 * sector, done.is_served_read)
 
 
 def judge_drives(paths: list[Path], name: str, seed: int) -> list[dict[str, float]]:
@@ -109,15 +108,6 @@ def judge_drives(paths: list[Path], name: str, seed: int) -> list[dict[str, floa
 
     Inflection points are found from the first part alone, as the paper finds them.
     """
-    from linnapp.learn.examples import load_reads
-    from linnapp.learn.labels import (
-        LabellingOptions,
-        LatencyDistribution,
-        find_inflection_points,
-    )
-    from linnapp.learn.network import TrainingOptions
-    from linnapp.trace.rows import split
-
     of = PREDICTORS[name]
     options = TrainingOptions(seed=seed, bias=of.bias, loss=of.loss, burst_share=0.0)
     arrays = [load_reads(path) for path in paths]
@@ -151,8 +141,6 @@ def judge_drives(paths: list[Path], name: str, seed: int) -> list[dict[str, floa
 def _scores_of_network(
     digits: NDArray[np.uint8], slow: NDArray[np.bool_], options: Any
 ) -> NDArray[np.float32]:
-    from linnapp.learn.network import outputs_of, train
-
     outputs = outputs_of(train(digits, slow, options).weights, digits)
     return np.asarray(outputs[:, 1] - outputs[:, 0])
 
@@ -179,8 +167,6 @@ def judged(
     A read is refused if its score is at least `bound`. The second bound, for :data:`MATCHED`, is
     chosen on the reads of `choosing`.
     """
-    from linnapp.learn.judge import Confusion, area_under_roc
-
     at = Confusion.of(slow[test], score[test] >= bound)
     matched_bound = bound_for(score[choosing], slow[choosing], MATCHED)
     matched = Confusion.of(slow[test], score[test] >= matched_bound)
@@ -240,39 +226,36 @@ def prepare(context: Context, *, workload: str, seed: int) -> None:
         recorded(context.cache, grid.cell(workload, seed))
 
 
+#: The predictors and measures of the figure; the tables have all.
+_DRAWN = ("unbiased", BIASED, "trees, the network's inputs", "trees, inputs of a latency model")
+_DRAWN_MEASURES = {"auc": "area under ROC", "accuracy": "accuracy, share of the reads"}
+
+
+def draw(table: LongTable, path: Path) -> None:
+    """Draw how well the main predictors rank and classify the reads of each workload."""
+    of_workloads = LongTable(table.factors)
+    for key, number in table.only(_DRAWN, _DRAWN_MEASURES).items():
+        workload, drive = key.place
+        if not drive:
+            log = workload.removesuffix(".trace")
+            place = (workload if log == workload else f"real drive, log {log.split('.')[-1]}", "")
+            of_workloads.add(place, key.policy, key.measure, number, key.reference)
+    figures.by_place(of_workloads, _DRAWN_MEASURES, path)
+
+
 EXPERIMENT = Study(
-    name="fig10",
-    title="Accuracy of the paper's network, and of predictors that differ in one respect",
-    source="LinnOS Fig. 10",
+    **described("fig10"),
     factors={"workload": (*WORKLOADS, *LOGS)},
     policies=tuple(PREDICTORS),
     groups=(("workload",), ("workload", "drive")),
     cell=measure,
     prepare=prepare,
     adds=True,
-    measures={
-        "base": Measure("accuracy of predicting all fast %", 1, 100.0),
-        "accuracy": Measure("accuracy %", 1, 100.0),
-        "gain": Measure("accuracy over all fast, points", 1, 100.0),
-        "auc": Measure("area under ROC", 3),
-        "false_submit_ratio": Measure("false submits %", 1, 100.0),
-        "false_revoke_ratio": Measure("false revokes %", 1, 100.0),
-        "matched_submit_ratio": Measure("matched: false submits %", 1, 100.0),
-        "matched_revoke_ratio": Measure("matched: false revokes %", 1, 100.0),
-    },
+    figure=draw,
     settings={
         **grid.PARTS, "bias": BIAS, "matched": MATCHED, "trees": TREES,
         "logs": trace_files.digests(trace_files.GIVEN),
     },
-    paper="False submits 1.3 to 10.8 % without the bias and 0.7 to 5.7 % with it, which raises "
-    "false revokes to 2.8 to 9.7 %; accuracy of 87 to 97 %.",
-    differs="The reads that are judged come right after those of the training, not hours later. "
-    "The shuffled split, the trees, the area under ROC and the logs of real drives are additions.",
-    notes="*Unbiased* and *biased* are the paper's training: the loss of false submits counts once "
-    "or five times. *Biased on every slow read* multiplies the loss of all slow reads. *Shuffled* "
-    "splits the reads at random, as published training code of the network does, so that a read "
-    "that is judged has neighbours in time among those that are learnt. *Matched*: the bound of "
-    "the score is chosen on the second part so that false submits are at most 5.7 % there.",
     sources=("eval/grid.py", "eval/intervals.py", "eval/drive_log.py"),
     page_data=page_data,
     pages={"fig10.md.j2": ROOT / "docs" / "paper.md"},

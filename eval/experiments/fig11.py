@@ -6,16 +6,14 @@ from __future__ import annotations
 from functools import partial
 
 from eval import figures
-from eval.study import READ_MEASURES, Study
+from eval.study import READ_MEASURES, Study, described
 
 POLICIES = (
     "hedge", "hedge, 5% cap", "linnos", "linnos-hl", "linnos-hl, 5% cap", "linnos-h99", "oracle",
 )  # fmt: skip
 
 EXPERIMENT = Study(
-    name="fig11",
-    title="LinnOS with hedging at its false-submit rate, and at p99",
-    source="LinnOS Fig. 11",
+    **described("fig11"),
     view_of="fig08",
     policies=POLICIES,
     measures={
@@ -24,7 +22,4 @@ EXPERIMENT = Study(
     },
     pairs=(("linnos-hl", "linnos"), ("linnos-hl", "linnos-h99")),
     figure=partial(figures.percentile_lines, policies=POLICIES),
-    paper="In most benchmarks hedging at the false-submit rate has a mean 1.7 to 39.2 % lower than "
-    "hedging at p99, sometimes up to 3 % higher; without hedging LinnOS is 1.3 to 45.7 % worse.",
-    differs="As for Fig. 8.",
 )

@@ -12,7 +12,7 @@ from eval import grid
 from eval.cells import WORKLOADS, read_log, replayed
 from eval.experiment import Context
 from eval.experiments import published
-from eval.study import Measure, Study
+from eval.study import Study, described
 from linnapp.trace.replay_log import HEDGED
 
 
@@ -40,26 +40,11 @@ def measure(context: Context, *, workload: str, policy: str, seed: int) -> dict[
 
 
 EXPERIMENT = Study(
-    name="hedging",
-    title="The cost of hedging: reads that LinnOS+HL sends twice, and the others",
+    **described("hedging"),
     factors={"workload": WORKLOADS},
     policies=("linnos-hl",),
     cell=measure,
     prepare=published.prepare,
-    measures={
-        "hedged_ratio": Measure("sent twice, % of reads", 1, 100.0),
-        "hedged_bytes_ratio": Measure("sent twice, % of bytes", 1, 100.0),
-        "kib_twice": Measure("KiB of a read sent twice", 0, positive=True),
-        "kib_once": Measure("KiB of a read sent once", 0, positive=True),
-        "twice_alone_us": Measure("sent twice: mean us under LinnOS", 0, positive=True),
-        "twice_us": Measure("under LinnOS+HL", 0, positive=True),
-        "once_alone_us": Measure("sent once: mean us under LinnOS", 0, positive=True),
-        "once_us": Measure("under LinnOS+HL", 0, positive=True),
-        "mean_alone_us": Measure("all: mean us under LinnOS", 0, positive=True),
-        "mean_us": Measure("under LinnOS+HL", 0, positive=True),
-    },
     settings={**published.EXPERIMENT.settings},
-    paper="LinnOS alone is 1.3 to 45.7 % slower than LinnOS+HL.",
-    notes="Means of the device's latency, from the moment at which a read is submitted.",
     sources=("eval/experiments/published.py", "eval/tuning.py", "eval/grid.py"),
 )

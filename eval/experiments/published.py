@@ -22,7 +22,7 @@ from eval.cells import (
     trained,
 )
 from eval.experiment import GRID_SOURCES, Context
-from eval.study import Study
+from eval.study import Study, described
 
 #: The paper's methods, by the replayer's name.
 POLICIES = (
@@ -56,9 +56,7 @@ def measure(context: Context, *, workload: str, policy: str, seed: int) -> Repla
 
 
 EXPERIMENT = Study(
-    name="published",
-    title="Mean read latency of the paper's methods as published",
-    source="LinnOS Fig. 8",
+    **described("published"),
     factors={"workload": WORKLOADS},
     policies=POLICIES,
     cell=measure,
@@ -66,11 +64,5 @@ EXPERIMENT = Study(
     reads=True,
     compared=("linnos", "linnos-hl"),
     settings={**grid.PARTS, "training": PAPER_TRAINING},
-    paper="LinnOS with hedging lowers the average latency by 9.6 to 79.6 % compared to hedging at "
-    "p95, 14.2 to 49.5 % to hedging at the inflection point, 10.7 to 71.2 % to the advanced "
-    "heuristic, on all eight workloads.",
-    differs="Emulated drives and generated workloads with the statistics of the paper's Table 1. "
-    "`heuristic-adv` calls a drive busy after two slow reads of four, without the paper's "
-    "conditions on the median and the lower quartile of the queue.",
     sources=(*GRID_SOURCES, "eval/tuning.py"),
 )

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib import pyplot as plt
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
@@ -26,7 +25,7 @@ from eval import figures, heimdall, trace_files
 from eval.cache import ROOT
 from eval.experiment import Context
 from eval.long_table import LongTable
-from eval.study import Measure, Study
+from eval.study import Study, described
 from linnapp import stats
 from linnapp.lab.work import StepError
 from linnapp.learn import prior
@@ -253,50 +252,29 @@ def judged(pairs: Sequence[Reads]) -> LongTable:
 
 def draw(table: LongTable, path: Path) -> None:
     """Draw the share of the perfect choice's gain that each policy has, over all pairs."""
-    figure, axes = plt.subplots(figsize=(8, 5))
-    shares = {name: table.get(ALL, name, "share") for name in POLICIES if name != BEST}
-    ranked = sorted((100 * of.value, name) for name, of in shares.items() if of is not None)
-    for row, (share, name) in enumerate(ranked):
-        color = "#d55e00" if name.startswith("trees") else "#0072b2"
-        axes.barh(row, share, color="#999999" if name == NEIGHBOUR else color)
-        if (of := shares[name]) is not None:
-            axes.plot([100 * of.low, 100 * of.high], [row, row], color="black")
-    axes.set_yticks(range(len(ranked)), [name for _, name in ranked])
-    axes.set_xlabel("share of the perfect choice's gain, %")
-    axes.grid(axis="x", alpha=0.3)
-    figures.save(figure, path)
+    rows = {name: name for name in POLICIES if name != BEST}
+    panel = figures.Panel("", ALL, rows, "share", "share of the perfect choice's gain, %")
+    ours = [name for name in POLICIES if name.startswith("trees")]
+    figures.ranked(table, [panel], path, ours=ours, scale=100, width=8)
 
 
-class PairsStudy(Study):
-    """A study whose intervals are over blocks of time instead of seeds."""
-
-    def run(self, context: Context) -> LongTable:
-        """Judge all policies on the logs that the user named."""
-        paths = [*trace_files.files(trace_files.GIVEN).values()]
-        if len(paths) < 2:
-            raise StepError(f"name two or more logs of drives in {trace_files.VARIABLE}")
-        halves = list(second_halves(paths, context.seeds[0]))
-        return judged([paired(*of) for of in itertools.combinations(halves, 2)])
+def measure_all(context: Context) -> LongTable:
+    """Judge all policies on the logs that the user named."""
+    paths = [*trace_files.files(trace_files.GIVEN).values()]
+    if len(paths) < 2:
+        raise StepError(f"name two or more logs of drives in {trace_files.VARIABLE}")
+    halves = list(second_halves(paths, context.seeds[0]))
+    return judged([paired(*of) for of in itertools.combinations(halves, 2)])
 
 
-EXPERIMENT = PairsStudy(
-    name="real",
-    title="Choosing among logs of a real drive",
+EXPERIMENT = Study(
+    **described("real"),
+    measure_all=measure_all,
     factors={"by": (), "pairs": ()},
     policies=POLICIES,
-    measures={
-        "pairs": Measure("number"),
-        "right": Measure("right %", 1, 100.0),
-        "gain_us": Measure("gain us"),
-        "share": Measure("share %", 1, 100.0),
-    },
     reference=OWN,
     figure=draw,
     settings={"logs": trace_files.digests(trace_files.GIVEN), "limits": LIMITS},
     pages={"real.md.j2": ROOT / "docs" / "real-drive.md"},
-    notes="right: pairs whose slower read has the higher score; ties count half. gain: over taking "
-    "the drives in turn. share: part of the perfect choice's gain. Prequal, C3 and Heimdall are "
-    "those of the replayer.",
     sources=("eval/heimdall.py",),
-    command="make eval-real LINNOS_TRACES=DIR",
 )

@@ -7,7 +7,6 @@ which has chosen nothing, is reported. The bias is 1 for all of them: none is se
 
 from __future__ import annotations
 
-import json
 import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,10 +17,23 @@ from numpy.typing import NDArray
 
 from eval import grid, workers
 from eval.cache import ROOT
-from eval.cells import Cell, recorded
+from eval.cells import N_DRIVES, Cell, recorded
 from eval.experiment import Context
-from eval.study import Measure, Study
-from linnapp.lab.work import write_json
+from eval.study import Study, described
+from linnapp.learn.examples import load_reads
+from linnapp.learn.judge import Confusion
+from linnapp.learn.labels import LatencyDistribution, find_inflection_points
+from linnapp.learn.network import (
+    LOSSES,
+    TrainingOptions,
+    batch_size,
+    batches,
+    hinge,
+    import_tensorflow,
+    outputs_now,
+)
+from linnapp.trace.reads import load
+from linnapp.trace.rows import split
 
 
 @dataclass(frozen=True)
@@ -83,14 +95,10 @@ SETTINGS: dict[str, Any] = {
 
 def train_shape(name: str, cell: Cell, folder: Path) -> dict[str, Any]:
     """Train a model on a drive of a recording, and judge it on reads that decided nothing."""
-    # Imported here: it takes seconds, and only the workers need it.
-    from linnapp.learn.judge import Confusion
-    from linnapp.learn.labels import LatencyDistribution, find_inflection_points
-    from linnapp.learn.network import TrainingOptions
-    from linnapp.trace.rows import split
-
     shape = MODELS[name]
-    digits, latency_us, others_us = features(shape, folder)
+    blks = [folder / "record" / f"flash{k}.blk" for k in range(N_DRIVES)]
+    others_us = [load_reads(blk).latency_us for k, blk in enumerate(blks) if k != DRIVE]
+    digits, latency_us = features(blks[DRIVE], shape)
     options = TrainingOptions(seed=cell.seed)
     parts = split(len(latency_us), options)
     (point, *_) = find_inflection_points(
@@ -104,35 +112,15 @@ def train_shape(name: str, cell: Cell, folder: Path) -> dict[str, Any]:
     return {**Confusion.of(slow[parts.test], predicted).to_json(), "epochs": epochs}
 
 
-def features(
-    shape: Shape, folder: Path
-) -> tuple[NDArray[np.uint8], NDArray[Any], list[NDArray[Any]]]:
-    """Digits and latencies of the reads of ``DRIVE``, and the latencies of the other drives."""
-    from linnapp.learn.examples import load_reads
-    from linnapp.native import HISTORY
-
-    names = [folder / "record" / f"flash{k}.blk" for k in range(3)]
-    others_us = [load_reads(n).latency_us for k, n in enumerate(names) if k != DRIVE]
-    if shape.offsets or shape.history != HISTORY:
-        return *_features(names[DRIVE], shape), others_us
-    reads = load_reads(names[DRIVE])
-    return reads.digits(), reads.latency_us, others_us
-
-
-def _features(blk: Path, shape: Shape) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+def features(blk: Path, shape: Shape) -> tuple[NDArray[np.uint8], NDArray[Any]]:
     """Digits of any number of past reads, where each read is if wanted; and latencies."""
-    from linnapp.trace.reads import open_recording
-
-    parts = []
-    for chunk in open_recording(blk):
-        served = chunk.take(chunk.is_served_read)
-        offset_bytes = served.sector * np.uint64(512)
-        end_ns = served.arrival_ns + served.latency_ns
-        parts.append((served.arrival_ns, end_ns, served.size_bytes, served.pending, offset_bytes))
-    arrival, end, size, pending, offset = (
-        np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)
+    table = load(blk)
+    served = table.take(table.is_served_read)
+    names = ("arrival_ns", "latency_ns", "size_bytes", "pending", "sector")
+    arrival, took, size, pending, sector = (
+        getattr(served, name).astype(np.int64) for name in names
     )
-    latency_us = (end - arrival) // 1000
+    end, offset, latency_us = arrival + took, 512 * sector, took // 1000
     # Before the first reads there are none: zeros, as in the kernel.
     past = _last_completed(arrival, end, size, shape.history)
     both = np.concatenate((past, np.arange(len(arrival))[:, None]), axis=1)
@@ -174,15 +162,6 @@ def _fit(
     shape: Shape, digits: NDArray[np.uint8], slow: NDArray[np.bool_], parts: Any, seed: int
 ) -> tuple[NDArray[np.bool_], int]:
     """Predictions for the last part, of the epoch that is best on the second."""
-    from linnapp.learn.network import (
-        LOSSES,
-        batch_size,
-        batches,
-        hinge,
-        import_tensorflow,
-        outputs_now,
-    )
-
     tf = import_tensorflow()
     keras = tf.keras
     seeds = iter(np.random.default_rng([seed, 1]).integers(2**31, size=len(shape.hidden) + 1))
@@ -239,11 +218,9 @@ def inference_ns(folder: Path) -> dict[str, float]:
 
 
 def _inference_times(context: Context) -> dict[str, float]:
-    def make(folder: Path) -> None:
-        write_json(folder / "ns.json", inference_ns(folder))
-
-    folder = context.cache.get("inference", {"models": SETTINGS["models"]}, make)
-    times: dict[str, float] = json.loads((folder / "ns.json").read_text())
+    times: dict[str, float] = context.cache.value(
+        "inference", {"models": SETTINGS["models"]}, inference_ns
+    )
     return times
 
 
@@ -263,37 +240,13 @@ def measure(context: Context, *, workload: str, policy: str, seed: int) -> list[
 
 
 EXPERIMENT = Study(
-    name="table3",
-    title="Models A to E: accuracy against inference time",
-    source="LinnOS Table 3",
+    **described("table3"),
     factors={"workload": WORKLOADS_OF[LINNOS]},
     groups=((), ("workload",)),
     policies=tuple(MODELS),
     cell=measure,
     prepare=prepare,
     reference=LINNOS,
-    measures={
-        "accuracy": Measure("accuracy %", 2, 100.0),
-        "slow_recall": Measure("slow reads found %", 1, 100.0),
-        "false_submit_ratio": Measure("false submits %", 2, 100.0),
-        "false_revoke_ratio": Measure("false revokes %", 2, 100.0),
-        "time_ns": Measure("ns per inference"),
-    },
-    paper_values={
-        model: {"accuracy": f"{change} % of LinnOS's"}
-        for model, change in {
-            "A": "-3 to -12", "B": "-1 to -4", "C": "+1 to +2", "D": "+4 to +5", "E": "+8 to +12",
-        }.items()
-    },
     settings=SETTINGS,
-    paper="Against its network in accuracy and time: A -3 to -12 %, -4 us; B -1 to -4 %, -1 us; C "
-    "+1 to +2 %, +40 us; D +4 to +5 %, +94 us; E +8 to +12 %, +1670 us.",
-    differs="The first drive of each of two enterprise workloads. How the paper's E makes 2048 "
-    "features of block offsets is not said; here they are those of 113 past reads, 11 digits "
-    "each. All but LinnOS's network exist for this table only.",
-    notes="The networks: "
-    + "; ".join(f"{name} {of.text}, {of.history} past reads" for name, of in MODELS.items())
-    + ". Times are wall-clock times of plain C on the machine that ran the evaluation, the "
-    "fastest of several repeats, and differ from machine to machine.",
     sources=("eval/grid.py", "eval/inference_time.c", "eval/intervals.py"),
 )  # fmt: skip

@@ -6,8 +6,8 @@
 Without the variable the traces are the applications recorded in traces/recorded. The first half of
 a trace is recorded on the demo's array and trains the models. The second is replayed as in the
 demo, calm and with the demo's bursts, then on an md raid1 of the three drives whose mirrors have
-models of latencies, with `linnos` off, on and unguarded. Only the name of a trace and the
-measurements are kept.
+models of latencies, with `linnos` off, on and unguarded, and with md's read policy `latency`. Only
+the name of a trace and the measurements are kept.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from eval import demo, heimdall, trace_files, workers
+from eval import contenders, demo, heimdall, trace_counts, trace_files, workers
 from eval.cache import RESULTS, ROOT, code_version
 from eval.cells import LATENCY_TRAINING, N_DRIVES, READS, train_heimdall, write_reads
 from eval.experiment import Context
-from eval.experiments import trace_counts
-from eval.experiments.trace_counts import BURSTS, CALM, GUARDED, MD_UNGUARDED, OFF, ON, UNGUARDED
 from eval.scores import Reads
-from eval.study import Study
+from eval.study import Study, described
+from eval.trace_counts import BURSTS, CALM, MD_UNGUARDED, OFF, ON, UNGUARDED
 from linnapp.lab import guests
 from linnapp.lab.array import CONFIGFS, WAIT_FOR_FULL_SECOND, Array
 from linnapp.lab.demo import INJECT, Row, slice_traces
@@ -40,31 +39,16 @@ SEED = 1
 
 ROWS = {
     row.name: row
-    for row in (
-        Row("baseline"),
-        Row("random"),
-        Row("fastest"),
-        Row("fastest", duplicates=True),
-        Row("fastest", capped=True, duplicates=True),
-        Row("linnos"),
-        Row("linnos-hl", capped=True),
-        Row("shortest-queue"),
-        Row("shortest-queue-h95", capped=True),
-        Row("shortest-queue-h95"),
-        Row("fewest"),
-        Row("ewma-inflight"),
-        Row("heuristic"),
-        Row("heuristic-adv"),
-        Row("c3"),
-        Row("prequal"),
-        Row("heimdall"),
-        Row("hedge", capped=True),
-        Row("hedge"),
-        Row("hedge-ip"),
-        Row("clone"),
-        Row("oracle"),
+    for row in contenders.rows(
+        (
+            "baseline", "random", "fastest", "fastest with duplicates",
+            "fastest with duplicates (limit 5 %)", "linnos", "linnos-hl, 5% cap", "shortest-queue",
+            "shortest-queue-h95, 5% cap", "shortest-queue-h95", "fewest", "ewma-inflight",
+            "heuristic", "heuristic-adv", "c3", "prequal", "heimdall", "hedge, 5% cap", "hedge",
+            "hedge-ip", "clone", "oracle",
+        )
     )
-}
+}  # fmt: skip
 
 #: Multiples of the demo's rate. A trace that is faster is not slowed down, and multiples that give
 #: the same rate are replayed once.
@@ -76,21 +60,35 @@ HALF_S = 30.0
 #: Fewer reads in a half are not enough to learn from, or to draw conclusions from.
 MIN_READS = 300
 
-#: The demo's bursts, for a replayer that sees the md array and not its mirrors. They begin at a
-#: full second, as replays do, so at the same moments of a replay as the demo's; the first drive may
-#: differ.
-_BURSTS = (
-    "".join(
+
+def burst_script(n_drives: int) -> str:
+    """Return shell commands for the demo's bursts, if the replayer sees md and not its mirrors.
+
+    They begin at a full second, as replays do, so at the same moments of a replay as the demo's;
+    the first drive may differ.
+    """
+    lines = [
         f"cd {CONFIGFS}/flash{k}/inject\n"
         "echo all >pattern; echo read >op; echo 2000 >latency_us\n"
         "echo 100000 >window_us; echo 500000 >window_every_us\n"
-        f"echo {N_DRIVES} >window_turns; echo {1 << k} >window_turn_mask\n"
-        for k in range(N_DRIVES)
-    )
-    + WAIT_FOR_FULL_SECOND
-    + "".join(f"echo 1 >{CONFIGFS}/flash{k}/inject/arm\n" for k in range(N_DRIVES))
-    + "cd /\n"
-)
+        f"echo {n_drives} >window_turns; echo {1 << k} >window_turn_mask\n"
+        for k in range(n_drives)
+    ]
+    lines.append(WAIT_FOR_FULL_SECOND)
+    lines += [f"echo 1 >{CONFIGFS}/flash{k}/inject/arm\n" for k in range(n_drives)]
+    return "".join(lines) + "cd /\n"
+
+
+#: md's settings under each name in the tables: its number of mirrors, and what is written to which
+#: attribute of the array.
+MD = {
+    OFF: (N_DRIVES, "off", "linnos"),
+    ON: (N_DRIVES, "on", "linnos"),
+    MD_UNGUARDED: (N_DRIVES, "unguarded", "linnos"),
+    trace_counts.MD_LATENCY: (N_DRIVES, "latency", "read_policy"),
+    trace_counts.OFF_OF_TWO: (2, "off", "linnos"),
+    trace_counts.ON_OF_TWO: (2, "on", "linnos"),
+}
 
 
 @dataclass(frozen=True)
@@ -196,10 +194,10 @@ def measure(
     """Replay a trace's second half under a policy, or on md raid1."""
     if (trace, rate) in _left_out or (found := at_rate(trace, rate)) is None:
         return None
-    if policy in (OFF, ON, MD_UNGUARDED):
+    if policy in MD:
         return on_md(context, found, policy, slowness)
     base, but = policy, ""
-    if policy in (UNGUARDED, GUARDED):
+    if policy == UNGUARDED:
         base, but = policy.split(", ")
     return under_policy(context, found, ROWS[base], slowness, but=but)
 
@@ -258,22 +256,37 @@ def under_policy(
     return _replayed(context, trace, f"{row.name}, {but}" if but else row.name, slowness, replay)
 
 
+def models_of_mirrors(source: Path) -> list[Path]:
+    """Return the latency models of the mirrors; none if `linnapp enable` would load none.
+
+    If there are too few reads, training makes the prior, which `enable` does not load.
+    """
+    found = _models(source, "latency")
+    records = [json.loads(model.with_suffix(".json").read_text()) for model in found]
+    return [] if any(record.get("prior") for record in records) else found
+
+
 def on_md(context: Context, trace: TraceAtRate, what: str, slowness: str) -> Reads:
-    """Replay a trace's second half on md raid1, with models of latencies in its mirrors."""
+    """Replay a trace's second half on md raid1, with models of latencies in its mirrors.
+
+    Two mirrors have the models of the first two drives of three.
+    """
     source = learn(context, trace)
+    n_mirrors, value, attribute = MD[what]
+    loaded = models_of_mirrors(source)[:n_mirrors]
 
     def replay(folder: Path) -> dict[str, Any]:
-        array = Mirrored(seed=SEED)
-        for model in _models(source, "latency"):
+        array = Mirrored(n_drives=n_mirrors, seed=SEED)
+        for model in loaded:
             (folder / model.name).write_bytes(model.read_bytes())
         places = guests.places_of(folder)
-        models = [places.of(folder / model.name) for model in _models(source, "latency")]
+        models = [places.of(folder / model.name) for model in loaded]
         prepare = (
             f"mdadm --create {array.devices[0]} --run --metadata=1.2 --assume-clean "
-            f"--bitmap=internal --level=1 --raid-devices={N_DRIVES} {' '.join(array.drives)}\n"
-            + guests.upload(array.drives, models, "observe")
-            + f"echo {what.removeprefix('md, ')} >/sys/block/md0/md/linnos\n"
-            + (_BURSTS if slowness == BURSTS else "")
+            f"--bitmap=internal --level=1 --raid-devices={n_mirrors} {' '.join(array.drives)}\n"
+            + (guests.upload(array.drives, models, "observe") if models else "")
+            + f"echo {value} >/sys/block/md0/md/{attribute}\n"
+            + (burst_script(n_mirrors) if slowness == BURSTS else "")
         )
         scenario = guests.Scenario(
             f"{trace.name}, {what}, {slowness}", array, (source / "replay" / "volume.iolog",),
@@ -285,21 +298,19 @@ def on_md(context: Context, trace: TraceAtRate, what: str, slowness: str) -> Rea
 
 
 EXPERIMENT = Study(
-    name="traces",
-    title="Traces that are public, or supplied by the user",
+    **described("traces"),
     factors={
         "trace": trace_files.names(trace_files.GIVEN_OR_RECORDED),
         "rate": RATES,
         "slowness": (CALM, BURSTS),
     },
-    policies=(*ROWS, UNGUARDED, GUARDED, OFF, ON, MD_UNGUARDED),
+    policies=(*ROWS, UNGUARDED, *MD),
     cell=measure,
     prepare=prepare,
     reads=True,
     seeds=lambda seeds, **place: seeds[:1],
     seed_fields=("iops", "reads", "mean_us", "p99_us", "elapsed_s", "extra_io_ratio"),
     compared=trace_counts.COMPARED,
-    more_tables=trace_counts.tables,
     page_data=trace_counts.page_data,
     settings={
         "traces": trace_files.digests(trace_files.GIVEN_OR_RECORDED),
@@ -307,13 +318,7 @@ EXPERIMENT = Study(
         "target_iops": demo.TARGET_IOPS,
         "half_s": HALF_S,
     },
-    differs="Public traces are given by path and are not part of this repository. They are "
-    "replayed as by `make demo TRACE=`, sped up to 2000 I/Os a second if they were slower, and to "
-    "half and twice that, writes on all drives; without the demo's bursts (calm) and with them.",
-    notes="One stretch of each trace, on one array. A difference is significant over the blocks of "
-    "time of that stretch; other stretches and drives can differ by more.",
     sources=("eval/demo.py", "eval/heimdall.py", "eval/trace_files.py"),
-    command=f"make eval-traces {trace_files.VARIABLE}=DIR",
     pages={
         "traces_front.md.j2": ROOT / "README.md",
         "traces_summed.md.j2": ROOT / "docs" / "results.md",

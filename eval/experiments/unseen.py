@@ -14,7 +14,7 @@ from typing import NamedTuple
 from eval import contenders, grid
 from eval.cells import Replayed, replayed
 from eval.experiment import GRID_SOURCES, Context
-from eval.study import Study
+from eval.study import Study, described
 
 
 class Kind(NamedTuple):
@@ -103,8 +103,7 @@ def measure(context: Context, *, workload: str, kind: str, policy: str, seed: in
 
 
 EXPERIMENT = Study(
-    name="unseen",
-    title="Slowness that the training does not contain",
+    **described("unseen"),
     factors={"workload": tuple(REPLAYED_S), "kind": tuple(KINDS)},
     policies=POLICIES,
     cell=measure,
@@ -115,10 +114,5 @@ EXPERIMENT = Study(
         "kinds": [tuple(kind) for kind in _KINDS], "replayed_s": REPLAYED_S,
         "slot_share": SLOT_SHARE, "every_share": EVERY_SHARE, **grid.PARTS,
     },
-    differs="The heuristics and models know the recording, which has no injection, and the bursts "
-    "that training adds: a constant delay for 5 to 320 ms.",
-    notes="Training contains these kinds: "
-    + "; ".join(kind.name for kind in _KINDS if kind.seen)
-    + ". It contains none of the others.",
     sources=GRID_SOURCES,
 )  # fmt: skip

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Random, continuous and interval slow I/Os, and their effect on latency over time."""
+"""Random, continuous and interval slow I/Os, and their effect on each policy."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from eval import contenders, figures, grid
+from eval import contenders, grid
 from eval.cells import Replayed, replayed
-from eval.experiment import GRID_SOURCES, NOT_AVAILABLE, Context
-from eval.study import Study
+from eval.experiment import GRID_SOURCES, Context
+from eval.study import Study, described
 
 RATIO_PERCENT = 10
 ADDED_US = (100, 1000)
@@ -53,24 +53,13 @@ def measure(context: Context, *, workload: str, injection: str, policy: str, see
 
 
 EXPERIMENT = Study(
-    name="uscope",
-    title="Slow I/Os by pattern, and latency over time",
-    source="uScope Fig. 10, 11",
+    **described("uscope"),
     factors={"workload": tuple(REPLAYED_S), "injection": tuple(INJECTIONS)},
     policies=contenders.INJECTED,
     cell=measure,
     prepare=grid.prepare_place,
     reads=True,
-    series=True,
     seeds=grid.seed_of_workload(tuple(REPLAYED_S)),
-    figure=figures.over_time,
     settings=SETTINGS,
-    paper=f"LinnOS predicts single slow I/Os, and loses accuracy on continuous ones; numbers: "
-    f"{NOT_AVAILABLE}.",
-    differs=f"Slow I/Os, {RATIO_PERCENT} % of the reads, on one drive of the three; the cycle of "
-    f"the continuous pattern is {PERIOD_IOS} reads, not 100 000, so that two or three fit into a "
-    "replay.",
-    notes="All three patterns count reads or are random: if a read is not sent to the drive, the "
-    "next one is slow instead. So the oracle, which decides read by read, is no bound here.",
     sources=GRID_SOURCES,
 )

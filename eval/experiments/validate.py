@@ -20,7 +20,6 @@ kernel/flashsim/profile.c. The measures:
 
 from __future__ import annotations
 
-import io
 from typing import NamedTuple
 
 import numpy as np
@@ -28,12 +27,10 @@ from numpy.typing import NDArray
 
 from eval.experiment import Context, Table
 from eval.long_table import LongTable
-from eval.study import Measure, Study
+from eval.study import Study, described
+from linnapp.lab import guests
 from linnapp.lab.array import Array
-from linnapp.lab.guest import Guest
 from linnapp.lab.places import Places
-from linnapp.lab.uml import DEFAULT_KERNEL, run
-from linnapp.lab.work import StepError
 from linnapp.learn.labels import LatencyDistribution, find_inflection_points
 
 FloatArray = NDArray[np.float64]
@@ -131,16 +128,7 @@ cd /run/tmp
 cp r_clat.1.log {places.of(out / "reads.log")}
 """
     array = Array(n_drives=1, profile=profile, seed=SEED)
-    sink = io.BytesIO()
-    guest = Guest(
-        kernel=DEFAULT_KERNEL,
-        folders=places.folders,
-        setup=array.setup_script() + places.setup(),
-        environment=places.environment(array),
-    )
-    result = run(["sh", "-ec", script], guest, cwd=places.cwd, stdout=sink, stderr=sink)
-    if result.status:
-        raise StepError(f"{profile} {load}: status {result.status}\n{sink.getvalue().decode()}")
+    guests.run_in_guest(["sh", "-ec", script], places, out / "log.txt", array=array)
     rows = np.loadtxt(out / "reads.log", delimiter=",", usecols=(0, 1))
     rows[:, 1] /= 1000
     return describe(rows, alone=load == ALONE)
@@ -199,22 +187,14 @@ def compare(table: LongTable) -> dict[str, Table]:
 
 
 EXPERIMENT = Study(
-    name="validate",
-    title="The emulated drives compared with real ones",
+    **described("validate"),
     factors={
         "profile": ("consumer", "enterprise-a", "enterprise-b", "enterprise-c"),
         "load": tuple(LOADS),
     },
     cell=measure,
     seeds=lambda seeds, **place: seeds[:1],
-    measures={
-        "mean_us": Measure("mean us", 1),
-        **{f"p{p:g}_us".replace(".", ""): Measure(f"p{p:g} us") for p in PERCENTILES},
-        **{name: Measure(name, 2) for name in PUBLISHED if name != "median_us"},
-        "median_us": Measure("median us", 1),
-    },
     more_tables=compare,
     settings={"reads": N_READS, "seed": SEED, "loads": LOADS, "published": PUBLISHED},
-    notes="Nothing was adjusted to make a profile lie in a published range.",
     sources=("kernel/flashsim",),
 )

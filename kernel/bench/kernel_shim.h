@@ -40,7 +40,6 @@ typedef __s64 s64;
 #define __user
 #define __rcu
 #define GFP_KERNEL 0
-#define __GFP_ZERO 0
 #define EXPORT_SYMBOL_GPL(symbol)
 #define module_param_named(...)
 #define MODULE_PARM_DESC(...)
@@ -227,8 +226,7 @@ static inline void *shim_alloc(size_t bytes)
 
 #define kzalloc(bytes, flags) shim_alloc(bytes)
 #define kvmalloc(bytes, flags) shim_alloc(bytes)
-#define alloc_pages_exact(bytes, flags) shim_alloc(bytes)
-#define free_pages_exact(p, bytes) ((void)(bytes))
+#define kvzalloc(bytes, flags) shim_alloc(bytes)
 #define kfree(p) ((void)(p))
 #define kvfree(p) ((void)(p))
 #define pr_warn(...) fprintf(stderr, __VA_ARGS__)

@@ -49,16 +49,18 @@ u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat)
 struct blk_linnos *linnos_alloc(struct gendisk *disk)
 {
 	struct blk_linnos *linnos = kzalloc(sizeof(*linnos), GFP_KERNEL);
+	struct linnos_history_lock *lock;
 
 	if (!linnos)
 		return NULL;
+	lock = &linnos->drive.history_lock;
 	linnos->disk = disk;
 	linnos->threshold_us = LINNOS_NO_THRESHOLD;
 	linnos->drive.probe_after_us = PROBE_AFTER_US;
 	linnos->drive.probe_after_refused = PROBE_AFTER_REVOKES;
 	linnos->failover_us = FAILOVER_US;
-	raw_spin_lock_init(&linnos->history_lock);
-	seqcount_raw_spinlock_init(&linnos->history_seq, &linnos->history_lock);
+	raw_spin_lock_init(&lock->writers);
+	seqcount_raw_spinlock_init(&lock->seq, &lock->writers);
 	mutex_init(&linnos->lock);
 	return linnos;
 }
@@ -90,21 +92,23 @@ int linnos_alloc_stats(struct blk_linnos *linnos)
  * Add a read to the history, or reset it if @ended is NULL. Completions write the history in
  * interrupts on any CPU. The lock is raw because completions must not sleep on PREEMPT_RT
  * either. Decisions copy the history under the sequence count, so that they do not write to
- * the lock's cache line.
+ * the lock's cache line. It is also the line of the load, which the end of the same I/O has just
+ * written: the CPU already owns it when it takes the lock.
  */
 static void linnos_history_update(struct blk_linnos *linnos,
 				  const struct linnos_completed_io *ended)
 {
+	struct linnos_history_lock *lock = &linnos->drive.history_lock;
 	unsigned long flags;
 
-	raw_spin_lock_irqsave(&linnos->history_lock, flags);
-	write_seqcount_begin(&linnos->history_seq);
+	raw_spin_lock_irqsave(&lock->writers, flags);
+	write_seqcount_begin(&lock->seq);
 	if (ended)
 		linnos_history_add(&linnos->drive.history, ended);
 	else
 		linnos_drive_reset_history(&linnos->drive, ktime_get_ns());
-	write_seqcount_end(&linnos->history_seq);
-	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
+	write_seqcount_end(&lock->seq);
+	raw_spin_unlock_irqrestore(&lock->writers, flags);
 }
 
 void linnos_reset_history(struct blk_linnos *linnos)
@@ -127,15 +131,16 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 			 struct linnos_prediction *found)
 {
 	u32 most_pages = linnos_request_pages_max(linnos);
+	const struct linnos_history_lock *lock = &linnos->drive.history_lock;
 	u32 pages = linnos_pages_of(bytes);
 	struct linnos_model *active;
 	unsigned int seq;
 
 	do {
-		seq = read_seqcount_begin(&linnos->history_seq);
+		seq = read_seqcount_begin(&lock->seq);
 		linnos_drive_view(&linnos->drive, &linnos->drive.history,
 				  region, pages, now_ns, &found->view);
-	} while (read_seqcount_retry(&linnos->history_seq, seq));
+	} while (read_seqcount_retry(&lock->seq, seq));
 	found->size = linnos_size_class(min(pages, most_pages));
 	found->reason = LINNOS_NO_MODEL;
 	found->n_features = 0;
@@ -278,12 +283,15 @@ void linnos_request_done(struct blk_linnos *linnos, struct linnos_io *io,
 	linnos_probe_complete(&linnos->drive, io, ended.end_ns, late);
 }
 
-/* Track start times of reads if a latency model needs them. @linnos->lock is held. */
+/* Track start times and regions of reads if a latency model needs them. @linnos->lock is held. */
 void linnos_update_start_tracking(struct blk_linnos *linnos)
 {
 	struct linnos_model *active;
 
 	active = rcu_dereference_protected(linnos->model,
 					   lockdep_is_held(&linnos->lock));
+	WRITE_ONCE(linnos->drive.ignores_regions,
+		   !(active && active->latency &&
+		     active->latency->uses_region));
 	WRITE_ONCE(linnos->drive.watching, active && active->latency);
 }

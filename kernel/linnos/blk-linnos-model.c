@@ -104,7 +104,6 @@ static enum linnos_model_error linnos_check_header(const void *file,
 	return linnos_latency_check_header(file, bytes);
 }
 
-/* Allocate whole pages: kmalloc() would round the size up to the next power of two. */
 static struct linnos_model *linnos_model_alloc(const void *file,
 					       size_t file_bytes)
 {
@@ -115,19 +114,15 @@ static struct linnos_model *linnos_model_alloc(const void *file,
 	if (latency)
 		bytes = offsetof(struct linnos_model, trees) +
 			linnos_latency_sizeof(file_bytes);
-	active = alloc_pages_exact(bytes, GFP_KERNEL | __GFP_ZERO);
-	if (!active)
-		return NULL;
-	active->bytes = bytes;
-	if (latency)
+	active = kvzalloc(bytes, GFP_KERNEL);
+	if (active && latency)
 		active->latency = &active->trees;
 	return active;
 }
 
 void linnos_model_free(struct linnos_model *active)
 {
-	if (active)
-		free_pages_exact(active, active->bytes);
+	kvfree(active);
 }
 
 static void linnos_model_free_rcu(struct rcu_head *rcu)

@@ -95,7 +95,6 @@ struct linnos_stats {
 
 struct linnos_model {
 	struct rcu_head rcu;
-	size_t bytes; /* allocated size of this structure */
 	u32 id; /* CRC-32 of its file */
 	u32 threshold_us; /* a read slower than this is slow */
 	struct linnos_latency *latency; /* &trees, or NULL if it is a network */
@@ -124,8 +123,6 @@ struct blk_linnos {
 	u32 failover_us;
 
 	struct linnos_drive drive;
-	raw_spinlock_t history_lock; /* serialises writers of drive.history */
-	seqcount_raw_spinlock_t history_seq; /* for readers that copy it */
 
 	/* configuration */
 #ifdef MODULE

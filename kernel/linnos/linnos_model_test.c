@@ -222,13 +222,19 @@ static void linnos_test_upload_refused(struct kunit *test)
 
 static void linnos_test_memory(struct kunit *test)
 {
-	size_t model = PAGE_ALIGN(sizeof(struct linnos_model));
+	/* a model of 32 trees, as training makes them */
+	size_t trees = offsetof(struct linnos_model, trees) +
+		       linnos_latency_sizeof(LINNOS_FILE_HEADER +
+					     32 * LINNOS_TREE_BYTES);
+	/* most of it are the products of all digits with the weights */
+	size_t network = sizeof(struct linnos_model);
 	size_t disk = sizeof(struct blk_linnos);
 	size_t cpu = sizeof(struct linnos_stats);
 
-	kunit_info(test, "model %zu, disk %zu, each CPU %zu bytes", model, disk,
-		   cpu);
-	KUNIT_EXPECT_LE(test, model + disk + 4 * cpu, 32 * 1024);
+	kunit_info(test, "trees %zu, network %zu, disk %zu, each CPU %zu bytes",
+		   trees, network, disk, cpu);
+	KUNIT_EXPECT_LE(test, trees + disk + 4 * cpu, 16 * 1024);
+	KUNIT_EXPECT_LE(test, network, 164 * 1024);
 }
 
 static struct kunit_case linnos_model_cases[] = {

@@ -11,26 +11,6 @@
 
 #define START_NS (1000 * NSEC_PER_USEC)
 
-static struct blk_linnos *policy_of(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-
-	return fx->linnos;
-}
-
-static struct linnos_drive *drive_of(struct kunit *test)
-{
-	return &policy_of(test)->drive;
-}
-
-/* Start a read and issue it. */
-static void read_begins(struct linnos_drive *drive, struct linnos_io *io,
-			u32 pages, u8 flags, u64 now_ns)
-{
-	linnos_io_begin(drive, io, 0, pages, LINNOS_IO_READ | flags, now_ns);
-	linnos_io_issue(io, now_ns);
-}
-
 /* The conditions for a probe, and the latency above which a read is late. */
 struct rules {
 	u32 probe_after_us;
@@ -38,51 +18,79 @@ struct rules {
 	u32 late_us;
 };
 
-static void obey(struct linnos_drive *drive, const struct rules *rules)
+/* The policy of a test, its drive, and the drive's rules; NULL if probes do not matter. */
+static struct blk_linnos *linnos;
+static struct linnos_drive *drive;
+static const struct rules *rules;
+
+static int linnos_drive_test_init(struct kunit *test)
 {
+	int ret = linnos_test_init(test);
+	struct linnos_fixture *fx = test->priv;
+
+	if (ret)
+		return ret;
+	linnos = fx->linnos;
+	drive = &linnos->drive;
+	rules = NULL;
+	return 0;
+}
+
+static void obey(const struct rules *new_rules)
+{
+	rules = new_rules;
 	drive->probe_after_us = rules->probe_after_us;
 	drive->probe_after_refused = rules->probe_after_refused;
 }
 
-/* Complete a read successfully. */
-static void read_ends(struct linnos_drive *drive, const struct rules *rules,
-		      struct linnos_io *io, u64 now_ns)
+/* Start a read and issue it. */
+static void read_begins(struct linnos_io *io, u32 pages, u8 flags, u64 now_ns)
+{
+	linnos_io_begin(drive, io, 0, pages, LINNOS_IO_READ | flags, now_ns);
+	linnos_io_issue(io, now_ns);
+}
+
+/* Complete a read successfully. Return false if it was not counted. */
+static bool read_completes(struct linnos_io *io, u64 now_ns,
+			   struct linnos_completed_io *ended)
+{
+	io->flags |= LINNOS_IO_ANSWERED;
+	if (!linnos_io_end(drive, io, now_ns, ended))
+		return false;
+	linnos_history_add(&drive->history, ended);
+	return true;
+}
+
+/* Complete a read successfully; it may decide about the probe. */
+static void read_ends(struct linnos_io *io, u64 now_ns)
 {
 	struct linnos_completed_io ended;
 
-	io->flags |= LINNOS_IO_ANSWERED;
-	if (!linnos_io_end(drive, io, now_ns, &ended))
-		return;
-	linnos_history_add(&drive->history, &ended);
-	if (!rules)
-		return;
-	obey(drive, rules);
-	linnos_probe_complete(drive, io, ended.end_ns,
-			      ended.latency_us > rules->late_us);
+	if (read_completes(io, now_ns, &ended) && rules)
+		linnos_probe_complete(drive, io, ended.end_ns,
+				      ended.latency_us > rules->late_us);
 }
 
-static void read_takes(struct linnos_drive *drive, u32 pages, u32 us,
-		       u64 end_ns)
+static void read_takes(u32 pages, u32 us, u64 end_ns)
 {
 	struct linnos_io io;
 
-	read_begins(drive, &io, pages, 0, end_ns - us * 1000ULL);
-	read_ends(drive, NULL, &io, end_ns);
+	read_begins(&io, pages, 0, end_ns - us * 1000ULL);
+	read_ends(&io, end_ns);
 }
 
 /* I/O in flight */
 
 static void linnos_test_pending(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
 	struct linnos_io read, write, third;
 	struct linnos_completed_io ended;
 
-	read_begins(drive, &read, 1, 0, 1000);
+	read_begins(&read, 1, 0, 1000);
 	KUNIT_EXPECT_EQ(test, read.pending, 1);
 	linnos_io_begin(drive, &write, 0, 5, 0, 0);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 1, 1, 5));
-	read_begins(drive, &third, 16, 0, 2000);
+	read_begins(&third, 16, 0, 2000);
 	KUNIT_EXPECT_EQ(test, third.pending, 22);
 	/* a merge adds to the pages of the I/O and the drive, but not to the pending pages */
 	linnos_io_grow(drive, &third, 2);
@@ -97,14 +105,13 @@ static void linnos_test_pending(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ended.latency_us, 7);
 	KUNIT_EXPECT_EQ(test, ended.pages, 18);
 	KUNIT_EXPECT_EQ(test, ended.pending, 22);
-	read_ends(drive, NULL, &read, 9000);
+	read_ends(&read, 9000);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 }
 
 /* The size of the largest I/O saturates, and the same size is subtracted at the end. */
 static void linnos_test_largest(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
 	struct linnos_io read, write;
 
 	KUNIT_EXPECT_EQ(test, linnos_pages_of(0), 0);
@@ -115,20 +122,19 @@ static void linnos_test_largest(struct kunit *test)
 
 	linnos_io_begin(drive, &write, 0, 1 << 20, 0, 0);
 	linnos_io_grow(drive, &write, 100);
-	read_begins(drive, &read, 0xfffe, 0, 0);
+	read_begins(&read, 0xfffe, 0, 0);
 	linnos_io_grow(drive, &read, 100);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 1, 0xffff, 0xffff));
 	KUNIT_EXPECT_EQ(test, read.pending, 0xffff);
 	KUNIT_EXPECT_EQ(test, write.pending, 0xffff);
-	read_ends(drive, NULL, &read, 0);
-	read_ends(drive, NULL, &write, 0);
+	read_ends(&read, 0);
+	read_ends(&write, 0);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 }
 
 /* 32 full queues with the largest requests of NVMe drives, and impossible values. */
 static void linnos_test_full_queues(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
 	const u32 n = 32 * 1023, pages = 320;
 	struct linnos_io io;
 	u32 i;
@@ -151,7 +157,6 @@ static void linnos_test_full_queues(struct kunit *test)
 /* An I/O that is not counted is not subtracted, and no I/O is subtracted twice. */
 static void linnos_test_counted_once(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
 	struct linnos_io io = { .issued_ns = 1,
 				.pages = 7,
 				.flags = LINNOS_IO_READ | LINNOS_IO_ANSWERED };
@@ -161,9 +166,8 @@ static void linnos_test_counted_once(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &io, 9, &ended));
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 	drive->watching = true;
-	read_begins(drive, &io, 300, LINNOS_IO_SLOW, 1);
-	io.flags |= LINNOS_IO_ANSWERED;
-	KUNIT_EXPECT_TRUE(test, linnos_io_end(drive, &io, 9, &ended));
+	read_begins(&io, 300, LINNOS_IO_SLOW, 1);
+	KUNIT_EXPECT_TRUE(test, read_completes(&io, 9, &ended));
 	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &io, 9, &ended));
 	linnos_io_grow(drive, &io, 1);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
@@ -174,40 +178,33 @@ static void linnos_test_counted_once(struct kunit *test)
 
 static void linnos_test_latency(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
 	const u64 long_us = 1ULL << 33;
 	struct linnos_completed_io ended;
 	struct linnos_io io;
 
 	/* requeued and issued again: the latency starts at the first issue */
-	read_begins(drive, &io, 1, 0, 1000);
+	read_begins(&io, 1, 0, 1000);
 	linnos_io_issue(&io, 8000);
-	io.flags |= LINNOS_IO_ANSWERED;
-	KUNIT_EXPECT_TRUE(test, linnos_io_end(drive, &io, 10999, &ended));
+	KUNIT_EXPECT_TRUE(test, read_completes(&io, 10999, &ended));
 	KUNIT_EXPECT_EQ(test, ended.latency_us, 9);
 	/* completed before its start, by the clock of another CPU */
-	read_begins(drive, &io, 1, 0, 1000);
-	io.flags |= LINNOS_IO_ANSWERED;
-	KUNIT_EXPECT_TRUE(test, linnos_io_end(drive, &io, 999, &ended));
+	read_begins(&io, 1, 0, 1000);
+	KUNIT_EXPECT_TRUE(test, read_completes(&io, 999, &ended));
 	KUNIT_EXPECT_EQ(test, ended.latency_us, 0);
-	read_begins(drive, &io, 1, 0, 1000);
-	io.flags |= LINNOS_IO_ANSWERED;
-	KUNIT_EXPECT_TRUE(test,
-			  linnos_io_end(drive, &io, long_us * 1000, &ended));
+	read_begins(&io, 1, 0, 1000);
+	KUNIT_EXPECT_TRUE(test, read_completes(&io, long_us * 1000, &ended));
 	KUNIT_EXPECT_EQ(test, ended.latency_us, U32_MAX);
 	/* not successful, and then not issued */
-	read_begins(drive, &io, 1, 0, 1000);
+	read_begins(&io, 1, 0, 1000);
 	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &io, 9000, &ended));
 	linnos_io_begin(drive, &io, 0, 1, LINNOS_IO_READ, 1000);
-	io.flags |= LINNOS_IO_ANSWERED;
-	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &io, 9000, &ended));
+	KUNIT_EXPECT_FALSE(test, read_completes(&io, 9000, &ended));
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 }
 
 /* Start times of the reads in flight. One more read than there are slots has none. */
 static void linnos_test_places(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
 	const int n = LINNOS_START_SLOTS + 1;
 	struct linnos_drive_snapshot view = { .now_ns = 500 };
 	u32 features[LINNOS_N_FEATURES];
@@ -218,28 +215,28 @@ static void linnos_test_places(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, io);
 	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&drive->places), 0);
 	/* a read that was in flight before tracking was switched on has none either */
-	read_begins(drive, &before, 1, 0, 10);
+	read_begins(&before, 1, 0, 10);
 	drive->watching = true;
 	for (i = 0; i < n; i++)
-		read_begins(drive, &io[i], 1, 0, 100 + i);
+		read_begins(&io[i], 1, 0, 100 + i);
 	KUNIT_EXPECT_EQ(test, io[n - 1].place, 0);
 	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&drive->places), 100);
-	read_ends(drive, NULL, &before, 500);
-	read_ends(drive, NULL, &io[0], 500);
+	read_ends(&before, 500);
+	read_ends(&io[0], 500);
 	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&drive->places), 101);
 	/* the lowest free slot is used, whichever read had it before */
-	read_ends(drive, NULL, &io[70], 500);
-	read_begins(drive, &io[0], 1, 0, 300);
+	read_ends(&io[70], 500);
+	read_begins(&io[0], 1, 0, 300);
 	KUNIT_EXPECT_EQ(test, io[0].place, 1);
 	linnos_compute_features(&drive->places, &view, 0, features);
 	KUNIT_EXPECT_EQ(test, features[LINNOS_OVERDUE], LINNOS_START_SLOTS - 1);
-	read_begins(drive, &io[70], 1, 0, 400);
+	read_begins(&io[70], 1, 0, 400);
 	KUNIT_EXPECT_EQ(test, io[70].place, 71);
 
 	/* after tracking is switched off, each read still frees its slot */
 	drive->watching = false;
 	for (i = 0; i < n; i++)
-		read_ends(drive, NULL, &io[i], 500);
+		read_ends(&io[i], 500);
 	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&drive->places), 0);
 	for (i = 0; i < ARRAY_SIZE(drive->places.taken); i++)
 		KUNIT_EXPECT_EQ(test, drive->places.taken[i], 0);
@@ -258,7 +255,6 @@ static void linnos_test_regions(struct kunit *test)
 		{ 524287, 63 },	 { 524288, 0 },
 		{ U64_MAX, 63 }, { (3ULL << 40) + 16384, 2 },
 	};
-	struct linnos_drive *drive = drive_of(test);
 	struct linnos_io before, here, there, write, joins;
 	int i;
 
@@ -280,23 +276,22 @@ static void linnos_test_regions(struct kunit *test)
 			LINNOS_LATENCY_CAP);
 	linnos_io_join(drive, &there, &joins);
 	KUNIT_EXPECT_EQ(test, linnos_region_reads(drive, 5), 1);
-	read_ends(drive, NULL, &before, 0);
-	read_ends(drive, NULL, &write, 0);
-	read_ends(drive, NULL, &joins, 0);
+	read_ends(&before, 0);
+	read_ends(&write, 0);
+	read_ends(&joins, 0);
 	KUNIT_EXPECT_EQ(test, linnos_region_reads(drive, 5), 1);
 	linnos_drive_reset_history(drive, START_NS);
 	drive->watching = false;
-	read_ends(drive, NULL, &here, 0);
-	read_ends(drive, NULL, &here, 0);
-	read_ends(drive, NULL, &there, 0);
+	read_ends(&here, 0);
+	read_ends(&here, 0);
+	read_ends(&there, 0);
 	for (i = 0; i < LINNOS_REGIONS; i++)
 		KUNIT_EXPECT_EQ(test, linnos_region_reads(drive, i), 0);
 }
 
 /* Completed reads */
 
-static bool sees(const struct linnos_drive *drive, u32 size, u32 a, u32 b,
-		 u32 c, u32 d)
+static bool sees(u32 size, u32 a, u32 b, u32 c, u32 d)
 {
 	static const u32 pages[] = { 1, LINNOS_MEDIUM_PAGES,
 				     LINNOS_IO_PAGES_MAX };
@@ -312,31 +307,28 @@ static bool sees(const struct linnos_drive *drive, u32 size, u32 a, u32 b,
 static void linnos_test_history(struct kunit *test)
 {
 	static const u32 pages[] = { 1, 300, 17, 2, 16, 256, 257, 4 };
-	struct linnos_drive *drive = drive_of(test);
 	int i;
 
-	KUNIT_EXPECT_TRUE(test, sees(drive, 2, 0, 0, 0, 0));
+	KUNIT_EXPECT_TRUE(test, sees(2, 0, 0, 0, 0));
 	for (i = 0; i < ARRAY_SIZE(pages); i++) {
 		if (i == 2) {
-			KUNIT_EXPECT_TRUE(test, sees(drive, 0, 0, 0, 0, 10));
-			KUNIT_EXPECT_TRUE(test, sees(drive, 2, 0, 0, 10, 20));
+			KUNIT_EXPECT_TRUE(test, sees(0, 0, 0, 0, 10));
+			KUNIT_EXPECT_TRUE(test, sees(2, 0, 0, 10, 20));
 		}
 		/* at the same time: the order is that in which they were added */
-		read_takes(drive, pages[i], 10 * (i + 1), START_NS);
+		read_takes(pages[i], 10 * (i + 1), START_NS);
 	}
-	KUNIT_EXPECT_TRUE(test, sees(drive, 0, 10, 40, 50, 80));
-	KUNIT_EXPECT_TRUE(test, sees(drive, 1, 40, 50, 60, 80));
-	KUNIT_EXPECT_TRUE(test, sees(drive, 2, 50, 60, 70, 80));
-	KUNIT_EXPECT_EQ(test, drive->history.end_ns, START_NS);
+	KUNIT_EXPECT_TRUE(test, sees(0, 10, 40, 50, 80));
+	KUNIT_EXPECT_TRUE(test, sees(1, 40, 50, 60, 80));
+	KUNIT_EXPECT_TRUE(test, sees(2, 50, 60, 70, 80));
 	linnos_drive_reset_history(drive, START_NS);
-	KUNIT_EXPECT_TRUE(test, sees(drive, 2, 0, 0, 0, 0));
+	KUNIT_EXPECT_TRUE(test, sees(2, 0, 0, 0, 0));
 }
 
 /* Overflow of the counter of one size class: empty entries of others are not the last reads. */
 static void linnos_test_history_wraps(struct kunit *test)
 {
 	static const u32 many[] = { S32_MAX - 2, U32_MAX - 2 };
-	struct linnos_drive *drive = drive_of(test);
 	struct linnos_history *history = &drive->history;
 	int i, k;
 
@@ -345,12 +337,12 @@ static void linnos_test_history_wraps(struct kunit *test)
 		history->nr = many[i];
 		history->n[0] = many[i];
 		for (k = 1; k <= 6; k++)
-			read_takes(drive, 1, k, START_NS + k);
-		KUNIT_EXPECT_TRUE(test, sees(drive, 0, 3, 4, 5, 6));
-		KUNIT_EXPECT_TRUE(test, sees(drive, 2, 3, 4, 5, 6));
-		read_takes(drive, 17, 7, START_NS + 7);
-		read_takes(drive, 1, 8, START_NS + 8);
-		KUNIT_EXPECT_TRUE(test, sees(drive, 1, 5, 6, 7, 8));
+			read_takes(1, k, START_NS + k);
+		KUNIT_EXPECT_TRUE(test, sees(0, 3, 4, 5, 6));
+		KUNIT_EXPECT_TRUE(test, sees(2, 3, 4, 5, 6));
+		read_takes(17, 7, START_NS + 7);
+		read_takes(1, 8, START_NS + 8);
+		KUNIT_EXPECT_TRUE(test, sees(1, 5, 6, 7, 8));
 	}
 }
 
@@ -381,7 +373,6 @@ static void linnos_test_views(struct kunit *test)
 		0, 0xffffff, 5,	       345,  3,	   0,	  1234, 12,
 		2, 1000,     0xffffff, 1000, 1,	   19999, 2,
 	};
-	struct linnos_drive *drive = drive_of(test);
 	u32 seen[LINNOS_N_FEATURES];
 	u8 digits[LINNOS_N_INPUTS];
 	struct linnos_io io[3];
@@ -392,9 +383,9 @@ static void linnos_test_views(struct kunit *test)
 	KUNIT_EXPECT_MEMEQ(test, digits, expected, sizeof(expected));
 	/* not quite overdue, overdue, and started after the snapshot */
 	drive->watching = true;
-	read_begins(drive, &io[0], 1, 0, 16000000);
-	read_begins(drive, &io[1], 1, 0, 15000000);
-	read_begins(drive, &io[2], 1, 0, 20000001);
+	read_begins(&io[0], 1, 0, 16000000);
+	read_begins(&io[1], 1, 0, 15000000);
+	read_begins(&io[2], 1, 0, 20000001);
 	linnos_compute_features(&drive->places, &view, 4000, seen);
 	KUNIT_EXPECT_EQ(test, sizeof(seen), sizeof(features));
 	KUNIT_EXPECT_MEMEQ(test, seen, features, sizeof(features));
@@ -402,7 +393,7 @@ static void linnos_test_views(struct kunit *test)
 	linnos_compute_features(&drive->places, &view, U32_MAX, seen);
 	KUNIT_EXPECT_EQ(test, seen[LINNOS_OVERDUE], 0);
 	for (i = 0; i < 3; i++)
-		read_ends(drive, NULL, &io[i], START_NS);
+		read_ends(&io[i], START_NS);
 }
 
 /* The lower limit of a bucket in us, computed independently. */
@@ -444,186 +435,175 @@ static const struct rules after_time = { .probe_after_us = 50, .late_us = 150 };
 static const struct rules after_refused = { .probe_after_refused = 3,
 					    .late_us = 150 };
 
-static bool claim(struct linnos_drive *drive, const struct rules *rules,
-		  u64 now_ns)
+/* Begin a test of probes. */
+static void begin(const struct rules *new_rules)
 {
-	obey(drive, rules);
+	obey(new_rules);
+	linnos_drive_reset_history(drive, START_NS);
+}
+
+static bool claim(u64 now_ns)
+{
 	return linnos_probe_claim(drive, 0, false, now_ns);
 }
 
-static bool allows(struct linnos_drive *drive, u64 now_ns)
+static bool claim_again(u64 now_ns)
 {
-	obey(drive, &after_time);
-	return linnos_probe_window_allows(drive, 0, now_ns);
+	return linnos_probe_claim(drive, 0, true, now_ns);
 }
 
-static bool claim_again(struct linnos_drive *drive, u64 now_ns)
+static bool allows(u64 now_ns)
 {
-	obey(drive, &after_time);
-	return linnos_probe_claim(drive, 0, true, now_ns);
+	return linnos_probe_window_allows(drive, 0, now_ns);
 }
 
 #define SINCE(now_ns) ((now_ns) & ~LINNOS_PROBE_SENT)
 
 /* A small read that was predicted slow but admitted takes @us. */
-static void against_takes(struct linnos_drive *drive, const struct rules *rules,
-			  u32 us, u64 end_ns)
+static void against_takes(u32 us, u64 end_ns)
 {
 	struct linnos_io io;
 
-	read_begins(drive, &io, 1, LINNOS_IO_SLOW, end_ns - us * 1000ULL);
-	read_ends(drive, rules, &io, end_ns);
+	read_begins(&io, 1, LINNOS_IO_SLOW, end_ns - us * 1000ULL);
+	read_ends(&io, end_ns);
 }
 
-static void linnos_test_look_after_time(struct kunit *test)
+static void linnos_test_probe_after_time(struct kunit *test)
 {
 	static const u32 waits_us[] = { 50, 100, 200, 400, 400 };
-	struct linnos_drive *drive = drive_of(test);
 	struct linnos_probe_state *look = &drive->look[0];
 	u64 ns = START_NS;
 	struct linnos_io io;
 	int i;
 
-	linnos_drive_reset_history(drive, ns);
+	begin(&after_time);
 	for (i = 0; i < ARRAY_SIZE(waits_us); i++) {
 		ns += waits_us[i] * 1000;
-		KUNIT_EXPECT_FALSE_MSG(test, claim(drive, &after_time, ns),
-				       "%u us", waits_us[i]);
+		KUNIT_EXPECT_FALSE_MSG(test, claim(ns), "%u us", waits_us[i]);
 		ns++;
-		KUNIT_EXPECT_TRUE_MSG(test, claim(drive, &after_time, ns),
-				      "%u us", waits_us[i]);
+		KUNIT_EXPECT_TRUE_MSG(test, claim(ns), "%u us", waits_us[i]);
 		/* The next caller probes, too, in case the first one does not send its read. */
-		KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns + 1));
-		KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 1));
-		read_begins(drive, &io, 1, 0, ns + 2);
-		KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 3));
+		KUNIT_EXPECT_TRUE(test, claim(ns + 1));
+		KUNIT_EXPECT_FALSE(test, claim(ns + 1));
+		read_begins(&io, 1, 0, ns + 2);
+		KUNIT_EXPECT_FALSE(test, claim(ns + 3));
 		/* however long the probe takes */
-		KUNIT_EXPECT_FALSE(test, claim(drive, &after_time,
-					       ns + NSEC_PER_SEC));
+		KUNIT_EXPECT_FALSE(test, claim(ns + NSEC_PER_SEC));
 		ns += 1000000;
-		read_ends(drive, &after_time, &io, ns);
+		read_ends(&io, ns);
 	}
 	/* after a probe in time, the wait is as short as at the beginning */
 	ns += 400001;
-	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
-	against_takes(drive, &after_time, 150, ns + 150000);
+	KUNIT_EXPECT_TRUE(test, claim(ns));
+	against_takes(150, ns + 150000);
 	KUNIT_EXPECT_EQ(test, look->backoff, 0);
-	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 200000));
-	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns + 200001));
+	KUNIT_EXPECT_FALSE(test, claim(ns + 200000));
+	KUNIT_EXPECT_TRUE(test, claim(ns + 200001));
 }
 
 /* A read that is expected to be fast restarts the wait, to within an eighth of it. */
-static void linnos_test_look_chosen(struct kunit *test)
+static void linnos_test_fast_read_restarts_wait(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
-
-	obey(drive, &after_time);
-	linnos_drive_reset_history(drive, START_NS);
+	begin(&after_time);
 	linnos_probe_note_fast_read(drive, 0, START_NS + 6250);
-	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, START_NS + 50001));
+	KUNIT_EXPECT_TRUE(test, claim(START_NS + 50001));
 	linnos_drive_reset_history(drive, START_NS);
 	linnos_probe_note_fast_read(drive, 0, START_NS + 6251);
-	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, START_NS + 56251));
+	KUNIT_EXPECT_FALSE(test, claim(START_NS + 56251));
 	/* an older time changes nothing */
 	linnos_probe_note_fast_read(drive, 0, START_NS);
-	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, START_NS + 56251));
-	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, START_NS + 56252));
+	KUNIT_EXPECT_FALSE(test, claim(START_NS + 56251));
+	KUNIT_EXPECT_TRUE(test, claim(START_NS + 56252));
 }
 
-static void linnos_test_look_after_refused(struct kunit *test)
+static void linnos_test_probe_after_refused(struct kunit *test)
 {
 	static const int limits[] = { 3, 6, 12, 24, 24 };
-	struct linnos_drive *drive = drive_of(test);
 	struct linnos_probe_state *look = &drive->look[0];
 	u64 ns = START_NS;
 	int i;
 
-	linnos_drive_reset_history(drive, ns);
+	begin(&after_refused);
 	for (i = 0; i < ARRAY_SIZE(limits); i++, ns += NSEC_PER_SEC) {
 		atomic_add(limits[i] - 1, &look->refused);
-		KUNIT_EXPECT_FALSE(test, claim(drive, &after_refused, ns));
+		KUNIT_EXPECT_FALSE(test, claim(ns));
 		atomic_inc(&look->refused);
-		KUNIT_EXPECT_TRUE(test, claim(drive, &after_refused, ns));
-		against_takes(drive, &after_refused, 151, ns + 151000);
+		KUNIT_EXPECT_TRUE(test, claim(ns));
+		against_takes(151, ns + 151000);
 		KUNIT_EXPECT_EQ(test, atomic_read(&look->refused), 0);
 	}
 	/* neither condition is set: there is no probe */
 	atomic_set(&look->refused, 1000000);
-	KUNIT_EXPECT_FALSE(test, claim(drive, &(struct rules){}, ns));
+	obey(&(struct rules){});
+	KUNIT_EXPECT_FALSE(test, claim(ns));
 }
 
 /* If the probe is not sent, others are asked to probe when it would be due again by time. */
-static void linnos_test_look_unsent_time(struct kunit *test)
+static void linnos_test_probe_unsent_time(struct kunit *test)
 {
 	static const u32 waits_us[] = { 50, 100, 200, 400, 400 };
-	struct linnos_drive *drive = drive_of(test);
 	struct linnos_probe_state *look = &drive->look[0];
 	u64 ns = START_NS + 50001;
 	int i;
 
-	linnos_drive_reset_history(drive, START_NS);
-	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+	begin(&after_time);
+	KUNIT_EXPECT_TRUE(test, claim(ns));
 	for (i = 0; i < ARRAY_SIZE(waits_us); i++) {
 		KUNIT_EXPECT_EQ(test, look->backoff, min(i, 3));
-		KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+		KUNIT_EXPECT_TRUE(test, claim(ns));
 		ns = SINCE(ns) + waits_us[i] * 1000;
-		KUNIT_EXPECT_FALSE_MSG(test, claim(drive, &after_time, ns),
-				       "%u us", waits_us[i]);
+		KUNIT_EXPECT_FALSE_MSG(test, claim(ns), "%u us", waits_us[i]);
 		ns += 1;
-		KUNIT_EXPECT_TRUE_MSG(test, claim(drive, &after_time, ns),
-				      "%u us", waits_us[i]);
+		KUNIT_EXPECT_TRUE_MSG(test, claim(ns), "%u us", waits_us[i]);
 	}
 	/* a read that is sent late is still the probe, and completes in time */
 	ns += NSEC_PER_SEC;
-	against_takes(drive, &after_time, 150, ns);
+	against_takes(150, ns);
 	KUNIT_EXPECT_EQ(test, look->since_ns, 0);
 	KUNIT_EXPECT_EQ(test, look->backoff, 0);
 	KUNIT_EXPECT_EQ(test, look->window, 1);
 	/* while the window is open, only two callers are told at a time, too */
-	KUNIT_EXPECT_TRUE(test, claim_again(drive, ns));
-	KUNIT_EXPECT_TRUE(test, claim_again(drive, ns));
-	KUNIT_EXPECT_FALSE(test, claim_again(drive, ns));
-	KUNIT_EXPECT_FALSE(test, claim_again(drive, SINCE(ns) + 50000));
-	KUNIT_EXPECT_TRUE(test, claim_again(drive, SINCE(ns) + 50001));
+	KUNIT_EXPECT_TRUE(test, claim_again(ns));
+	KUNIT_EXPECT_TRUE(test, claim_again(ns));
+	KUNIT_EXPECT_FALSE(test, claim_again(ns));
+	KUNIT_EXPECT_FALSE(test, claim_again(SINCE(ns) + 50000));
+	KUNIT_EXPECT_TRUE(test, claim_again(SINCE(ns) + 50001));
 }
 
 /* The second caller is not told if it queries more than 500 us after the first. */
-static void linnos_test_look_second(struct kunit *test)
+static void linnos_test_probe_second_caller(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
 	const u64 ns = SINCE(START_NS + 10000001);
-	const struct rules rules = { .probe_after_us = 10000 };
+	static const struct rules late = { .probe_after_us = 10000 };
 
+	obey(&late);
 	linnos_drive_reset_history(drive, ns - 10000001);
-	KUNIT_EXPECT_TRUE(test, claim(drive, &rules, ns));
-	KUNIT_EXPECT_FALSE(test, claim(drive, &rules, ns + 500001));
+	KUNIT_EXPECT_TRUE(test, claim(ns));
+	KUNIT_EXPECT_FALSE(test, claim(ns + 500001));
 	linnos_drive_reset_history(drive, ns - 10000001);
-	KUNIT_EXPECT_TRUE(test, claim(drive, &rules, ns));
-	KUNIT_EXPECT_TRUE(test, claim(drive, &rules, ns + 500000));
+	KUNIT_EXPECT_TRUE(test, claim(ns));
+	KUNIT_EXPECT_TRUE(test, claim(ns + 500000));
 }
 
 /* If the probe is not sent, others are asked to probe after enough further refusals. */
-static void linnos_test_look_unsent_refused(struct kunit *test)
+static void linnos_test_probe_unsent_refused(struct kunit *test)
 {
 	static const int limits[] = { 3, 6, 12, 24, 24 };
-	struct linnos_drive *drive = drive_of(test);
 	int i, n;
 
-	linnos_drive_reset_history(drive, START_NS);
+	begin(&after_refused);
 	atomic_set(&drive->look[0].refused, 3);
-	KUNIT_EXPECT_TRUE(test, claim(drive, &after_refused, START_NS));
+	KUNIT_EXPECT_TRUE(test, claim(START_NS));
 	for (i = 0; i < ARRAY_SIZE(limits); i++) {
-		KUNIT_EXPECT_TRUE(test, claim(drive, &after_refused, START_NS));
+		KUNIT_EXPECT_TRUE(test, claim(START_NS));
 		for (n = 2; n < limits[i]; n++)
-			KUNIT_EXPECT_FALSE(test, claim(drive, &after_refused,
-						       START_NS));
-		KUNIT_EXPECT_TRUE(test, claim(drive, &after_refused, START_NS));
+			KUNIT_EXPECT_FALSE(test, claim(START_NS));
+		KUNIT_EXPECT_TRUE(test, claim(START_NS));
 	}
 }
 
 /* Return how many of @n hinted reads go to a slow drive, split into @part pages each. */
-static int slow_reads(struct linnos_drive *drive, u32 pages, u32 part, int n,
-		      u8 flags)
+static int slow_reads(u32 pages, u32 part, int n, u8 flags)
 {
 	u32 order = linnos_size_class(pages), left;
 	static struct linnos_io io[64];
@@ -646,16 +626,13 @@ static int slow_reads(struct linnos_drive *drive, u32 pages, u32 part, int n,
 
 			left -= size;
 			/* only the last part of a bio has the flags of the decision */
-			read_begins(drive, &io[parts], size, left ? 0 : flags,
-				    ns);
+			read_begins(&io[parts], size, left ? 0 : flags, ns);
 		}
 		ns += 2000000;
 		while (parts--) {
 			struct linnos_completed_io ended;
 
-			io[parts].flags |= LINNOS_IO_ANSWERED;
-			linnos_io_end(drive, &io[parts], ns, &ended);
-			linnos_history_add(&drive->history, &ended);
+			read_completes(&io[parts], ns, &ended);
 			linnos_probe_complete(drive, &io[parts], ns, true);
 		}
 	}
@@ -663,21 +640,20 @@ static int slow_reads(struct linnos_drive *drive, u32 pages, u32 part, int n,
 }
 
 /* However a device splits reads, some are admitted, but no more than one in fifty. */
-static void linnos_test_look_split(struct kunit *test)
+static void linnos_test_probe_split(struct kunit *test)
 {
 	static const u32 cases[][2] = { { 1, 1 },     { 32, 32 },
 					{ 32, 16 },   { 32, 1 },
 					{ 300, 150 }, { 512, 320 },
 					{ 512, 256 }, { 512, 16 },
 					{ 257, 16 } };
-	struct linnos_drive *drive = drive_of(test);
 	int i, flags, admitted;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		for (flags = 0; flags <= LINNOS_IO_SLOW;
 		     flags += LINNOS_IO_SLOW) {
-			admitted = slow_reads(drive, cases[i][0], cases[i][1],
-					      5000, flags);
+			admitted = slow_reads(cases[i][0], cases[i][1], 5000,
+					      flags);
 			KUNIT_EXPECT_LE_MSG(test, admitted, 100, "%u in %u",
 					    cases[i][0], cases[i][1]);
 			KUNIT_EXPECT_GE_MSG(test, admitted, 5, "%u in %u",
@@ -687,46 +663,43 @@ static void linnos_test_look_split(struct kunit *test)
 }
 
 /* The last part of a split read completes the probe and counts for the window. */
-static void linnos_test_look_last_part(struct kunit *test)
+static void linnos_test_probe_last_part(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
 	struct linnos_probe_state *look = drive->look;
 	const u64 ns = START_NS + 50001;
 	struct linnos_io first, last;
 
-	linnos_drive_reset_history(drive, START_NS);
-	obey(drive, &after_time);
+	begin(&after_time);
 	KUNIT_EXPECT_TRUE(test, linnos_probe_claim(drive, 1, false, ns));
-	read_begins(drive, &first, 8, 0, ns);
+	read_begins(&first, 8, 0, ns);
 	KUNIT_EXPECT_EQ(test, look[1].since_ns, SINCE(ns));
-	read_begins(drive, &last, 8, LINNOS_IO_SLOW, ns);
+	read_begins(&last, 8, LINNOS_IO_SLOW, ns);
 	KUNIT_EXPECT_EQ(test, look[1].since_ns, SINCE(ns) | LINNOS_PROBE_SENT);
 	KUNIT_EXPECT_EQ(test, atomic_read(&look[1].against), 1);
-	read_ends(drive, &after_time, &first, ns + 1000);
-	read_ends(drive, &after_time, &last, ns + 150000);
+	read_ends(&first, ns + 1000);
+	read_ends(&last, ns + 150000);
 	KUNIT_EXPECT_EQ(test, look[1].window, 1);
 	KUNIT_EXPECT_EQ(test, look[0].window, 0);
 	/* the window is that of the read's size class, and a late read closes it */
 	KUNIT_EXPECT_TRUE(test, linnos_probe_window_allows(drive, 1, ns));
-	read_begins(drive, &first, 8, 0, ns);
-	read_begins(drive, &last, 8, LINNOS_IO_SLOW, ns);
+	read_begins(&first, 8, 0, ns);
+	read_begins(&last, 8, LINNOS_IO_SLOW, ns);
 	KUNIT_EXPECT_FALSE(test, linnos_probe_window_allows(drive, 1, ns));
-	read_ends(drive, &after_time, &first, ns + 1000);
-	read_ends(drive, &after_time, &last, ns + 151000);
+	read_ends(&first, ns + 1000);
+	read_ends(&last, ns + 151000);
 	KUNIT_EXPECT_EQ(test, look[1].window, 0);
 	/* if its own class may have such a read, it is counted there */
 	look[0].window = 1;
 	look[1].window = 1;
-	read_begins(drive, &last, 8, LINNOS_IO_SLOW, ns);
+	read_begins(&last, 8, LINNOS_IO_SLOW, ns);
 	KUNIT_EXPECT_EQ(test, atomic_read(&look[0].against), 1);
 	KUNIT_EXPECT_EQ(test, atomic_read(&look[1].against), 0);
-	read_ends(drive, &after_time, &last, ns);
+	read_ends(&last, ns);
 }
 
 /* Small reads of one plug that are merged before they are counted, as in Linux 6.1. */
-static void linnos_test_look_plugged(struct kunit *test)
+static void linnos_test_probe_plugged(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
 	u64 ns = START_NS;
 	int admitted = 0;
 	struct linnos_io io;
@@ -746,9 +719,9 @@ static void linnos_test_look_plugged(struct kunit *test)
 		if (!n)
 			continue;
 		/* merged with other reads of the program, for which it did not query */
-		read_begins(drive, &io, n + 31, 0, ns);
+		read_begins(&io, n + 31, 0, ns);
 		ns += 2000000;
-		read_ends(drive, NULL, &io, ns);
+		read_ends(&io, ns);
 		linnos_probe_complete(drive, &io, ns, true);
 	}
 	KUNIT_EXPECT_LE(test, admitted, 300 * 32 / 50);
@@ -756,34 +729,33 @@ static void linnos_test_look_plugged(struct kunit *test)
 }
 
 /* A probe that fails decides nothing, and the next read may be the probe. */
-static void linnos_test_look_lost(struct kunit *test)
+static void linnos_test_probe_lost(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
 	const u64 ns = START_NS + 50001;
 	struct linnos_completed_io ended;
 	struct linnos_io io, other;
 
-	linnos_drive_reset_history(drive, START_NS);
-	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+	begin(&after_time);
+	KUNIT_EXPECT_TRUE(test, claim(ns));
 	/* a write and a read of another size class are not the probe */
 	linnos_io_begin(drive, &other, 0, 1, 0, ns);
 	linnos_io_end(drive, &other, 0, &ended);
-	read_begins(drive, &other, 17, 0, ns);
+	read_begins(&other, 17, 0, ns);
 	KUNIT_EXPECT_EQ(test, drive->look[0].since_ns, SINCE(ns));
-	read_begins(drive, &io, 1, 0, ns);
+	read_begins(&io, 1, 0, ns);
 	KUNIT_EXPECT_EQ(test, drive->look[0].since_ns,
 			SINCE(ns) | LINNOS_PROBE_SENT);
-	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns));
+	KUNIT_EXPECT_FALSE(test, claim(ns));
 	/* a read of another size class fails */
 	linnos_io_end(drive, &other, ns + 1, &ended);
-	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 1));
+	KUNIT_EXPECT_FALSE(test, claim(ns + 1));
 	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &io, ns + 2, &ended));
 	KUNIT_EXPECT_EQ(test, drive->look[0].backoff, 0);
-	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns + 3));
+	KUNIT_EXPECT_TRUE(test, claim(ns + 3));
 }
 
 /* If a scheduler merges the probe, the request that it is merged into may stand for it. */
-static void linnos_test_look_joined(struct kunit *test)
+static void linnos_test_probe_merged(struct kunit *test)
 {
 	static const struct {
 		u32 pages;
@@ -794,228 +766,220 @@ static void linnos_test_look_joined(struct kunit *test)
 		{ 17, true, false },
 		{ 16, false, false },
 	};
-	struct linnos_drive *drive = drive_of(test);
 	const u64 ns = START_NS + 50001;
+	struct linnos_completed_io ended;
 	struct linnos_io io, probe;
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		linnos_drive_reset_history(drive, START_NS);
-		read_begins(drive, &io, cases[i].pages, 0, ns);
+		begin(&after_time);
+		read_begins(&io, cases[i].pages, 0, ns);
 		if (!cases[i].counted)
-			read_ends(drive, NULL, &io, ns);
-		KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+			read_completes(&io, ns, &ended);
+		KUNIT_EXPECT_TRUE(test, claim(ns));
 		linnos_io_begin(drive, &probe, 0, 1, LINNOS_IO_READ, ns);
 		linnos_io_join(drive, &io, &probe);
-		KUNIT_EXPECT_EQ_MSG(test,
-				    claim(drive, &after_time, ns + 50000000),
+		KUNIT_EXPECT_EQ_MSG(test, claim(ns + 50000000),
 				    !cases[i].answers, "case %d", i);
-		read_ends(drive, &after_time, &io, ns + 200000);
+		read_ends(&io, ns + 200000);
 		KUNIT_EXPECT_EQ(test, drive->look[0].backoff, cases[i].answers);
 	}
 }
 
 /* A requeued request that was issued before the probe was needed cannot stand for it. */
-static void linnos_test_look_joined_issued(struct kunit *test)
+static void linnos_test_probe_merged_issued(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
 	const u64 ns = START_NS + 50001;
 	struct linnos_io again, probe;
 	int early;
 
 	for (early = 1; early >= 0; early--) {
-		linnos_drive_reset_history(drive, START_NS);
-		read_begins(drive, &again, 1, 0, ns - early * 10);
-		KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+		begin(&after_time);
+		read_begins(&again, 1, 0, ns - early * 10);
+		KUNIT_EXPECT_TRUE(test, claim(ns));
 		linnos_io_begin(drive, &probe, 0, 1,
 				LINNOS_IO_READ | LINNOS_IO_SLOW, ns);
 		linnos_io_join(drive, &again, &probe);
 		KUNIT_EXPECT_EQ(test, drive->look[0].since_ns,
 				early ? 0 : SINCE(ns) | LINNOS_PROBE_SENT);
 		linnos_io_issue(&again, ns + 1);
-		read_ends(drive, &after_time, &again, ns + 50000);
+		read_ends(&again, ns + 50000);
 		KUNIT_EXPECT_EQ(test, drive->look[0].since_ns, 0);
 		KUNIT_EXPECT_EQ(test, drive->look[0].window, !early);
 	}
-	linnos_drive_reset_history(drive, START_NS);
-	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+	begin(&after_time);
+	KUNIT_EXPECT_TRUE(test, claim(ns));
 }
 
 /* A merge of a write does not affect the probe. */
-static void linnos_test_look_joined_writes(struct kunit *test)
+static void linnos_test_probe_merged_writes(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
 	const u64 ns = START_NS + 50001;
 	struct linnos_io into = {}, write, probe;
 
-	linnos_drive_reset_history(drive, START_NS);
-	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
-	read_begins(drive, &probe, 1, 0, ns);
+	begin(&after_time);
+	KUNIT_EXPECT_TRUE(test, claim(ns));
+	read_begins(&probe, 1, 0, ns);
 	linnos_io_begin(drive, &write, 0, 1, 0, ns);
 	linnos_io_join(drive, &into, &write);
-	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 1));
-	read_ends(drive, &after_time, &probe, ns + 200000);
+	KUNIT_EXPECT_FALSE(test, claim(ns + 1));
+	read_ends(&probe, ns + 200000);
 	KUNIT_EXPECT_EQ(test, drive->look[0].backoff, 1);
 }
 
 /* The read that decides whether the probe was late. */
-static void linnos_test_look_third(struct kunit *test)
+static void linnos_test_late_read_decides_probe(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
 	struct linnos_probe_state *look = &drive->look[0];
 	struct linnos_io early, waiting, probe, large;
 	const u64 ns = START_NS + 60000;
 
-	linnos_drive_reset_history(drive, START_NS);
-	read_begins(drive, &early, 1, 0, ns - 200000);
+	begin(&after_time);
+	read_begins(&early, 1, 0, ns - 200000);
 	linnos_io_begin(drive, &waiting, 0, 1, LINNOS_IO_READ, ns - 1);
-	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
-	read_begins(drive, &probe, 1, LINNOS_IO_SLOW, ns + 1);
-	read_begins(drive, &large, 17, 0, ns + 1);
+	KUNIT_EXPECT_TRUE(test, claim(ns));
+	read_begins(&probe, 1, LINNOS_IO_SLOW, ns + 1);
+	read_begins(&large, 17, 0, ns + 1);
 	/* issued before the probe was needed, or of another size class */
-	read_ends(drive, &after_time, &early, ns + 2);
-	read_ends(drive, &after_time, &large, ns + 200000);
+	read_ends(&early, ns + 2);
+	read_ends(&large, ns + 200000);
 	KUNIT_EXPECT_EQ(test, look->backoff, 0);
-	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 200000));
+	KUNIT_EXPECT_FALSE(test, claim(ns + 200000));
 	/* a read that was issued after that, and was late */
 	linnos_io_issue(&waiting, ns + 3);
-	read_ends(drive, &after_time, &waiting, ns + 200003);
+	read_ends(&waiting, ns + 200003);
 	KUNIT_EXPECT_EQ(test, look->backoff, 1);
 	KUNIT_EXPECT_EQ(test, look->since_ns, 0);
 	/* the probe itself decides nothing any more */
-	read_ends(drive, &after_time, &probe, ns + 300000);
+	read_ends(&probe, ns + 300000);
 	KUNIT_EXPECT_EQ(test, look->backoff, 1);
-	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 300003));
-	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns + 300004));
+	KUNIT_EXPECT_FALSE(test, claim(ns + 300003));
+	KUNIT_EXPECT_TRUE(test, claim(ns + 300004));
 }
 
 /* Without larger reads: one read at a time, until one is late or the model predicts fast. */
 static void linnos_test_window_alone(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
 	struct linnos_probe_state *look = &drive->look[0];
 	u64 ns = START_NS;
 	struct linnos_io io;
 
-	linnos_drive_reset_history(drive, ns);
-	KUNIT_EXPECT_FALSE(test, allows(drive, ns));
+	begin(&after_time);
+	KUNIT_EXPECT_FALSE(test, allows(ns));
 	/* only a probe opens the window */
-	against_takes(drive, &after_time, 150, ns);
+	against_takes(150, ns);
 	KUNIT_EXPECT_EQ(test, look->window, 0);
 	look->window = 1;
-	KUNIT_EXPECT_TRUE(test, allows(drive, ns));
+	KUNIT_EXPECT_TRUE(test, allows(ns));
 	/* the same applies to a query ahead of a read */
-	KUNIT_EXPECT_TRUE(test, claim_again(drive, ns));
-	read_begins(drive, &io, 1, LINNOS_IO_SLOW, ns);
-	KUNIT_EXPECT_FALSE(test, allows(drive, ns));
-	KUNIT_EXPECT_FALSE(test, claim_again(drive, ns));
-	read_ends(drive, &after_time, &io, ns + 1);
+	KUNIT_EXPECT_TRUE(test, claim_again(ns));
+	read_begins(&io, 1, LINNOS_IO_SLOW, ns);
+	KUNIT_EXPECT_FALSE(test, allows(ns));
+	KUNIT_EXPECT_FALSE(test, claim_again(ns));
+	read_ends(&io, ns + 1);
 	KUNIT_EXPECT_EQ(test, look->window, 1);
-	KUNIT_EXPECT_TRUE(test, allows(drive, ns));
+	KUNIT_EXPECT_TRUE(test, allows(ns));
 	/* late: the wait restarts, but is not doubled, because this was not a probe */
 	atomic_set(&look->refused, 5);
 	ns += NSEC_PER_SEC;
-	against_takes(drive, &after_time, 151, ns);
+	against_takes(151, ns);
 	KUNIT_EXPECT_EQ(test, look->window, 0);
 	KUNIT_EXPECT_EQ(test, look->backoff, 0);
 	KUNIT_EXPECT_EQ(test, atomic_read(&look->refused), 0);
-	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 50000));
-	KUNIT_EXPECT_FALSE(test, claim_again(drive, ns));
+	KUNIT_EXPECT_FALSE(test, claim(ns + 50000));
+	KUNIT_EXPECT_FALSE(test, claim_again(ns));
 
 	look->window = 1;
 	linnos_probe_close_window(look);
-	KUNIT_EXPECT_FALSE(test, allows(drive, ns));
+	KUNIT_EXPECT_FALSE(test, allows(ns));
 }
 
 /* With larger reads in flight: the window opens wide, because the model may be wrong. */
 static void linnos_test_window_larger(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
 	struct linnos_probe_state *look = &drive->look[0];
 	u64 ns = START_NS + NSEC_PER_SEC;
+	struct linnos_completed_io ended;
 	struct linnos_io large, io[12];
 	int i;
 
-	linnos_drive_reset_history(drive, START_NS);
-	read_begins(drive, &large, 17, 0, ns);
+	begin(&after_time);
+	read_begins(&large, 17, 0, ns);
 	look->window = 1;
 	for (i = 0; i < 45; i++) {
-		against_takes(drive, &after_time, 150, ns);
+		against_takes(150, ns);
 		KUNIT_EXPECT_EQ(test, look->window, min(11 + i, 50));
 	}
 	linnos_probe_close_window(look);
 	for (i = 4; i > 0; i--) {
-		against_takes(drive, &after_time, 151, ns);
+		against_takes(151, ns);
 		KUNIT_EXPECT_EQ(test, look->window, 10 * i);
 	}
-	against_takes(drive, &after_time, 150, ns);
+	against_takes(150, ns);
 	KUNIT_EXPECT_EQ(test, look->window, 11);
 	for (i = 0; i < 11; i++) {
-		KUNIT_EXPECT_TRUE(test, allows(drive, ns));
-		read_begins(drive, &io[i], 1, LINNOS_IO_SLOW, ns);
+		KUNIT_EXPECT_TRUE(test, allows(ns));
+		read_begins(&io[i], 1, LINNOS_IO_SLOW, ns);
 	}
-	KUNIT_EXPECT_FALSE(test, allows(drive, ns));
+	KUNIT_EXPECT_FALSE(test, allows(ns));
 	/* larger reads only, and only for a limited time after the last one has completed */
 	for (i = 1; i < 11; i++)
-		read_ends(drive, NULL, &io[i], ns);
+		read_completes(&io[i], ns, &ended);
 	KUNIT_EXPECT_FALSE(test, linnos_probe_window_allows(drive, 1, ns));
-	read_ends(drive, &after_time, &large, ns);
-	KUNIT_EXPECT_TRUE(test, allows(drive, ns + 49999));
-	KUNIT_EXPECT_FALSE(test, allows(drive, ns + 50000));
-	read_ends(drive, NULL, &io[0], ns);
-	KUNIT_EXPECT_TRUE(test, allows(drive, ns + 50000));
+	read_ends(&large, ns);
+	KUNIT_EXPECT_TRUE(test, allows(ns + 49999));
+	KUNIT_EXPECT_FALSE(test, allows(ns + 50000));
+	read_completes(&io[0], ns, &ended);
+	KUNIT_EXPECT_TRUE(test, allows(ns + 50000));
 	/* after that, a late read closes the window at once */
-	against_takes(drive, &after_time, 151, ns + 50000);
+	against_takes(151, ns + 50000);
 	KUNIT_EXPECT_EQ(test, look->window, 0);
 }
 
 /* Large reads do not make the drive look probed for small reads. */
-static void linnos_test_look_orders(struct kunit *test)
+static void linnos_test_probe_size_classes(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
 	const u64 ns = START_NS + 50001;
 	struct linnos_io io;
 
-	linnos_drive_reset_history(drive, START_NS);
+	begin(&after_time);
 	atomic_set(&drive->look[0].refused, 3);
-	obey(drive, &after_time);
 	linnos_probe_note_fast_read(drive, 1, ns);
 	atomic_set(&drive->look[1].refused, 3);
-	obey(drive, &after_refused);
+	obey(&after_refused);
 	KUNIT_EXPECT_TRUE(test, linnos_probe_claim(drive, 1, false, ns));
-	read_begins(drive, &io, 17, LINNOS_IO_SLOW, ns);
-	read_ends(drive, &after_time, &io, ns + 1);
+	read_begins(&io, 17, LINNOS_IO_SLOW, ns);
+	obey(&after_time);
+	read_ends(&io, ns + 1);
 	KUNIT_EXPECT_EQ(test, drive->look[1].window, 1);
 	KUNIT_EXPECT_EQ(test, drive->look[0].window, 0);
 	KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[0].refused), 3);
-	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+	KUNIT_EXPECT_TRUE(test, claim(ns));
 }
 
 /* A read that is split, because of the layout of its buffer, is a probe by its parts. */
-static void linnos_test_look_parts(struct kunit *test)
+static void linnos_test_probe_parts(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
 	struct linnos_probe_state *medium = &drive->look[1],
 				  *large = &drive->look[2];
 	const u64 ns = START_NS + 50001;
 	struct linnos_io io[3];
 	int i;
 
-	obey(drive, &after_time);
-	linnos_drive_reset_history(drive, START_NS);
+	begin(&after_time);
 	KUNIT_EXPECT_TRUE(test, linnos_probe_claim(drive, 2, false, ns));
-	read_begins(drive, &io[0], 16, 0, ns);
+	read_begins(&io[0], 16, 0, ns);
 	KUNIT_EXPECT_EQ(test, large->since_ns, SINCE(ns));
 	/* a probe of the request's own size class takes precedence */
 	KUNIT_EXPECT_TRUE(test, linnos_probe_claim(drive, 1, false, ns));
-	read_begins(drive, &io[1], 128, 0, ns);
+	read_begins(&io[1], 128, 0, ns);
 	KUNIT_EXPECT_EQ(test, medium->since_ns, SINCE(ns) | LINNOS_PROBE_SENT);
 	KUNIT_EXPECT_EQ(test, large->since_ns, SINCE(ns));
-	read_begins(drive, &io[2], 128, 0, ns);
+	read_begins(&io[2], 128, 0, ns);
 	KUNIT_EXPECT_EQ(test, large->since_ns, SINCE(ns) | LINNOS_PROBE_SENT);
 	KUNIT_EXPECT_EQ(test, atomic_read(&large->in_flight), 1);
 	for (i = 0; i < ARRAY_SIZE(io); i++)
-		read_ends(drive, &after_time, &io[i], ns + 200000);
+		read_ends(&io[i], ns + 200000);
 	KUNIT_EXPECT_EQ(test, drive->look[0].backoff, 0);
 	KUNIT_EXPECT_EQ(test, medium->backoff, 1);
 	KUNIT_EXPECT_EQ(test, large->backoff, 1);
@@ -1027,17 +991,16 @@ static void linnos_test_look_parts(struct kunit *test)
 }
 
 /* The history of a size class is stale if no read of it has completed for long. */
-static void linnos_test_silent(struct kunit *test)
+static void linnos_test_stale_history(struct kunit *test)
 {
-	struct linnos_drive *drive = drive_of(test);
 	const u64 ns = START_NS + 50000;
 
-	read_takes(drive, 1, 10, START_NS);
-	obey(drive, &after_time);
+	read_takes(1, 10, START_NS);
+	obey(&after_time);
 	KUNIT_EXPECT_FALSE(test, linnos_history_is_stale(drive, 0, ns));
 	KUNIT_EXPECT_TRUE(test, linnos_history_is_stale(drive, 0, ns + 1));
 	KUNIT_EXPECT_TRUE(test, linnos_history_is_stale(drive, 1, ns));
-	obey(drive, &after_refused);
+	obey(&after_refused);
 	KUNIT_EXPECT_FALSE(test, linnos_history_is_stale(drive, 1, ns));
 }
 
@@ -1054,12 +1017,11 @@ static void linnos_test_silent(struct kunit *test)
 
 static u64 stat_of(struct kunit *test, enum linnos_stat stat)
 {
-	return linnos_stat(policy_of(test), stat);
+	return linnos_stat(linnos, stat);
 }
 
 /* Send a read with the hint. Return true if it is admitted. */
-static bool asks(struct blk_linnos *linnos, struct sent *sent,
-		 unsigned int bytes, u64 now_ns)
+static bool asks(struct sent *sent, unsigned int bytes, u64 now_ns)
 {
 	return send(linnos, sent, HINTED_READ, bytes, now_ns);
 }
@@ -1067,16 +1029,15 @@ static bool asks(struct blk_linnos *linnos, struct sent *sent,
 /* Upload that model. No probe is due unless a test sets the conditions. */
 static int linnos_policy_test_init(struct kunit *test)
 {
-	int ret = linnos_test_init(test);
-	struct linnos_fixture *fx = test->priv;
+	int ret = linnos_drive_test_init(test);
 
 	if (ret)
 		return ret;
-	fx->linnos->mode = LINNOS_ENFORCE;
-	fx->linnos->drive.probe_after_us = 0;
-	fx->linnos->drive.probe_after_refused = 0;
-	linnos_reset_history(fx->linnos);
-	return upload(fx, FILE_BYTES);
+	linnos->mode = LINNOS_ENFORCE;
+	drive->probe_after_us = 0;
+	drive->probe_after_refused = 0;
+	linnos_reset_history(linnos);
+	return upload(test->priv, FILE_BYTES);
 }
 
 static void linnos_test_requests(struct kunit *test)
@@ -1095,8 +1056,6 @@ static void linnos_test_requests(struct kunit *test)
 		{ REQ_OP_WRITE_ZEROES, 4096, 0, 0, 0 },
 		{ REQ_OP_DRV_IN, 4096, 0, 0, 0 },
 	};
-	struct blk_linnos *linnos = policy_of(test);
-	const struct linnos_drive *drive = &linnos->drive;
 	struct sent sent, more;
 	int i;
 
@@ -1155,7 +1114,6 @@ static void linnos_test_answers(struct kunit *test)
 		{ 3, { BLK_STS_OK, BLK_STS_OK, BLK_STS_IOERR }, false },
 		{ 2, { BLK_STS_RESOURCE, BLK_STS_OK }, true },
 	};
-	struct blk_linnos *linnos = policy_of(test);
 	int i, k, counted = 0;
 	struct sent sent;
 
@@ -1167,14 +1125,14 @@ static void linnos_test_answers(struct kunit *test)
 		counted += cases[i].counts;
 		KUNIT_EXPECT_EQ_MSG(test, latencies_in_all(test), counted,
 				    "case %d", i);
-		KUNIT_EXPECT_EQ(test, linnos->drive.history.nr, counted);
+		KUNIT_EXPECT_EQ(test, drive->history.nr, counted);
 	}
 	/* a multipath driver's request whose bios were taken back; uses the real clock */
 	send(linnos, &sent, REQ_OP_READ, 4096, START_NS);
 	blk_linnos_ops.issue(&linnos->rqos, &sent.rq);
 	blk_linnos_ops.done(&linnos->rqos, &sent.rq);
 	blk_linnos_ops.done(&linnos->rqos, &sent.rq);
-	KUNIT_EXPECT_TRUE(test, is_in_flight(&linnos->drive, 0, 0, 0));
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_LATENCY + 19), counted);
 	/* this resets the history, but no counter */
 	linnos_reset_history(linnos);
@@ -1193,19 +1151,18 @@ static void linnos_test_modes(struct kunit *test)
 		{ LINNOS_OFF, false },	   { LINNOS_ENFORCE, true },
 		{ LINNOS_OFF, false },	   { LINNOS_OBSERVE, true },
 	};
-	struct blk_linnos *linnos = policy_of(test);
 	int i;
 
 	linnos->attached = true;
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		if (!linnos->drive.history.nr)
+		if (!drive->history.nr)
 			take_us(linnos, 4, 100, START_NS);
 		mutex_lock(&linnos->lock);
 		KUNIT_EXPECT_EQ(test, linnos_set_mode(linnos, cases[i].mode),
 				0);
 		mutex_unlock(&linnos->lock);
-		KUNIT_EXPECT_EQ_MSG(test, !linnos->drive.history.nr,
-				    cases[i].forgets, "case %d", i);
+		KUNIT_EXPECT_EQ_MSG(test, !drive->history.nr, cases[i].forgets,
+				    "case %d", i);
 	}
 	linnos->attached = false;
 }
@@ -1225,43 +1182,42 @@ static int flags_of(struct sent *sent)
 
 static void linnos_test_no_model(struct kunit *test)
 {
-	struct blk_linnos *linnos = linnos_alloc(policy_of(test)->disk);
+	struct blk_linnos *bare = linnos_alloc(linnos->disk);
 	struct sent sent;
 
-	KUNIT_ASSERT_NOT_NULL(test, linnos);
-	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_READS), 0);
-	KUNIT_ASSERT_EQ(test, linnos_alloc_stats(linnos), 0);
-	linnos->mode = LINNOS_ENFORCE;
-	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, SLOW_BYTES, START_NS));
+	KUNIT_ASSERT_NOT_NULL(test, bare);
+	KUNIT_EXPECT_EQ(test, linnos_stat(bare, LINNOS_STAT_READS), 0);
+	KUNIT_ASSERT_EQ(test, linnos_alloc_stats(bare), 0);
+	bare->mode = LINNOS_ENFORCE;
+	KUNIT_EXPECT_TRUE(test,
+			  send(bare, &sent, HINTED_READ, SLOW_BYTES, START_NS));
 	KUNIT_EXPECT_EQ(test, flags_of(&sent), UNDECIDED);
-	answer(linnos, &sent, BLK_STS_OK, NSEC_PER_SEC);
-	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_ADMITTED), 1);
-	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_INFERENCES), 0);
-	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_SLOW), 0);
-	linnos_free(linnos);
+	answer(bare, &sent, BLK_STS_OK, NSEC_PER_SEC);
+	KUNIT_EXPECT_EQ(test, linnos_stat(bare, LINNOS_STAT_ADMITTED), 1);
+	KUNIT_EXPECT_EQ(test, linnos_stat(bare, LINNOS_STAT_INFERENCES), 0);
+	KUNIT_EXPECT_EQ(test, linnos_stat(bare, LINNOS_STAT_SLOW), 0);
+	linnos_free(bare);
 }
 
 static void linnos_test_enforce(struct kunit *test)
 {
-	struct blk_linnos *linnos = policy_of(test);
 	struct sent sent, write;
 
-	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, 4096, START_NS));
+	KUNIT_EXPECT_TRUE(test, asks(&sent, 4096, START_NS));
 	KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_FAST);
 	answer(linnos, &sent, BLK_STS_OK, START_NS + 150000);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_SLOW), 0);
-	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, 4096, START_NS));
+	KUNIT_EXPECT_TRUE(test, asks(&sent, 4096, START_NS));
 	answer(linnos, &sent, BLK_STS_OK, START_NS + 151000);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_SLOW), 1);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_SUBMITS), 1);
 
 	/* decided by the pages in flight, including its own, rounded up */
-	KUNIT_EXPECT_FALSE(test,
-			   asks(linnos, &sent, SLOW_BYTES - 4095, START_NS));
+	KUNIT_EXPECT_FALSE(test, asks(&sent, SLOW_BYTES - 4095, START_NS));
 	KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_SLOW);
-	KUNIT_EXPECT_TRUE(test, is_in_flight(&linnos->drive, 0, 0, 0));
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 	send(linnos, &write, REQ_OP_WRITE, SLOW_BYTES - 4096, START_NS);
-	KUNIT_EXPECT_FALSE(test, asks(linnos, &sent, 4096, START_NS));
+	KUNIT_EXPECT_FALSE(test, asks(&sent, 4096, START_NS));
 	/* a read without the hint */
 	KUNIT_EXPECT_TRUE(test,
 			  send(linnos, &sent, REQ_OP_READ, 4096, START_NS));
@@ -1277,20 +1233,18 @@ static void linnos_test_enforce(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_SLOW), 2);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_SUBMITS), 1);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_REVOKES), 0);
-	KUNIT_EXPECT_EQ(test, atomic_read(&linnos->drive.look[0].refused), 2);
+	KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[0].refused), 2);
 }
 
 static void linnos_test_observe(struct kunit *test)
 {
-	struct blk_linnos *linnos = policy_of(test);
 	struct sent sent;
 	int i;
 
 	linnos->mode = LINNOS_OBSERVE;
-	linnos->drive.probe_after_us = 1;
+	drive->probe_after_us = 1;
 	for (i = 0; i < 2; i++) {
-		KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, SLOW_BYTES,
-					     NSEC_PER_SEC));
+		KUNIT_EXPECT_TRUE(test, asks(&sent, SLOW_BYTES, NSEC_PER_SEC));
 		KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_SLOW);
 		answer(linnos, &sent, BLK_STS_OK,
 		       NSEC_PER_SEC + 150000 + 1000 * i);
@@ -1302,8 +1256,8 @@ static void linnos_test_observe(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_ADMITTED), 2);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_REVOKED), 0);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_PROBES), 0);
-	KUNIT_EXPECT_EQ(test, linnos->drive.look[0].since_ns, 0);
-	KUNIT_EXPECT_EQ(test, atomic_read(&linnos->drive.look[0].refused), 0);
+	KUNIT_EXPECT_EQ(test, drive->look[0].since_ns, 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[0].refused), 0);
 }
 
 static bool may_go(struct bio *bio)
@@ -1314,7 +1268,6 @@ static bool may_go(struct bio *bio)
 /* A bio is decided by the policy of its disk, and only once. */
 static void linnos_test_decided_once(struct kunit *test)
 {
-	struct blk_linnos *linnos = policy_of(test);
 	struct block_device *bdev;
 	struct bio bio;
 
@@ -1347,14 +1300,13 @@ static void linnos_test_decided_once(struct kunit *test)
 }
 
 /* Return how many of @n slow reads are admitted. @sent is the last of them. */
-static int admitted_of(struct blk_linnos *linnos, int n, struct sent *sent,
-		       u64 now_ns)
+static int admitted_of(int n, struct sent *sent, u64 now_ns)
 {
 	struct sent one;
 	int admitted = 0;
 
 	while (n--) {
-		if (!asks(linnos, &one, SLOW_BYTES, now_ns))
+		if (!asks(&one, SLOW_BYTES, now_ns))
 			continue;
 		*sent = one;
 		admitted++;
@@ -1364,41 +1316,40 @@ static int admitted_of(struct blk_linnos *linnos, int n, struct sent *sent,
 
 static void linnos_test_probes(struct kunit *test)
 {
-	struct blk_linnos *linnos = policy_of(test);
 	u64 ns = START_NS;
 	struct sent sent, fast;
 
-	linnos->drive.probe_after_refused = 3;
-	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 3, &sent, ns), 0);
-	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 3, &sent, ns), 1);
+	drive->probe_after_refused = 3;
+	KUNIT_EXPECT_EQ(test, admitted_of(3, &sent, ns), 0);
+	KUNIT_EXPECT_EQ(test, admitted_of(3, &sent, ns), 1);
 	KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_SLOW);
-	KUNIT_EXPECT_EQ(test, atomic_read(&linnos->drive.look[0].against), 1);
+	KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[0].against), 1);
 	/* late, and then slow but within the cost of a failover */
 	linnos->failover_us = 30;
 	answer(linnos, &sent, BLK_STS_OK, ns + 181000);
-	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 6, &sent, ns), 0);
-	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 1, &sent, ns), 1);
+	KUNIT_EXPECT_EQ(test, admitted_of(6, &sent, ns), 0);
+	KUNIT_EXPECT_EQ(test, admitted_of(1, &sent, ns), 1);
 	answer(linnos, &sent, BLK_STS_OK, ns + 180000);
 	/* in time: another one is admitted at once, one at a time */
-	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 3, &sent, ns), 1);
+	KUNIT_EXPECT_EQ(test, admitted_of(3, &sent, ns), 1);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_PROBES), 3);
 	answer(linnos, &sent, BLK_STS_OK, ns + 1000);
 	/* until the model predicts fast */
-	KUNIT_EXPECT_TRUE(test, asks(linnos, &fast, 4096, ns));
+	KUNIT_EXPECT_TRUE(test, asks(&fast, 4096, ns));
 	answer(linnos, &fast, BLK_STS_OK, ns + 1000);
-	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 1, &sent, ns), 0);
+	KUNIT_EXPECT_EQ(test, admitted_of(1, &sent, ns), 0);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_REVOKES), 0);
 
 	/* by time: since the last read that was expected to be fast */
-	linnos->drive.probe_after_refused = 0;
-	linnos->drive.probe_after_us = 50;
+	drive->probe_after_refused = 0;
+	drive->probe_after_us = 50;
 	ns = NSEC_PER_SEC;
-	KUNIT_EXPECT_TRUE(test, asks(linnos, &fast, 4096, ns));
+	KUNIT_EXPECT_TRUE(test, asks(&fast, 4096, ns));
 	answer(linnos, &fast, BLK_STS_OK, ns + 1000);
-	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 1, &sent, ns + 50000), 0);
-	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 2, &sent, ns + 50001), 1);
+	KUNIT_EXPECT_EQ(test, admitted_of(1, &sent, ns + 50000), 0);
+	KUNIT_EXPECT_EQ(test, admitted_of(2, &sent, ns + 50001), 1);
 	answer(linnos, &sent, BLK_STS_IOERR, ns + 50002);
-	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 2, &sent, ns + 50003), 1);
+	KUNIT_EXPECT_EQ(test, admitted_of(2, &sent, ns + 50003), 1);
 	answer(linnos, &sent, BLK_STS_OK, ns + 50004);
 }
 
@@ -1449,7 +1400,6 @@ static void linnos_test_best(struct kunit *test)
 /* A query is not a decision: only the inference is counted. */
 static void linnos_test_expect(struct kunit *test)
 {
-	struct blk_linnos *linnos = policy_of(test);
 	struct sent write;
 	int i;
 
@@ -1464,7 +1414,7 @@ static void linnos_test_expect(struct kunit *test)
 	send(linnos, &write, REQ_OP_WRITE, SLOW_BYTES - 4096, START_NS);
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, START_NS), SLOW);
 	answer(linnos, &write, BLK_STS_OK, START_NS);
-	KUNIT_EXPECT_TRUE(test, is_in_flight(&linnos->drive, 0, 0, 0));
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 	for (i = 0; i < LINNOS_STAT_INFERENCES; i++)
 		KUNIT_EXPECT_EQ(test, stat_of(test, i), 0);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_INFERENCES), 5);
@@ -1473,14 +1423,13 @@ static void linnos_test_expect(struct kunit *test)
 /* A caller that queries when a probe is due is asked to send its read. */
 static void linnos_test_expect_probe(struct kunit *test)
 {
-	struct blk_linnos *linnos = policy_of(test);
 	u64 ns = START_NS;
 	struct sent sent;
 	int i;
 
 	/* after three reads were sent to other drives */
 	linnos->mode = LINNOS_OBSERVE;
-	linnos->drive.probe_after_refused = 3;
+	drive->probe_after_refused = 3;
 	for (i = 0; i < 3; i++)
 		KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns),
 				SLOW);
@@ -1516,20 +1465,19 @@ static void linnos_test_expect_probe(struct kunit *test)
 static bool tells(struct block_device *bdev, unsigned int bytes, u64 now_ns,
 		  enum blk_linnos_expected expected, u32 known, u32 flags)
 {
-	struct blk_expect_drive drive = { 7, 7, 7, { 7 } };
+	struct blk_expect_drive reply = { 7, 7, 7, { 7 } };
 
 	return blk_linnos_query(bdev, LINNOS_SECTOR_UNKNOWN, bytes, now_ns,
-				true, &drive) == expected &&
-	       drive.fd == 7 && drive.known == known && drive.flags == flags &&
-	       drive.latency_us == 0;
+				true, &reply) == expected &&
+	       reply.fd == 7 && reply.known == known && reply.flags == flags &&
+	       reply.latency_us == 0;
 }
 
 /* The details of an answer: what it is based on, and how old that is. */
-static void linnos_test_ask(struct kunit *test)
+static void linnos_test_query_details(struct kunit *test)
 {
 	const u32 slow = BLK_EXPECT_SLOW, stale = BLK_EXPECT_STALE;
 	const u32 verdict = BLK_EXPECT_FAST_OR_SLOW;
-	struct blk_linnos *linnos = policy_of(test);
 	struct blk_linnos *bare = linnos_alloc(linnos->disk);
 	struct block_device *bdev;
 	struct sent sent;
@@ -1551,12 +1499,12 @@ static void linnos_test_ask(struct kunit *test)
 	linnos_free(bare);
 
 	linnos->disk->linnos = linnos;
-	linnos->drive.probe_after_us = 50;
-	linnos_drive_reset_history(&linnos->drive, START_NS);
+	drive->probe_after_us = 50;
+	linnos_drive_reset_history(drive, START_NS);
 	take_us(linnos, 1, 10, START_NS);
 	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, START_NS + 50000, FAST,
 				      verdict, 0));
-	linnos_drive_reset_history(&linnos->drive, START_NS);
+	linnos_drive_reset_history(drive, START_NS);
 	take_us(linnos, 1, 10, START_NS);
 	KUNIT_EXPECT_TRUE(test, tells(bdev, SLOW_BYTES, START_NS + 50000, SLOW,
 				      verdict, slow));
@@ -1574,34 +1522,33 @@ static void linnos_test_ask(struct kunit *test)
 }
 
 /* A query without a read changes nothing, and is possible at any time. */
-static void linnos_test_look(struct kunit *test)
+static void linnos_test_query_without_read(struct kunit *test)
 {
-	struct blk_linnos *linnos = policy_of(test);
-	struct blk_expect_drive drive;
+	struct blk_expect_drive reply;
 	struct linnos_drive *before;
 	int i;
 
 	before = kunit_kmalloc(test, sizeof(*before), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, before);
-	linnos->drive.probe_after_us = 50;
-	linnos->drive.probe_after_refused = 2;
-	linnos_drive_reset_history(&linnos->drive, START_NS);
-	linnos->drive.look[0].window = 1;
-	memcpy(before, &linnos->drive, sizeof(*before));
+	drive->probe_after_us = 50;
+	drive->probe_after_refused = 2;
+	linnos_drive_reset_history(drive, START_NS);
+	drive->look[0].window = 1;
+	memcpy(before, drive, sizeof(*before));
 	for (i = 0; i < 10; i++) {
 		KUNIT_EXPECT_EQ(test,
 				linnos_query_read(linnos, 0, SLOW_BYTES,
-						  2 * START_NS, false, &drive),
+						  2 * START_NS, false, &reply),
 				SLOW);
-		KUNIT_EXPECT_EQ(test, drive.flags,
+		KUNIT_EXPECT_EQ(test, reply.flags,
 				BLK_EXPECT_SLOW | BLK_EXPECT_STALE);
 		KUNIT_EXPECT_EQ(test,
 				linnos_query_read(linnos, 0, 4096, 2 * START_NS,
-						  false, &drive),
+						  false, &reply),
 				FAST);
-		KUNIT_EXPECT_EQ(test, drive.flags, BLK_EXPECT_STALE);
+		KUNIT_EXPECT_EQ(test, reply.flags, BLK_EXPECT_STALE);
 	}
-	KUNIT_EXPECT_MEMEQ(test, &linnos->drive, before, sizeof(*before));
+	KUNIT_EXPECT_MEMEQ(test, drive, before, sizeof(*before));
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_PROBES), 0);
 }
 
@@ -1612,7 +1559,6 @@ static void linnos_test_look(struct kunit *test)
 #define THREAD_DEPTH 20
 
 struct race {
-	struct blk_linnos *linnos;
 	struct sent *sent; /* of all threads */
 	atomic_t ready;
 	atomic_t running;
@@ -1622,7 +1568,6 @@ struct race {
 static int race_thread(void *argument)
 {
 	struct race *race = argument;
-	struct blk_linnos *linnos = race->linnos;
 	int nr = atomic_inc_return(&race->ready), n;
 	struct sent *own = race->sent + (nr - 1) * THREAD_DEPTH;
 	u32 x = nr;
@@ -1654,17 +1599,16 @@ static int race_thread(void *argument)
 }
 
 /* Copy the history as a decision does. Return true if the copy is consistent. */
-static bool is_consistent(struct blk_linnos *linnos,
-			  struct linnos_history *copy)
+static bool is_consistent(struct linnos_history *copy)
 {
 	u64 n = 0, newest = 0;
 	u32 size;
 	unsigned int seq;
 
 	do {
-		seq = read_seqcount_begin(&linnos->history_seq);
-		memcpy(copy, &linnos->drive.history, sizeof(*copy));
-	} while (read_seqcount_retry(&linnos->history_seq, seq));
+		seq = read_seqcount_begin(&drive->history_lock.seq);
+		memcpy(copy, &drive->history, sizeof(*copy));
+	} while (read_seqcount_retry(&drive->history_lock.seq, seq));
 	for (size = 0; size < LINNOS_SIZE_CLASSES; size++) {
 		u32 i = (copy->n[size] - 1) % LINNOS_HISTORY;
 
@@ -1676,8 +1620,6 @@ static bool is_consistent(struct blk_linnos *linnos,
 
 static void linnos_test_race(struct kunit *test)
 {
-	struct blk_linnos *linnos = policy_of(test);
-	struct linnos_drive *drive = &linnos->drive;
 	struct linnos_history *copy;
 	struct task_struct *task;
 	int i, inconsistent = 0;
@@ -1687,11 +1629,10 @@ static void linnos_test_race(struct kunit *test)
 	copy = kunit_kzalloc(test, sizeof(*copy), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, race);
 	KUNIT_ASSERT_NOT_NULL(test, copy);
-	race->linnos = linnos;
 	race->sent = kunit_kcalloc(test, THREADS * THREAD_DEPTH,
 				   sizeof(*race->sent), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, race->sent);
-	linnos->drive.probe_after_refused = 100;
+	drive->probe_after_refused = 100;
 	for (i = 0; i < THREADS; i++) {
 		atomic_inc(&race->running);
 		task = kthread_run(race_thread, race, "linnos-race/%d", i);
@@ -1702,7 +1643,7 @@ static void linnos_test_race(struct kunit *test)
 	while (atomic_read(&race->running)) {
 		/* slots are allocated from time to time, and always freed */
 		WRITE_ONCE(drive->watching, !drive->watching);
-		inconsistent += !is_consistent(linnos, copy);
+		inconsistent += !is_consistent(copy);
 		usleep_range(1, 2);
 	}
 	KUNIT_EXPECT_EQ(test, inconsistent, 0);
@@ -1732,43 +1673,50 @@ static struct kunit_case linnos_drive_cases[] = {
 	KUNIT_CASE(linnos_test_history_wraps),
 	KUNIT_CASE(linnos_test_views),
 	KUNIT_CASE(linnos_test_latency_buckets),
-	KUNIT_CASE(linnos_test_look_after_time),
-	KUNIT_CASE(linnos_test_look_chosen),
-	KUNIT_CASE(linnos_test_look_after_refused),
-	KUNIT_CASE(linnos_test_look_unsent_time),
-	KUNIT_CASE(linnos_test_look_second),
-	KUNIT_CASE(linnos_test_look_unsent_refused),
-	KUNIT_CASE(linnos_test_look_split),
-	KUNIT_CASE(linnos_test_look_last_part),
-	KUNIT_CASE(linnos_test_look_plugged),
-	KUNIT_CASE(linnos_test_look_lost),
-	KUNIT_CASE(linnos_test_look_joined),
-	KUNIT_CASE(linnos_test_look_joined_issued),
-	KUNIT_CASE(linnos_test_look_joined_writes),
-	KUNIT_CASE(linnos_test_look_third),
+	KUNIT_CASE(linnos_test_probe_after_time),
+	KUNIT_CASE(linnos_test_fast_read_restarts_wait),
+	KUNIT_CASE(linnos_test_probe_after_refused),
+	KUNIT_CASE(linnos_test_probe_unsent_time),
+	KUNIT_CASE(linnos_test_probe_second_caller),
+	KUNIT_CASE(linnos_test_probe_unsent_refused),
+	KUNIT_CASE(linnos_test_probe_split),
+	KUNIT_CASE(linnos_test_probe_last_part),
+	KUNIT_CASE(linnos_test_probe_plugged),
+	KUNIT_CASE(linnos_test_probe_lost),
+	KUNIT_CASE(linnos_test_probe_merged),
+	KUNIT_CASE(linnos_test_probe_merged_issued),
+	KUNIT_CASE(linnos_test_probe_merged_writes),
+	KUNIT_CASE(linnos_test_late_read_decides_probe),
 	KUNIT_CASE(linnos_test_window_alone),
 	KUNIT_CASE(linnos_test_window_larger),
-	KUNIT_CASE(linnos_test_look_orders),
-	KUNIT_CASE(linnos_test_look_parts),
-	KUNIT_CASE(linnos_test_silent),
+	KUNIT_CASE(linnos_test_probe_size_classes),
+	KUNIT_CASE(linnos_test_probe_parts),
+	KUNIT_CASE(linnos_test_stale_history),
 	{}
 };
 
 static struct kunit_suite linnos_drive_suite = {
 	.name = "linnos-drive",
-	.init = linnos_test_init,
+	.init = linnos_drive_test_init,
 	.exit = linnos_test_exit,
 	.test_cases = linnos_drive_cases,
 };
 
 static struct kunit_case linnos_policy_cases[] = {
-	KUNIT_CASE(linnos_test_requests),     KUNIT_CASE(linnos_test_answers),
-	KUNIT_CASE(linnos_test_modes),	      KUNIT_CASE(linnos_test_no_model),
-	KUNIT_CASE(linnos_test_enforce),      KUNIT_CASE(linnos_test_observe),
-	KUNIT_CASE(linnos_test_decided_once), KUNIT_CASE(linnos_test_probes),
-	KUNIT_CASE(linnos_test_best),	      KUNIT_CASE(linnos_test_expect),
-	KUNIT_CASE(linnos_test_expect_probe), KUNIT_CASE(linnos_test_ask),
-	KUNIT_CASE(linnos_test_look),	      {}
+	KUNIT_CASE(linnos_test_requests),
+	KUNIT_CASE(linnos_test_answers),
+	KUNIT_CASE(linnos_test_modes),
+	KUNIT_CASE(linnos_test_no_model),
+	KUNIT_CASE(linnos_test_enforce),
+	KUNIT_CASE(linnos_test_observe),
+	KUNIT_CASE(linnos_test_decided_once),
+	KUNIT_CASE(linnos_test_probes),
+	KUNIT_CASE(linnos_test_best),
+	KUNIT_CASE(linnos_test_expect),
+	KUNIT_CASE(linnos_test_expect_probe),
+	KUNIT_CASE(linnos_test_query_details),
+	KUNIT_CASE(linnos_test_query_without_read),
+	{}
 };
 
 static struct kunit_suite linnos_policy_suite = {

@@ -3,7 +3,7 @@
 #
 # Build the modules for a kernel that is not patched, out of tree.
 #
-#	kernel/module/build.sh [--kernel RELEASE] [--raid] [--stock DIR] [--out DIR]
+#	kernel/module/build.sh [--kernel RELEASE] [--raid] [--stock DIR] [--out DIR] [--chroot DIR]
 #	kernel/module/build.sh --built DIR [--raid] [--out DIR]
 #	kernel/module/build.sh [--kernel RELEASE] --check
 #	kernel/module/build.sh --dkms DIR
@@ -14,6 +14,8 @@
 #			source of exactly this kernel
 # --stock DIR		where the kernel's own modules are, by default /lib/modules/RELEASE
 # --out DIR		by default build/module/RELEASE
+# --chroot DIR		build in this folder, another Debian with the compiler and the packages (root);
+#			the other folders are in this clone
 # --built DIR		not one of Debian's kernels, but what ../build.sh has left in DIR, from the
 #			same package of the source
 # --check		build nothing: say what would keep raid1.ko and raid10.ko from it
@@ -28,6 +30,8 @@ kernel_dir=$module_dir/..
 # In the source for DKMS, core/ lies next to module/.
 core_dir=$kernel_dir/core
 [ -d "$core_dir" ] || core_dir=$kernel_dir/../core
+# The patches of md, newest first.
+md_series=("$kernel_dir"/patches/{7.3,6.12,md-6.1})
 # The fault rules of emulated drives, for dm-linnos-faults.ko.
 fault_files=(fault.c fault.h flashsim.h setting.c setting.h settings.h)
 release=$(uname -r)
@@ -37,9 +41,11 @@ with_raid=no
 only_check=no
 dkms_dir=
 built_dir=
+chroot=
+arguments=("$@")
 
 die() { echo "kernel/module/build.sh: $*" >&2; exit 1; }
-usage() { sed -n 's/^#\t\{0,1\}//; 4,23p' "$0" >&2; exit 2; }
+usage() { sed -n 's/^#\t\{0,1\}//; 4,25p' "$0" >&2; exit 2; }
 
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -51,6 +57,9 @@ while [ $# -gt 0 ]; do
 		stock_dir=$2; shift ;;
 	--out)	[ $# -ge 2 ] || usage
 		out_dir=$2; shift ;;
+	--chroot)
+		[ $# -ge 2 ] || usage
+		chroot=$2; shift ;;
 	--built)
 		[ $# -ge 2 ] || usage
 		built_dir=$(realpath "$2"); shift ;;
@@ -75,14 +84,27 @@ dkms_source() {
 	cp -r "$core_dir" "$dkms_dir/core"
 	mkdir -p "$dkms_dir/flashsim"
 	cp "${fault_files[@]/#/$kernel_dir/flashsim/}" "$dkms_dir/flashsim"
-	cp -r "$kernel_dir"/patches/{6.12,md-6.1} "$dkms_dir/patches"
-	cp -r "$module_dir"/{Kbuild,*.[ch],build.sh,compat,raid} "$dkms_dir/module"
+	cp -r "${md_series[@]}" "$dkms_dir/patches"
+	cp -r "$module_dir"/{Kbuild,*.[ch],build.sh,compat,interfaces,raid} "$dkms_dir/module"
 	sed "s/@VERSION@/$version/" "$module_dir/dkms.conf" >"$dkms_dir/dkms.conf"
 }
 
 if [ -n "$dkms_dir" ]; then
 	dkms_source
 	exit
+fi
+
+# The clone has the same path there, so that the arguments mean the same.
+if [ -n "$chroot" ] && [ -z "${LINNOS_INSIDE:-}" ]; then
+	[ "$(id -u)" = 0 ] || die "--chroot needs root"
+	[ -x "$chroot/usr/bin/make" ] || die "$chroot holds no Debian with make"
+	exec unshare --mount bash -ec '
+		mkdir -p "$1$2"
+		mount --bind "$2" "$1$2"
+		mountpoint -q "$1/proc" || mount -t proc proc "$1/proc"
+		mountpoint -q "$1/dev" || mount --rbind /dev "$1/dev"
+		exec chroot "$1" env LINNOS_INSIDE=yes "$2/kernel/module/build.sh" "${@:3}"' \
+		bash "$(realpath "$chroot")" "$(realpath "$kernel_dir/..")" "${arguments[@]}"
 fi
 
 if [ -n "$built_dir" ]; then
@@ -138,7 +160,26 @@ copy_sources() {
 	copy_in "$module_dir/compat/linux/unaligned.h" include/linux/unaligned.h
 }
 
-# What it says matters only if it fails.
+# Compile each file of interfaces/, and write to linnos_interfaces.h whether the kernel has that interface.
+find_interfaces() {
+	local test name tests=$out_dir/interfaces
+
+	rm -rf "$tests"
+	cp -r "$module_dir/interfaces" "$tests"
+	make -s -k -C "$headers" M="$tests" $(cd "$tests" && echo *.c | sed 's/\.c\b/.o/g') \
+		>"$tests/log" 2>&1 || :
+	{
+		printf '/* SPDX-License-%s: GPL-2.0-only */\n' Identifier
+		for test in "$tests"/*.c; do
+			name=${test##*/}
+			name=${name%.c}
+			echo "#define LINNOS_HAS_${name^^} $([ -e "$tests/$name.o" ] && echo 1 || echo 0)"
+		done
+	} >"$tests/found.h"
+	copy_in "$tests/found.h" linnos_interfaces.h
+}
+
+# Print the output of a command only if it fails.
 quietly() {
 	"$@" >"$out_dir/log" 2>&1 || {
 		cat "$out_dir/log" >&2
@@ -148,25 +189,9 @@ quietly() {
 
 # --- raid1 and raid10 ---------------------------------------------------------
 
-# The kernel version whose source and patches raid1 and raid10 are built from.
-series_of() {
-	local version
-
-	version=$(echo "$release" | sed -n 's/^\([0-9]*\.[0-9]*\)\..*/\1/p')
-	case $version in
-	6.12|6.1)	echo "$version" ;;
-	*)	die "raid1 and raid10 are not built: there are patches for Linux 6.1 and 6.12, not for" \
-			"${version:-$release}; boot one of those kernels, or use linnos-ublk or liblinnos," \
-			"which need no module" ;;
-	esac
-}
-
-# patches_for VERSION: the folder with the patches of md for it
-patches_for() {
-	case $1 in
-	6.1)	echo "$kernel_dir/patches/md-6.1" ;;
-	*)	echo "$kernel_dir/patches/$1" ;;
-	esac
+# The kernel version whose source raid1 and raid10 are built from.
+source_version() {
+	echo "$release" | sed 's/^\([0-9]*\.[0-9]*\).*/\1/'
 }
 
 # Its files are there; DKMS runs while the headers, or others, are being configured.
@@ -177,42 +202,59 @@ installed_version() {
 
 # A point release may change what is patched, or what it shares with md-mod.
 check_versions() {
-	local of_headers of_source
+	local of_headers of_source of_image
 
 	of_headers=$(installed_version "linux-headers-$release")
 	of_source=$(installed_version "linux-source-$1")
+	of_image=$(installed_version "linux-image-$release")
 	[ -n "$of_headers" ] ||
 		die "linux-headers-$release is not installed as a Debian package: raid1 and raid10 are not built"
 	[ "$of_headers" = "$of_source" ] ||
 		die "raid1 and raid10 are not built: linux-headers-$release is $of_headers, linux-source-$1 is" \
 			"${of_source:-not installed}; as root: apt-get install linux-source-$1=$of_headers"
+	[ "${of_image:-$of_headers}" = "$of_headers" ] ||
+		die "raid1 and raid10 are not built: linux-headers-$release is $of_headers, linux-image-$release is" \
+			"$of_image; as root: apt-get install linux-headers-$release=$of_image"
 }
 
-# Of a patch only what changes these files, whole.
+# hunks_of PATCH: the parts of a patch that change raid1 and raid10
 hunks_of() {
 	awk '/^diff --git / { wanted = $4 ~ "^b/drivers/md/raid1(0|-10)?\\.[ch]$" }
 		wanted' "$1"
 }
 
-unpack_raid() {
-	local version=$1 tarball=/usr/src/linux-source-$1.tar.xz new=$out_dir/raid.new f id patches
+# patch_raid FOLDER: apply the first series that applies without fuzz, whichever kernel it was made for
+patch_raid() {
+	local series f tried=$1.tried
 
-	patches=$(patches_for "$version")
+	for series in "${md_series[@]}"; do
+		rm -rf "$tried"
+		cp -r "$1" "$tried"
+		if for f in "$series"/*-md-raid*.patch; do hunks_of "$f"; done |
+			patch -d "$tried" -p1 -f -s -F0 --no-backup-if-mismatch >/dev/null; then
+			rm -rf "$1"
+			mv "$tried" "$1"
+			return
+		fi
+	done
+	rm -rf "$tried"
+	die "raid1 and raid10 are not built: our patches for Linux 6.1, 6.12 and 7.3 do not apply to md of $release" \
+		"without fuzz; boot one of those kernels, or use linnos-ublk or liblinnos, which need no module"
+}
+
+unpack_raid() {
+	local version=$1 tarball=/usr/src/linux-source-$1.tar.xz new=$out_dir/raid.new f id
+
 	# unpacked before, and nothing has changed since
 	id=$(stat -L -c '%s %Y' "$tarball" &&
-		cat "$patches"/*-md-raid*.patch "$module_dir/raid/Kbuild" | sha256sum)
+		cat "$kernel_dir"/patches/*/*-md-raid*.patch "$module_dir/raid/Kbuild" | sha256sum)
 	[ ! -e "$out_dir/raid/.source" ] || [ "$(cat "$out_dir/raid/.source")" != "$id" ] || return 0
 	rm -rf "$new"
 	mkdir -p "$new"
 	tar -C "$new" --strip-components=1 -xJf "$tarball" "linux-source-$version/drivers/md" ||
 		die "$tarball holds no drivers/md"
-	for f in "$patches"/*-md-raid*.patch; do
-		hunks_of "$f" | patch -d "$new" -p1 -f -s -F0 --no-backup-if-mismatch >"$new.log" || {
-			cat "$new.log" >&2
-			die "raid1 and raid10 are not built: ${f##*/} does not apply to $tarball without fuzz"
-		}
-	done
-	rm -rf "$out_dir/raid" "$new.log"
+	patch_raid "$new"
+	rm -rf "$out_dir/raid"
 	mkdir "$out_dir/raid"
 	# whose it is that is loaded; DKMS replaces a kernel's module by one that differs
 	for f in raid1 raid10; do
@@ -220,23 +262,31 @@ unpack_raid() {
 	done
 	cp "$new"/drivers/md/{*.h,md*.c,raid1.c,raid10.c,raid1-10.c} "$module_dir/raid/Kbuild" \
 		"$out_dir/raid"
-	grep '^md-mod-y' "$new/drivers/md/Makefile" >>"$out_dir/raid/Kbuild"
+	grep '^md-mod-' "$new/drivers/md/Makefile" >>"$out_dir/raid/Kbuild"
 	echo "$id" >"$out_dir/raid/.source"
 	rm -rf "$new"
 }
 
-# imports FILE: the names that a module takes from others, with their versions
+# imports FILE: the names that a module takes from others, with their versions if the kernel has versions
 imports() {
 	local found
 
-	found=$(PATH=$PATH:/usr/sbin:/sbin modprobe --dump-modversions "$1" | sort)
-	[ -n "$found" ] || die "raid1 and raid10 are not built: $1 does not tell the versions of what it takes"
+	if grep -q '^CONFIG_MODVERSIONS=y' "$headers/include/config/auto.conf"; then
+		found=$(PATH=$PATH:/usr/sbin:/sbin modprobe --dump-modversions "$1" | sort)
+	else
+		xz -dcf "$1" >"$out_dir/raid/unpacked.ko"
+		found=$(nm -u "$out_dir/raid/unpacked.ko" | sort)
+		rm "$out_dir/raid/unpacked.ko"
+	fi
+	[ -n "$found" ] || die "raid1 and raid10 are not built: $1 does not tell what it takes from other modules"
 	echo "$found"
 }
 
 # Each symbol that the kernel's own module takes must be taken by ours, in the same version. Of
 # md-mod's we have made them ourselves, from the headers that raid1 and raid10 are compiled with:
-# if they are the same, so are the structures. Others than LinnOS's must be the kernel's.
+# if they are the same, so are the structures. All others but those of LinnOS come from the kernel. If it
+# has no versions (Debian's 7.3), the names are compared; that the structures are the same follows
+# from the versions of the packages alone.
 check_symbols() {
 	local name=$1 stock of_stock ours missing
 
@@ -254,7 +304,7 @@ check_symbols() {
 build_raid() {
 	local version name
 
-	version=$(series_of)
+	version=$(source_version)
 	[ -n "$built_dir" ] || check_versions "$version"
 	unpack_raid "$version"
 	quietly make -s -C "$headers" M="$out_dir/raid" \
@@ -266,9 +316,9 @@ build_raid() {
 }
 
 if [ $only_check = yes ]; then
-	series=$(series_of)
+	version=$(source_version)
 	check_headers
-	check_versions "$series"
+	check_versions "$version"
 	exit
 fi
 check_headers
@@ -279,6 +329,7 @@ out_dir=$(cd "$out_dir" && pwd)
 exec 9>"$out_dir/.lock"
 flock 9
 copy_sources
+find_interfaces
 quietly make -s -C "$headers" M="$out_dir" modules ||
 	die "linnos.ko or dm-linnos-faults.ko does not compile"
 if [ $with_raid = yes ]; then

@@ -37,6 +37,7 @@
 
 #include "flashsim/fault.h"
 #include "flashsim/flashsim.h"
+#include "linnos_compat.h"
 
 /* Largest bio, as of an emulated drive: it also bounds the number of hits. */
 #define MAX_SECTORS 2048
@@ -183,19 +184,19 @@ static void part_damage(struct faults_io *io, struct bio *part, u64 pos)
 static void part_submit(struct faults_io *io, u32 start, u32 end)
 {
 	struct bio *part = part_alloc(io, end - start);
-	struct bvec_iter from = io->iter, to;
+	struct bio *bio = io_bio(io);
 
 	if (!part) {
 		WRITE_ONCE(io->status, BLK_STS_RESOURCE);
 		return;
 	}
-	bio_advance_iter(io_bio(io), &from, start << SECTOR_SHIFT);
-	from.bi_size = (end - start) << SECTOR_SHIFT;
-	to = part->bi_iter;
-	bio_copy_data_iter(part, &to, io_bio(io), &from);
+	/* The bio itself is not submitted, and io->iter still describes it. */
+	bio->bi_iter = io->iter;
+	bio_advance_iter(bio, &bio->bi_iter, start << SECTOR_SHIFT);
+	bio_copy_data(part, bio);
 	part_damage(io, part, (u64)(io->first + start) << SECTOR_SHIFT);
 	part->bi_iter.bi_sector = io->iter.bi_sector + start;
-	part->bi_ioprio = io_bio(io)->bi_ioprio;
+	part->bi_ioprio = bio->bi_ioprio;
 	part->bi_private = io;
 	part->bi_end_io = part_done;
 	atomic_inc(&io->parts);
@@ -324,8 +325,7 @@ static int faults_map(struct dm_target *ti, struct bio *bio)
 		queue_work(target->queue, &io->work);
 		return DM_MAPIO_SUBMITTED;
 	}
-	hrtimer_init(&io->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
-	io->timer.function = io_timer;
+	hrtimer_setup(&io->timer, io_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
 	hrtimer_start(&io->timer, ns_to_ktime(io->faults.extra_ns),
 		      HRTIMER_MODE_REL);
 	return DM_MAPIO_SUBMITTED;

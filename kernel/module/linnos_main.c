@@ -33,6 +33,7 @@
 #include <linux/blkdev.h>
 #include <linux/compat.h>
 #include <linux/debugfs.h>
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
@@ -45,7 +46,7 @@
 #include "blk-linnos.h"
 #include "blk-linnos-policy.h"
 #include "blk-linnos-query.h"
-#include "linnos_versions.h"
+#include "linnos_compat.h"
 
 /* BLK_LINNOS depends on 64BIT, too: 64-bit times must be readable without a lock. */
 #if BITS_PER_LONG != 64
@@ -136,9 +137,29 @@ static bool linnos_is_head(const struct gendisk *disk)
 						   &subsystem, &namespace) == 2;
 }
 
-/* Open a disk by name. Return the disk or an error pointer. */
-static struct gendisk *linnos_open_disk(const char *name,
-					linnos_opened_t *opened)
+/*
+ * Open a block device by its path, as a program does: the functions of the block layer for this
+ * changed often. The path is looked up first, because opening another kind of device may have
+ * effects, and checked again, because it may have changed.
+ */
+static struct file *linnos_open_bdev(const char *path)
+{
+	struct file *file;
+	dev_t dev;
+	int ret = lookup_bdev(path, &dev);
+
+	if (ret)
+		return ERR_PTR(ret);
+	file = filp_open(path, O_RDONLY, 0);
+	if (!IS_ERR(file) && !S_ISBLK(file_inode(file)->i_mode)) {
+		fput(file);
+		return ERR_PTR(-ENOTBLK);
+	}
+	return file;
+}
+
+/* Open a disk by name. Return the disk or an error pointer; @opened is to be put. */
+static struct gendisk *linnos_open_disk(const char *name, struct file **opened)
 {
 	struct block_device *bdev;
 	struct gendisk *disk;
@@ -151,10 +172,11 @@ static struct gendisk *linnos_open_disk(const char *name,
 		return ERR_PTR(-ENOMEM);
 	/* in sysfs names, '!' stands for a slash */
 	strreplace(path, '!', '/');
-	bdev = linnos_open_bdev(path, opened);
+	*opened = linnos_open_bdev(path);
 	kfree(path);
-	if (IS_ERR(bdev))
-		return ERR_CAST(bdev);
+	if (IS_ERR(*opened))
+		return ERR_CAST(*opened);
+	bdev = I_BDEV((*opened)->f_mapping->host);
 	disk = bdev->bd_disk;
 	if (bdev_is_partition(bdev))
 		pr_warn("%s: a partition; name the disk, %s\n", name,
@@ -167,7 +189,7 @@ static struct gendisk *linnos_open_disk(const char *name,
 			name);
 	else
 		return disk;
-	linnos_close_bdev(*opened);
+	fput(*opened);
 	return ERR_PTR(-EINVAL);
 }
 
@@ -336,8 +358,8 @@ static int linnos_add_disk(struct gendisk *disk)
 
 static int linnos_add_drive(const char *name)
 {
-	linnos_opened_t opened;
 	struct gendisk *disk;
+	struct file *opened;
 	int ret;
 
 	disk = linnos_open_disk(name, &opened);
@@ -350,7 +372,7 @@ static int linnos_add_drive(const char *name)
 	ret = linnos_drive_called(name) ? -EEXIST : linnos_add_disk(disk);
 	mutex_unlock(&linnos_drives_lock);
 out:
-	linnos_close_bdev(opened);
+	fput(opened);
 	return ret;
 }
 

@@ -49,7 +49,7 @@
 
 #include "blk-linnos.h"
 #include "blk-linnos-policy.h"
-#include "linnos_versions.h"
+#include "linnos_compat.h"
 
 /* The observed queues. Written under linnos_drives_lock, read under RCU. */
 static DEFINE_HASHTABLE(linnos_by_queue, 6);
@@ -177,7 +177,7 @@ static void linnos_start(struct linnos_queue *queue, const struct request *rq)
 	struct linnos_slot *slot;
 
 	/* without block_io_start, a request that is requeued is reported again */
-	slot = LINNOS_HAS_IO_START ? NULL : linnos_counted(queue, rq);
+	slot = LINNOS_HAS_BLOCK_IO_START ? NULL : linnos_counted(queue, rq);
 	if (slot && !slot->io.issued_ns)
 		linnos_grow(queue->linnos, slot, rq);
 	else if (!slot && linnos_is_on(queue->linnos) && linnos_rq_counts(rq))
@@ -206,7 +206,7 @@ static void linnos_on_issue(void *data, struct request *rq)
 	queue = linnos_find_queue(rq->q);
 	if (!queue)
 		goto out;
-	if (!LINNOS_HAS_IO_START)
+	if (!LINNOS_HAS_BLOCK_IO_START)
 		linnos_start(queue, rq);
 	slot = linnos_counted(queue, rq);
 	if (!slot)
@@ -274,7 +274,7 @@ struct linnos_point {
 };
 
 static struct linnos_point linnos_points[] = {
-	{ LINNOS_HAS_IO_START ? "block_io_start" : "block_rq_insert",
+	{ LINNOS_HAS_BLOCK_IO_START ? "block_io_start" : "block_rq_insert",
 	  linnos_on_start },
 	{ "block_rq_issue", linnos_on_issue },
 	{ "block_rq_merge", linnos_on_merge },
@@ -284,7 +284,7 @@ static struct linnos_point linnos_points[] = {
 /* Check the types of the callbacks at compile time: they are registered as void pointers. */
 static void __maybe_unused linnos_check_points(void)
 {
-#if LINNOS_HAS_IO_START
+#if LINNOS_HAS_BLOCK_IO_START
 	check_trace_callback_type_block_io_start(linnos_on_start);
 #else
 	check_trace_callback_type_block_rq_insert(linnos_on_start);

@@ -89,8 +89,8 @@ static int find_buffer(const struct account *account, const char *data, size_t b
 	return -1;
 }
 
-static bool is_misaligned(const struct replica *replica, const struct read_memory *m,
-			  uint64_t offset, size_t bytes)
+bool attempt_is_misaligned(const struct replica *replica, const struct read_memory *m,
+			   uint64_t offset, size_t bytes)
 {
 	const uint64_t within = replica->align_bytes - 1;
 	const uintptr_t within_memory = replica->memory_align_bytes - 1;
@@ -127,9 +127,8 @@ static bool set_range(struct attempt *at, uint64_t offset, size_t bytes,
 	at->lead = offset - r->offset;
 	r->bytes = ((offset + bytes + within) & ~within) - r->offset;
 	at->want = at->lead + bytes;
-	at->io.buffer = -1;
 	if (!m || m->may_outlive || (m->n_iov > 1 && !set->is_files) ||
-	    is_misaligned(replica, m, offset, bytes))
+	    attempt_is_misaligned(replica, m, offset, bytes))
 		return use_bounce(at);
 	if (m->n_iov > 1) {
 		at->io.iov = m->iov;
@@ -142,9 +141,9 @@ static bool set_range(struct attempt *at, uint64_t offset, size_t bytes,
 	return true;
 }
 
-struct attempt *attempt_create(struct account *account, const struct linnos_choice *c,
-			       unsigned int replica, enum linnos_kind kind,
-			       const struct read_memory *memory, uint64_t now_ns)
+struct attempt *attempt_prepare(struct account *account, const struct linnos_choice *c,
+				unsigned int replica, enum linnos_kind kind,
+				const struct read_memory *memory)
 {
 	struct attempt *at = account->free_attempts;
 
@@ -154,16 +153,28 @@ struct attempt *attempt_create(struct account *account, const struct linnos_choi
 		at = aligned_alloc(ATTEMPT_ALIGN, sizeof(*at));
 	if (!at)
 		return NULL;
-	memset(at, 0, offsetof(struct attempt, report));
+	memset(at, 0, offsetof(struct attempt, account));
 	at->account = account;
 	at->replica = replica;
 	at->kind = kind;
-	at->io.request.handle = attempt_handle(at);
-	at->io.request.replica = replica;
-	if (!set_range(at, c->offset, c->bytes, memory)) {
-		attempt_free(at);
+	at->io = (struct io_request){
+		.request = {.handle = attempt_handle(at), .replica = replica},
+		.buffer = -1,
+	};
+	if (set_range(at, c->offset, c->bytes, memory))
+		return at;
+	attempt_free(at);
+	return NULL;
+}
+
+struct attempt *attempt_create(struct account *account, const struct linnos_choice *c,
+			       unsigned int replica, enum linnos_kind kind,
+			       const struct read_memory *memory, uint64_t now_ns)
+{
+	struct attempt *at = attempt_prepare(account, c, replica, kind, memory);
+
+	if (!at)
 		return NULL;
-	}
 	linnos_chooser_on_submit(account->chooser, &at->report, c, replica, kind, now_ns);
 	count(kind == LINNOS_PROBE_COPY ? &account->counts.copies : &account->counts.sent, 1);
 	return at;

@@ -27,21 +27,15 @@ struct attempt_list {
 };
 
 struct attempt {
+	/* Zero at the beginning. */
 	_Alignas(ATTEMPT_ALIGN) struct attempt *next; /* free list, or sent after it */
-	struct attempt *earlier, *later;
-	struct attempt_list *list; /* NULL if it is in none */
-	struct account *account;
-	struct linnos_read *read;   /* NULL for an orphan or a copy */
+	struct attempt_list *list;		      /* NULL if it is in none */
+	struct linnos_read *read;		      /* NULL for an orphan or a copy */
 	struct linnos_read *held;   /* complete; the caller has it until this attempt is prepared */
 	struct io_channel *channel; /* NULL if it is in a caller's ring, or was not sent yet */
 	struct bounce *bounce;	    /* NULL if it reads into the caller's memory */
-	struct io_request io; /* buf is that of the first byte, iov is NULL if there is a buf */
-	size_t lead;	      /* bytes in buf before those of the read */
-	size_t want;	      /* bytes needed for the read, including lead */
-	size_t from;	      /* where the next submission starts in buf */
-	size_t got;	      /* bytes of buf that were read */
-	unsigned int replica;
-	enum linnos_kind kind;
+	size_t from;		    /* where the next submission starts in buf */
+	size_t got;		    /* bytes of buf that were read */
 	bool in_callers_ring, is_orphan;
 	bool is_unwanted; /* in flight, without a read, and not cancelled yet */
 	bool is_unsent;	  /* the backend had no room for it */
@@ -49,6 +43,14 @@ struct attempt {
 	bool no_memory;	  /* for the remaining bytes */
 	bool not_sent;	  /* the ring cannot be used any more */
 	uint16_t n_interrupted;
+
+	struct account *account;
+	struct attempt *earlier, *later;
+	struct io_request io; /* buf is that of the first byte, iov is NULL if there is a buf */
+	size_t lead;	      /* bytes in buf before those of the read */
+	size_t want;	      /* bytes needed for the read, including lead */
+	unsigned int replica;
+	enum linnos_kind kind;
 	struct linnos_attempt report; /* for the chooser */
 };
 
@@ -71,9 +73,15 @@ struct read_memory {
 	bool may_outlive;
 };
 
-/* Create an attempt for the range in @c, which predictions count from now on. Return NULL if there
- * is no memory.
- * @memory is NULL for a copy. */
+/* Return true if the replica cannot read the range directly into this memory. */
+bool attempt_is_misaligned(const struct replica *replica, const struct read_memory *memory,
+			   uint64_t offset, size_t bytes);
+/* Prepare an attempt for the range in @c. Return NULL if there is no memory. @memory is NULL for a
+ * copy. */
+struct attempt *attempt_prepare(struct account *account, const struct linnos_choice *c,
+				unsigned int replica, enum linnos_kind kind,
+				const struct read_memory *memory);
+/* As attempt_prepare(), and report that the attempt is sent: predictions count it from now on. */
 struct attempt *attempt_create(struct account *account, const struct linnos_choice *c,
 			       unsigned int replica, enum linnos_kind kind,
 			       const struct read_memory *memory, uint64_t now_ns);

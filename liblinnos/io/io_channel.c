@@ -240,13 +240,12 @@ static void give_up_reads(struct io_channel *ch, int error)
 }
 
 int io_channel_wait(struct io_channel *ch, struct account *account, struct channel_reads *reads,
-		    int64_t timeout_ns)
+		    int64_t timeout_ns, uint64_t now_ns)
 {
 	int error;
 
 	if (reads->timed.first) {
 		uint64_t due_ns = read_due_ns(reads->timed.first);
-		uint64_t now_ns = account_now_ns(account);
 		int64_t due_in_ns = due_ns > now_ns ? (int64_t)(due_ns - now_ns) : 0;
 
 		if (timeout_ns < 0 || due_in_ns < timeout_ns)

@@ -36,9 +36,10 @@ void io_channel_submit(struct io_channel *ch, struct attempt *at);
 /* Wait for the backend, then submit the attempts for which it had no room before. A negative time
  * means no limit. */
 int io_channel_poll(struct io_channel *ch, int64_t timeout_ns);
-/* As io_channel_poll(), but also send hedges and complete reads at their deadlines. */
+/* As io_channel_poll(), but also send hedges and complete reads at their deadlines. @now_ns may be
+ * some microseconds ago. */
 int io_channel_wait(struct io_channel *ch, struct account *account, struct channel_reads *reads,
-		    int64_t timeout_ns);
+		    int64_t timeout_ns, uint64_t now_ns);
 /* Cancel the attempts that no read waits for, if the backend supports it. */
 void io_channel_cancel_unwanted(struct io_channel *ch);
 /* Wait until nothing is in flight, or the backend fails to wait. */

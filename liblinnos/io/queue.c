@@ -19,8 +19,6 @@
  * *error. */
 static struct io_channel *get_channel(struct linnos_queue *q, int *error)
 {
-	const bool registers = q->array->set.is_files && (q->o.register_files || q->o.n_buffers);
-
 	/* A ring that cannot be entered any more is replaced as soon as it is empty. */
 	if (q->channel && q->array->set.is_files && !q->channel->in_flight &&
 	    uring_is_broken(q->channel->backend_queue)) {
@@ -29,7 +27,7 @@ static struct io_channel *get_channel(struct linnos_queue *q, int *error)
 	}
 	if (q->channel)
 		return q->channel;
-	if (!registers) {
+	if (!q->array->set.is_files || !(q->o.register_files || q->o.n_buffers)) {
 		q->channel = reaper_get_channel(&q->array->reaper, error);
 		return q->channel;
 	}
@@ -221,14 +219,14 @@ static int read_replica(const struct replica_set *set, const struct attempt *at)
 /* The calling thread waits for the drive in pread(2). */
 static ssize_t read_directly(struct linnos_read *r)
 {
+	enum linnos_outcome outcome = r->next ? LINNOS_READ_RESUBMIT : read_at_once(r);
 	struct linnos_read *ended;
-	enum linnos_outcome outcome;
 
-	do {
+	while (outcome == LINNOS_READ_RESUBMIT) {
 		struct attempt *at = read_take_next(r);
 
 		outcome = read_attempt_complete(at, read_replica(r->account->set, at), &ended);
-	} while (outcome == LINNOS_READ_RESUBMIT);
+	}
 	return r->result;
 }
 
@@ -244,7 +242,9 @@ static ssize_t read_in_channel(struct linnos_queue *q, struct linnos_read *r)
 {
 	submit_in_channel(q, r);
 	while (!r->is_done) {
-		int error = io_channel_wait(q->channel, &q->account, &q->in_channel, -1);
+		/* The read was begun, or timed reads were served, a moment ago. */
+		int error = io_channel_wait(q->channel, &q->account, &q->in_channel, -1,
+					    q->account.now_ns);
 
 		if (error && !r->is_done) {
 			read_give_up(r, error);
@@ -285,7 +285,7 @@ static ssize_t read_now(struct linnos_queue *q, const struct iovec *iov, int n_i
 		return error;
 	queue_submit_copy(q, &r);
 	/* A priority needs an io_uring entry. */
-	if (q->array->set.is_files && !read_is_timed(&r) && !r.ioprio)
+	if (!r.next || (q->array->set.is_files && !read_is_timed(&r) && !r.ioprio))
 		return read_directly(&r);
 	return get_channel(q, &error) ? read_in_channel(q, &r) : read_without_channel(q, &r, error);
 }
@@ -406,14 +406,14 @@ int linnos_queue_wait(struct linnos_queue *q, struct linnos_completion *completi
 	end_ns = timeout_ns > 0 ? account_now_ns(&q->account) + (uint64_t)timeout_ns : 0;
 	/* Take also what has already completed. */
 	if (q->channel)
-		error = io_channel_wait(q->channel, &q->account, reads, 0);
+		error = io_channel_wait(q->channel, &q->account, reads, 0, 0);
 	while (!error && !reads->first_done && reads->n_in_flight && timeout_ns) {
-		uint64_t now_ns = timeout_ns > 0 ? account_now_ns(&q->account) : 0;
+		uint64_t now_ns = account_now_ns(&q->account);
 
 		if (timeout_ns > 0 && now_ns >= end_ns)
 			break;
 		error = io_channel_wait(q->channel, &q->account, reads,
-					timeout_ns < 0 ? -1 : (int64_t)(end_ns - now_ns));
+					timeout_ns < 0 ? -1 : (int64_t)(end_ns - now_ns), now_ns);
 	}
 	if (!reads->n_in_flight && q->channel)
 		hand_over_channel(q);

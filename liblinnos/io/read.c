@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A probe copy of a larger read contains only the first bytes, this many. */
 #define COPIED_BYTES_MAX HEDGED_BYTES_MAX
@@ -101,20 +102,21 @@ static void send_next(struct linnos_read *r, struct attempt *at)
 	r->next = at;
 }
 
-static bool add_attempt(struct linnos_read *r, unsigned int replica, enum linnos_kind kind,
-			uint64_t now_ns)
+static struct read_memory memory_of(const struct linnos_read *r)
 {
-	struct account *account = r->account;
-	const struct read_memory memory = {
+	return (struct read_memory){
 		.iov = r->iov,
 		.n_iov = r->n_iov,
 		/* The attempt can outlive the read if another attempt or a deadline ends the read.
 		 * The same is true if linnos_pread() gives up because the backend's wait fails. */
 		.may_outlive = read_is_timed(r) || r->flying[0] ||
-			       (r->target.is_only_read && !account->set->is_files),
+			       (r->target.is_only_read && !r->account->set->is_files),
 	};
-	struct attempt *at = attempt_create(account, &r->choice, replica, kind, &memory, now_ns);
+}
 
+/* @at is NULL if there is no memory for it. */
+static bool add_prepared(struct linnos_read *r, struct attempt *at)
+{
 	if (!at)
 		return false;
 	at->read = r;
@@ -126,6 +128,28 @@ static bool add_attempt(struct linnos_read *r, unsigned int replica, enum linnos
 	r->flying[r->flying[0] ? 1 : 0] = at;
 	send_next(r, at);
 	return true;
+}
+
+static bool add_attempt(struct linnos_read *r, unsigned int replica, enum linnos_kind kind,
+			uint64_t now_ns)
+{
+	const struct read_memory memory = memory_of(r);
+
+	return add_prepared(r,
+			    attempt_create(r->account, &r->choice, replica, kind, &memory, now_ns));
+}
+
+/* Return true if the calling thread can wait for the chosen replica in pread(2), without an attempt
+ * in memory of its own. */
+static bool can_read_at_once(const struct linnos_read *r)
+{
+	const struct replica_set *set = r->account->set;
+	const struct read_memory memory = {.iov = r->iov, .n_iov = r->n_iov};
+
+	return r->target.is_only_read && set->is_files && r->n_iov == 1 && !r->ioprio &&
+	       !read_is_timed(r) && !set->hooks.answer &&
+	       !attempt_is_misaligned(&set->replicas[r->choice.replica], &memory, r->offset,
+				      r->bytes);
 }
 
 static void add_copy(struct linnos_read *r, uint64_t now_ns)
@@ -160,7 +184,7 @@ int read_begin(struct account *account, struct linnos_read *r, const struct iove
 	uint64_t now_ns;
 	int error;
 
-	memset(r, 0, offsetof(struct linnos_read, choice));
+	memset(r, 0, offsetof(struct linnos_read, account));
 	error = total_bytes(iov, n_iov, &r->bytes);
 	if (error)
 		return error;
@@ -188,7 +212,8 @@ int read_begin(struct account *account, struct linnos_read *r, const struct iove
 	if (o)
 		take_options(r, o, now_ns);
 	linnos_choose(account->chooser, &r->choice, now_ns);
-	if (!add_attempt(r, r->choice.replica, LINNOS_PRIMARY_ATTEMPT, now_ns)) {
+	if (!can_read_at_once(r) &&
+	    !add_attempt(r, r->choice.replica, LINNOS_PRIMARY_ATTEMPT, now_ns)) {
 		count(&account->counts.failed, 1);
 		return say(r, -ENOMEM, name_of(r, r->choice.replica), "out of memory");
 	}
@@ -424,6 +449,46 @@ enum linnos_outcome read_attempt_complete(struct attempt *at, ssize_t result,
 		outcome = on_end(r, at, end, result, now_ns);
 	attempt_free(at);
 	return outcome;
+}
+
+/* Continue a read whose first attempt had no memory of its own, and was not answered completely. */
+static enum linnos_outcome continue_read(struct linnos_read *r, const struct linnos_attempt *report,
+					 ssize_t result)
+{
+	const struct read_memory memory = memory_of(r);
+	struct attempt *at = attempt_prepare(r->account, &r->choice, r->choice.replica,
+					     LINNOS_PRIMARY_ATTEMPT, &memory);
+	struct linnos_read *unused;
+
+	if (!add_prepared(r, at)) {
+		read_give_up(r, -ENOMEM);
+		return LINNOS_READ_DONE;
+	}
+	at->report = *report;
+	return read_attempt_complete(read_take_next(r), result, &unused);
+}
+
+enum linnos_outcome read_at_once(struct linnos_read *r)
+{
+	struct account *account = r->account;
+	const unsigned int replica = r->choice.replica;
+	struct linnos_attempt report;
+	uint64_t now_ns;
+	ssize_t n;
+
+	linnos_chooser_on_submit(account->chooser, &report, &r->choice, replica,
+				 LINNOS_PRIMARY_ATTEMPT, account->now_ns);
+	count(&account->counts.sent, 1);
+	n = pread(account->set->replicas[replica].fd, r->iov->iov_base, r->bytes, r->offset);
+	if (n != (ssize_t)r->bytes)
+		return continue_read(r, &report, n < 0 ? -errno : n);
+	now_ns = account_now_ns(account);
+	linnos_chooser_on_complete(account->chooser, &report, LINNOS_SUCCEEDED, now_ns);
+	linnos_chooser_on_answer(account->chooser, &r->choice, &report, NULL, now_ns);
+	count(&account->counts.completed, 1);
+	count(&account->counts.bytes, n);
+	r->result = n;
+	return LINNOS_READ_DONE;
 }
 
 void read_cannot_be_sent(struct linnos_read *r, struct attempt *at, int error)

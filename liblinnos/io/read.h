@@ -40,8 +40,15 @@ struct read_target {
 };
 
 struct linnos_read {
-	struct linnos_read *earlier, *later; /* list of timed reads; free or done list */
+	/* Zero at the beginning. */
+	struct attempt *flying[2];
+	struct attempt *next; /* to be sent; the remainder of a short read before a hedge */
+	struct attempt *copy; /* to be sent as a probe; NULL for none */
+	uint32_t sqe_flags, ioprio;
+	bool is_listed, is_done;
+
 	struct account *account;
+	struct linnos_read *earlier, *later; /* list of timed reads; free or done list */
 	struct iovec one;
 	const struct iovec *iov;
 	int n_iov;
@@ -50,15 +57,10 @@ struct linnos_read {
 	uint64_t offset;
 	void *user;
 	uint64_t deadline_ns; /* UINT64_MAX for none */
-	uint32_t sqe_flags, ioprio;
 	unsigned int replica; /* that has answered, or failed last */
-	bool is_listed, is_done;
-	size_t got; /* bytes for the caller */
-	int error;  /* of the last attempt; 0 if its replica ends too early */
+	size_t got;	      /* bytes for the caller */
+	int error;	      /* of the last attempt; 0 if its replica ends too early */
 	ssize_t result;
-	struct attempt *flying[2];
-	struct attempt *next; /* to be sent; the remainder of a short read before a hedge */
-	struct attempt *copy; /* to be sent as a probe; NULL for none */
 	struct linnos_choice choice;
 	char *error_text; /* message of a failed read, for its completion; NULL for none */
 };
@@ -67,7 +69,8 @@ struct linnos_read {
 int read_options_copy_in(const struct account *account, struct linnos_read_options *taken,
 			 const struct linnos_read_options *given);
 /* Begin a read and choose its first replica. The caller must send r->copy, if there is one, and
- * then r->next. Return 0 or a negative errno. @o may be NULL for the defaults. */
+ * then r->next, or call read_at_once() if there is no r->next. Return 0 or a negative errno. @o may
+ * be NULL for the defaults. */
 int read_begin(struct account *account, struct linnos_read *r, const struct iovec *iov, int n_iov,
 	       off_t offset, const struct linnos_read_options *o, const struct read_target *target);
 /* Remove the next attempt to be sent from the read and return it. */
@@ -82,6 +85,8 @@ static inline bool read_is_timed(const struct linnos_read *r)
 /* Add the read to the list of timed reads if it may be hedged or has a deadline. */
 void read_list(struct linnos_read *r);
 
+/* Read from the chosen replica. Nearly every read is complete after that. */
+enum linnos_outcome read_at_once(struct linnos_read *r);
 /* Process the result of an attempt. Set *read to its read, or NULL if that is already complete.
  * With LINNOS_READ_RESUBMIT its next attempt must be sent. */
 enum linnos_outcome read_attempt_complete(struct attempt *at, ssize_t result,

@@ -238,7 +238,7 @@ bool reaper_can_wait(const struct io_channel *ch)
 bool reaper_hand_over(struct reaper *reaper, struct io_channel *ch)
 {
 	const char *what;
-	bool can;
+	bool can, wakes = false;
 
 	if (!ch->in_flight && !io_channel_is_reusable(ch)) {
 		io_channel_close(ch);
@@ -250,11 +250,13 @@ bool reaper_hand_over(struct reaper *reaper, struct io_channel *ch)
 		for (struct attempt *at = ch->attempts.first; at; at = at->later)
 			at->account = &reaper->account;
 		/* A channel without attempts in flight would never become readable. */
-		push(ch->in_flight ? &reaper->handed_over : &reaper->unused, ch);
-		if (ch->in_flight)
-			wake(reaper);
+		wakes = ch->in_flight;
+		push(wakes ? &reaper->handed_over : &reaper->unused, ch);
 	}
 	pthread_mutex_unlock(&reaper->lock);
+	/* Not before, because the thread needs the lock as soon as it is awake. */
+	if (wakes)
+		wake(reaper);
 	return can;
 }
 

@@ -175,18 +175,22 @@ static void uring_cancel(void *queue, uint64_t handle)
 static unsigned int reap(struct uring *u)
 {
 	struct io_uring_cqe *cqe;
-	unsigned int n = 0;
+	unsigned int n = 0, head;
 
-	for (; !io_uring_peek_cqe(&u->ring, &cqe); n++) {
-		uint64_t handle = cqe->user_data;
-		int result = cqe->res;
+	do {
+		io_uring_for_each_cqe(&u->ring, head, cqe)
+		{
+			uint64_t handle = cqe->user_data;
+			int result = cqe->res;
 
-		io_uring_cqe_seen(&u->ring, cqe);
-		/* A cancelled request produces its own completion. Cancel requests have the handle
-		 * 0 and are ignored. */
-		if (handle)
-			u->context->complete(handle, result, true);
-	}
+			io_uring_cq_advance(&u->ring, 1);
+			n++;
+			/* A cancelled request produces its own completion. Cancel requests have the
+			 * handle 0 and are ignored. */
+			if (handle)
+				u->context->complete(handle, result, true);
+		}
+	} while (io_uring_cq_has_overflow(&u->ring) && io_uring_get_events(&u->ring) >= 0);
 	return n;
 }
 

@@ -8,6 +8,7 @@
 #ifndef LINNOS_BUDGET_H
 #define LINNOS_BUDGET_H
 
+#include <math.h>
 #include <stdbool.h>
 
 struct budget {
@@ -16,11 +17,33 @@ struct budget {
 	double tokens;
 };
 
+static inline void budget_add(struct budget *b, double tokens)
+{
+	tokens += b->tokens;
+	b->tokens = tokens < b->burst ? tokens : b->burst;
+}
+
 /* Account for a read that is started. */
-void budget_earn(struct budget *b);
+static inline void budget_earn(struct budget *b)
+{
+	budget_add(b, b->share);
+}
+
 /* Return the token of a hedge that was revoked before any drive received it. */
-void budget_refund(struct budget *b);
-bool budget_allows(const struct budget *b);
-void budget_spend(struct budget *b);
+static inline void budget_refund(struct budget *b)
+{
+	budget_add(b, 1);
+}
+
+static inline bool budget_allows(const struct budget *b)
+{
+	/* Twenty times 0.05 may be slightly less than 1. */
+	return !isfinite(b->share) || b->tokens >= 1 - 1e-6;
+}
+
+static inline void budget_spend(struct budget *b)
+{
+	b->tokens--;
+}
 
 #endif

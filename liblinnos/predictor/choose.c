@@ -206,11 +206,12 @@ void linnos_choose(struct linnos_chooser *ch, struct linnos_choice *c, uint64_t 
 		count(&ch->counts.redirected, 1);
 	if (own->assignment.slowness != LINNOS_SLOWNESS_NONE && !own->assignment.redirected)
 		count(&ch->counts.control, 1);
-	budget_earn(&ch->hedges);
 	c->hedge_at_ns = UINT64_MAX;
-	if (ch->predictor->hedging && !(c->flags & LINNOS_NEVER_HEDGE) &&
-	    c->bytes <= HEDGED_BYTES_MAX)
-		plan_hedge(ch, c, now_ns);
+	if (ch->predictor->hedging) {
+		budget_earn(&ch->hedges);
+		if (!(c->flags & LINNOS_NEVER_HEDGE) && c->bytes <= HEDGED_BYTES_MAX)
+			plan_hedge(ch, c, now_ns);
+	}
 	end_choosing(ch);
 	ch->c.external = NULL;
 }

@@ -85,7 +85,9 @@ static void predict(struct chooser *c, unsigned int drive, uint64_t offset_bytes
 	c->last[drive].n = 0;
 }
 
-static bool is_unhealthy(const struct chooser *c, unsigned int drive, uint64_t now_ns)
+/* @reads: number of reads in flight */
+static bool is_unhealthy(const struct chooser *c, unsigned int drive, uint32_t reads,
+			 uint64_t now_ns)
 {
 	const struct observer *o = &c->drives[drive];
 
@@ -95,7 +97,7 @@ static bool is_unhealthy(const struct chooser *c, unsigned int drive, uint64_t n
 	 * no reads except probes. Without probes these states might never end, so ignore them. */
 	return READ_ONCE(o->failing) || (READ_ONCE(o->slow) && c->probe_after_ns) ||
 	       (READ_ONCE(o->unprobed) && c->probe_after_ns && c->budget.share > 0) ||
-	       observer_has_late_read(o, now_ns);
+	       (reads && observer_has_late_read(o, now_ns));
 }
 
 static void take_state(struct chooser *c, unsigned int drive, uint64_t now_ns)
@@ -105,7 +107,8 @@ static void take_state(struct chooser *c, unsigned int drive, uint64_t now_ns)
 	linnos_load_snapshot(&c->drives[drive].drive, &load);
 	c->state[drive] = (struct drive_state){
 		.reads = load.reads,
-		.is_unhealthy = is_unhealthy(c, drive, now_ns),
+		.is_idle = !load.reads && !load.write_pages,
+		.is_unhealthy = is_unhealthy(c, drive, load.reads, now_ns),
 	};
 }
 
@@ -146,8 +149,8 @@ static int pick(const struct chooser *c, unsigned int default_drive, uint32_t ma
 	uint64_t lowest = UINT64_MAX;
 	int best = -1;
 
-	for (unsigned int i = 0; i < c->n_drives; i++) {
-		unsigned int drive = (default_drive + i) % c->n_drives;
+	for (unsigned int i = 0, drive = default_drive; i < c->n_drives;
+	     i++, drive = drive + 1 < c->n_drives ? drive + 1 : 0) {
 		uint64_t rank;
 
 		if (mask & 1u << drive)
@@ -169,47 +172,46 @@ static int pick(const struct chooser *c, unsigned int default_drive, uint32_t ma
 	return best;
 }
 
-int chooser_find_next(struct chooser *c, unsigned int default_drive, uint64_t offset_bytes,
-		      uint32_t pages, uint64_t now_ns, uint32_t mask)
-{
-	mask |= READ_ONCE(c->common->dropped);
-	/* The queueing penalty depends on the default drive even if @mask excludes it. */
-	take_state(c, default_drive, now_ns);
-	for (unsigned int drive = 0; drive < c->n_drives; drive++) {
-		if (mask & 1u << drive)
-			continue;
-		if (!(c->predicted & 1u << drive))
-			predict(c, drive, offset_bytes, pages, now_ns);
-		if (drive != default_drive)
-			take_state(c, drive, now_ns);
-	}
-	return pick(c, default_drive, mask);
-}
-
 /* Return true if the last prediction for a drive can be used instead of a new one. The drive must
  * be idle, as it was then. */
 static bool is_as_before(struct chooser *c, unsigned int drive, uint32_t pages)
 {
-	struct linnos_load load;
-
-	if (c->external || !c->max_unpredicted_reads || c->last[drive].pages != pages ||
-	    c->last[drive].n >= PREDICT_EVERY - 1)
-		return false;
-	linnos_load_snapshot(&c->drives[drive].drive, &load);
-	if (load.reads || load.write_pages)
+	if (!c->state[drive].is_idle || c->last[drive].pages != pages ||
+	    c->last[drive].n >= PREDICT_EVERY - 1 || !c->max_unpredicted_reads || c->external)
 		return false;
 	c->last[drive].n++;
 	return observer_recent_reads_within(&c->drives[drive], pages,
 					    REUSE_TOLERANCE * c->us[drive]);
 }
 
+static int find(struct chooser *c, unsigned int default_drive, uint64_t offset_bytes,
+		uint32_t pages, uint64_t now_ns, uint32_t mask, bool reuse)
+{
+	uint32_t drives = ((1u << c->n_drives) - 1) & ~(mask |= READ_ONCE(c->common->dropped));
+
+	/* The queueing penalty depends on the default drive even if @mask excludes it. */
+	take_state(c, default_drive, now_ns);
+	for (; drives; drives &= drives - 1) {
+		unsigned int drive = __ffs(drives);
+
+		if (drive != default_drive)
+			take_state(c, drive, now_ns);
+		if (!(c->predicted & 1u << drive) && !(reuse && is_as_before(c, drive, pages)))
+			predict(c, drive, offset_bytes, pages, now_ns);
+	}
+	return pick(c, default_drive, mask);
+}
+
+int chooser_find_next(struct chooser *c, unsigned int default_drive, uint64_t offset_bytes,
+		      uint32_t pages, uint64_t now_ns, uint32_t mask)
+{
+	return find(c, default_drive, offset_bytes, pages, now_ns, mask, false);
+}
+
 int chooser_find_second(struct chooser *c, unsigned int default_drive, uint64_t offset_bytes,
 			uint32_t pages, uint64_t now_ns, uint32_t mask)
 {
-	for (unsigned int drive = 0; drive < c->n_drives; drive++)
-		if (!((c->predicted | mask) & 1u << drive) && is_as_before(c, drive, pages))
-			c->predicted |= 1u << drive;
-	return chooser_find_next(c, default_drive, offset_bytes, pages, now_ns, mask);
+	return find(c, default_drive, offset_bytes, pages, now_ns, mask, true);
 }
 
 int chooser_find_fastest(struct chooser *c, unsigned int default_drive, uint64_t offset_bytes,
@@ -257,18 +259,18 @@ static enum linnos_slowness slowness_of(const struct chooser *c, unsigned int dr
 	return linnos_classify_slowness(c->us[drive], READ_ONCE(c->drives[drive].overdue_us));
 }
 
-/* Return true if reads with this default drive are mostly redirected. Its prediction is that of the
- * last read for which it was made. */
+/* Return true if reads with this default drive, which has none in flight, are mostly redirected.
+ * Its prediction is that of the last read for which it was made. */
 static bool is_mostly_avoided(struct chooser *c, unsigned int drive, uint64_t now_ns)
 {
-	bool redirects;
+	struct linnos_redirect_benefit benefit;
 
-	if (c->common->unguarded || is_unhealthy(c, drive, now_ns))
+	if (c->common->unguarded || is_unhealthy(c, drive, 0, now_ns))
 		return true;
 	spin_take(&c->common->guard_lock);
-	redirects = linnos_guard_mostly_redirects(&c->common->guard, slowness_of(c, drive));
+	linnos_guard_get_benefit(&c->common->guard, slowness_of(c, drive), &benefit);
 	spin_leave(&c->common->guard_lock);
-	return redirects;
+	return benefit.share > LINNOS_GUARD_ALL / 2;
 }
 
 /* Return the avoided drive whose last completion is oldest; -1 if no avoided drive is stale. */
@@ -295,11 +297,11 @@ static int copy_to(struct chooser *c, unsigned int best, uint64_t now_ns)
 {
 	int drive;
 
-	if (!budget_allows(&c->budget) || (c->extra && !budget_allows(c->extra)))
-		return -1;
 	/* The last check found no drive to probe. The next one is at most a fraction of
 	 * probe_after_ns later. */
 	if (!c->external && now_ns < c->next_silence_check_ns)
+		return -1;
+	if (!budget_allows(&c->budget) || (c->extra && !budget_allows(c->extra)))
 		return -1;
 	drive = externally_requested_probe(c, best);
 	if (drive < 0)
@@ -321,22 +323,22 @@ static int copy_to(struct chooser *c, unsigned int best, uint64_t now_ns)
 static bool can_stay_without_predicting(struct chooser *c, unsigned int default_drive,
 					uint64_t offset_bytes, uint32_t pages, uint64_t now_ns)
 {
-	uint32_t dropped = READ_ONCE(c->common->dropped);
-	struct linnos_load load;
+	const uint32_t default_bit = 1u << default_drive;
+	uint32_t dropped = READ_ONCE(c->common->dropped), others;
 	uint64_t lowest_us;
 
-	if (c->external || c->n_unpredicted >= c->max_unpredicted_reads ||
-	    dropped & 1u << default_drive)
+	if (c->external || c->n_unpredicted >= c->max_unpredicted_reads || dropped & default_bit)
 		return false;
-	linnos_load_snapshot(&c->drives[default_drive].drive, &load);
-	if (load.reads || load.write_pages || is_unhealthy(c, default_drive, now_ns))
+	take_state(c, default_drive, now_ns);
+	if (!c->state[default_drive].is_idle || c->state[default_drive].is_unhealthy)
 		return false;
 	if (!is_as_before(c, default_drive, pages))
 		predict(c, default_drive, offset_bytes, pages, now_ns);
 	lowest_us = (uint64_t)c->us[default_drive] * (100 - c->margin_percent);
-	for (unsigned int k = 0; k < c->n_drives; k++)
-		if (k != default_drive && !(dropped & 1u << k) && chooses(c, k) &&
-		    chooses(c, default_drive) && lowest_us > (uint64_t)c->us[k] * 100)
+	others = READ_ONCE(c->common->chooses) & ~dropped;
+	others = others & default_bit ? others & ~default_bit : 0;
+	for (; others; others &= others - 1)
+		if (lowest_us > (uint64_t)c->us[__ffs(others)] * 100)
 			return false;
 	c->n_unpredicted++;
 	return true;

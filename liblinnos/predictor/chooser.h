@@ -99,6 +99,7 @@ struct chooser_common {
 /* The state of a drive that affects its rank in addition to its prediction. */
 struct drive_state {
 	uint32_t reads; /* in flight */
+	bool is_idle;	/* no read or write is in flight */
 	bool is_unhealthy;
 };
 

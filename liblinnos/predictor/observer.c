@@ -11,14 +11,14 @@
 _Static_assert(sizeof(struct linnos_history) % sizeof(u64) == 0, "copied by words");
 
 /* Copy this part of the history to where other threads read it. The caller holds the lock. */
-static void publish(struct observer *o, const void *from, size_t bytes)
+static inline void publish(struct observer *o, const void *from, size_t bytes)
 {
-	size_t at = ((const char *)from - (const char *)&o->drive.history) / sizeof(u64);
-	const u64 *own = (const u64 *)&o->drive.history;
-	u64 *seen = (u64 *)&o->seen;
+	const u64 *own = from;
+	u64 *seen = (u64 *)((char *)&o->seen + ((const char *)from - (char *)&o->drive.history));
 
-	for (size_t end = at + (bytes + sizeof(u64) - 1) / sizeof(u64); at < end; at++)
-		WRITE_ONCE(seen[at], own[at]);
+#pragma GCC unroll 3
+	for (size_t i = 0; i < (bytes + sizeof(u64) - 1) / sizeof(u64); i++)
+		WRITE_ONCE(seen[i], own[i]);
 }
 
 static void publish_begin(struct observer *o)
@@ -42,6 +42,7 @@ static void copy_history(const struct observer *o, u32 size, struct linnos_histo
 
 	for (;;) {
 		before = __atomic_load_n(&o->sequence, __ATOMIC_ACQUIRE);
+#pragma GCC unroll 3
 		for (size_t i = 0; i < words; i++)
 			own[i] = READ_ONCE(seen[i]);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);

@@ -92,9 +92,6 @@ void option_set(const struct option_row *row, void *options, const char *text)
 	case OPTION_DOUBLE:
 		*(double *)value = parse_number(row, text);
 		break;
-	case OPTION_SCALED:
-		*(uint64_t *)value = parse_number(row, text) * row->scale;
-		break;
 	case OPTION_PARSED:
 		row->parse(options, text);
 	}

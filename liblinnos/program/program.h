@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages and options of linnos-ublk, linnos-agent and linnos-simulation. A program is compiled
- * with its name as PROGRAM, and its version as PROGRAM_VERSION.
+ * Messages and options of linnos-ublk and linnos-agent. A program is compiled with its name as
+ * PROGRAM, and its version as PROGRAM_VERSION.
  */
 #ifndef LINNOS_PROGRAM_H
 #define LINNOS_PROGRAM_H
@@ -27,7 +27,6 @@ enum option_kind {
 	OPTION_TEXT,
 	OPTION_U32,
 	OPTION_DOUBLE,
-	OPTION_SCALED, /* a number, stored as a uint64_t after multiplication by @scale */
 	OPTION_PARSED, /* @parse stores the value */
 };
 
@@ -44,7 +43,7 @@ struct option_row {
 	const char *name, *argument, *help;
 	enum option_kind kind;
 	size_t offset;
-	double min, max, scale;
+	double min, max;
 	void (*parse)(void *options, const char *text);
 };
 

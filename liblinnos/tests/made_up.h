@@ -121,6 +121,14 @@ static inline int fd_of(const struct linnos_array *a, unsigned int replica)
 	return a->set.replicas[replica].fd;
 }
 
+static inline struct linnos_stats stats_of(struct linnos_array *a)
+{
+	struct linnos_stats stats;
+
+	linnos_array_get_stats(a, &stats, sizeof(stats));
+	return stats;
+}
+
 /* Close an array of made_up_array() and its replicas. */
 static inline void put_away(struct linnos_array *a)
 {
@@ -130,16 +138,10 @@ static inline void put_away(struct linnos_array *a)
 	for (unsigned int k = 0; k < n; k++)
 		fds[k] = fd_of(a, k);
 	assert(linnos_queue_close(only_queue(a)) == 0);
+	/* Attempts in files may still be in flight. */
+	assert(fds[0] >= 0 || !stats_of(a).in_flight);
 	assert(linnos_array_close(a) == 0);
 	close_fds(n, fds);
-}
-
-static inline struct linnos_stats stats_of(struct linnos_array *a)
-{
-	struct linnos_stats stats;
-
-	linnos_array_get_stats(a, &stats, sizeof(stats));
-	return stats;
 }
 
 static inline struct linnos_replica_stats replica_of(struct linnos_array *a, unsigned int k)

@@ -18,6 +18,14 @@ static struct {
 	void (*run)(void);
 } tests[64];
 static unsigned int n_tests;
+static void (*after_each)(void);
+
+/* Have a function called after each test, which closes what the test has opened. */
+#define AFTER_EACH(function)                                                                       \
+	__attribute__((constructor)) static void set_after_each(void)                              \
+	{                                                                                          \
+		after_each = function;                                                             \
+	}
 
 #define TEST(test)                                                                                 \
 	static void test(void);                                                                    \
@@ -47,6 +55,8 @@ int main(int argc, char **argv)
 		for (int k = argc > 1 ? 1 : 0; k < argc; k++)
 			if (argc == 1 || !strcmp(argv[k], tests[i].name)) {
 				tests[i].run();
+				if (after_each)
+					after_each();
 				n_run++;
 			}
 	printf("%u tests passed\n", n_run);

@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: MIT
 /* linnos_array_open() and linnos_pread(): choice of replicas, failover, ends of files, sizes,
  * messages. */
-#include "made_up.h"
+#include "one_array.h"
 #include "options.h"
-
-#include "test.h"
 
 #include <fcntl.h>
 #include <liburing.h>
 #include <limits.h>
 #include <math.h>
 
-#define N 3
-#define BYTES (1u << 20)
-#define READ_BYTES 4096
-
 /* Latencies and errors of the replicas. Every result is logged. */
-struct drives {
+static struct drives {
 	uint64_t now_ns;
 	uint64_t latency_us[N];
 	int error[N]; /* 0 for none */
@@ -24,17 +18,19 @@ struct drives {
 	int interrupted;  /* this number of further results */
 	int at_most;	  /* largest number of bytes of a result; 0 for all */
 	pthread_t reader; /* results of copies are not logged */
-};
+} drives;
 
 static uint64_t clock_ns(void *context)
 {
-	return ((struct drives *)context)->now_ns;
+	(void)context;
+	return drives.now_ns;
 }
 
 static int answer(void *context, unsigned int replica, uint64_t offset, int result)
 {
-	struct drives *d = context;
+	struct drives *d = &drives;
 
+	(void)context;
 	(void)offset;
 	if (!pthread_equal(pthread_self(), d->reader))
 		return result;
@@ -51,98 +47,96 @@ static int answer(void *context, unsigned int replica, uint64_t offset, int resu
 	return d->at_most && result > d->at_most ? d->at_most : result;
 }
 
-static struct linnos_array *array_on(struct drives *d, const struct linnos_options *o)
+/* Open an array on drives that behave like this. */
+static void open_on(struct drives d, const struct linnos_options *o)
 {
 	struct linnos_options none = LINNOS_OPTIONS_INIT;
-	struct linnos_array *a;
 
-	d->reader = pthread_self();
 	none.probe_after_ms = 0;
-	a = made_up_array(N, BYTES, o ? o : &none);
-	a->set.hooks = (struct hooks){.clock_ns = clock_ns, .answer = answer, .context = d};
-	return a;
+	open_array(o ? o : &none);
+	drives = d;
+	drives.reader = pthread_self();
+	array->set.hooks = (struct hooks){.clock_ns = clock_ns, .answer = answer};
+}
+
+/* Options of an array that chooses without a guard and without probes. */
+static struct linnos_options unguarded(void)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+
+	o.flags = LINNOS_UNGUARDED;
+	o.probe_after_ms = 0;
+	return o;
 }
 
 /* Read repeatedly, and check that each read is complete. */
-static void read_often(struct linnos_array *a, unsigned int times)
+static void read_often(unsigned int times)
 {
-	char buf[READ_BYTES];
-
-	for (unsigned int i = 0; i < times; i++)
-		assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf));
+	while (times--)
+		assert(reads_at(0));
 }
 
 /* Read with replicas that require whole blocks, or not. */
-static void read_blocks(struct linnos_array *a, bool direct)
+static void read_blocks(bool direct)
 {
 	for (unsigned int k = 0; k < N; k++)
-		a->set.replicas[k].align_bytes = a->set.replicas[k].memory_align_bytes =
+		array->set.replicas[k].align_bytes = array->set.replicas[k].memory_align_bytes =
 			direct ? BOUNCE_ALIGN : 1;
 }
 
 TEST(pread_writes_only_the_requested_bytes)
 {
-	struct linnos_array *a = made_up_array(N, BYTES, NULL);
-	char buf[300];
-
-	read_blocks(a, true);
+	open_array(NULL);
+	read_blocks(true);
 	memset(buf, 'x', sizeof(buf));
-	assert(linnos_pread(only_queue(a), buf + 100, 100, 4050) == 100);
+	assert(linnos_pread(queue(), buf + 100, 100, 4050) == 100);
 	assert(is_right(buf + 100, 100, 4050));
 	for (int i = 0; i < 100; i++)
 		assert(buf[i] == 'x' && buf[200 + i] == 'x');
-	put_away(a);
 }
 
 /* Counters are read while other threads count, so a completion may be counted before its
  * submission. */
 TEST(in_flight_is_not_negative_when_a_completion_is_counted_first)
 {
-	struct linnos_array *a = made_up_array(N, BYTES, NULL);
-
-	read_often(a, 3);
-	only_queue(a)->account.counts.completed++;
-	assert(stats_of(a).in_flight == 0);
-	only_queue(a)->account.counts.completed--;
-	put_away(a);
+	open_array(NULL);
+	read_often(3);
+	queue()->account.counts.completed++;
+	assert(stats().in_flight == 0);
+	queue()->account.counts.completed--;
 }
 
 /* The kernel rejects such a size among several buffers at any replica. */
 TEST(preadv_rejects_too_large_buffer_without_reading)
 {
-	struct linnos_array *a = made_up_array(N, BYTES, NULL);
-	char buf[READ_BYTES];
 	struct iovec iov[2] = {{.iov_base = buf, .iov_len = sizeof(buf)},
 			       {.iov_base = buf, .iov_len = (size_t)SSIZE_MAX + 1}};
 
-	assert(linnos_preadv(only_queue(a), iov, 2, 0, NULL) == -EINVAL &&
+	open_array(NULL);
+	assert(linnos_preadv(queue(), iov, 2, 0, NULL) == -EINVAL &&
 	       says("iov[1].iov_len is 9223372036854775808"));
-	assert(!stats_of(a).reads && !stats_of(a).errors);
+	assert(!stats().reads && !stats().errors);
 	for (unsigned int k = 0; k < N; k++)
-		assert(replica_of(a, k).state != LINNOS_FAILING);
-	put_away(a);
+		assert(replica(k).state != LINNOS_FAILING);
 }
 
 TEST(pread_returns_short_count_at_end_of_array)
 {
 	for (int direct = 0; direct < 2; direct++) {
-		struct linnos_array *a = made_up_array(N, 10000, NULL);
-		char buf[8192];
-
-		read_blocks(a, direct);
-		assert(linnos_array_size(a) == 10000);
-		assert(linnos_pread(only_queue(a), buf, sizeof(buf), 9000) == 1000 &&
+		close_array();
+		array = made_up_array(N, 10000, NULL);
+		read_blocks(direct);
+		assert(linnos_array_size(array) == 10000);
+		assert(linnos_pread(queue(), buf, sizeof(buf), 9000) == 1000 &&
 		       is_right(buf, 1000, 9000));
-		assert(linnos_pread(only_queue(a), buf, sizeof(buf), 10000) == 0);
-		assert(linnos_pread(only_queue(a), buf, sizeof(buf), 1 << 20) == 0);
-		assert(linnos_pread(only_queue(a), buf, 0, 0) == 0);
-		assert(stats_of(a).errors == 0 && stats_of(a).failovers == 0);
+		assert(linnos_pread(queue(), buf, sizeof(buf), 10000) == 0);
+		assert(linnos_pread(queue(), buf, sizeof(buf), 1 << 20) == 0);
+		assert(linnos_pread(queue(), buf, 0, 0) == 0);
+		assert(stats().errors == 0 && stats().failovers == 0);
 		/* A file may grow. */
 		for (unsigned int k = 0; k < N; k++)
-			assert(pwrite(fd_of(a, k), "more", 4, 10000) == 4);
-		assert(linnos_pread(only_queue(a), buf, 100, 10000) == 4 &&
-		       !memcmp(buf, "more", 4));
-		put_away(a);
+			assert(pwrite(fd_of(array, k), "more", 4, 10000) == 4);
+		assert(linnos_pread(queue(), buf, 100, 10000) == 4 && !memcmp(buf, "more", 4));
 	}
 }
 
@@ -150,209 +144,168 @@ TEST(dropped_replica_receives_no_reads)
 {
 	for (int home = LINNOS_DEFAULT_ROUND_ROBIN; home < N; home++) {
 		struct linnos_options o = LINNOS_OPTIONS_INIT;
-		struct drives d = {.latency_us = {100, 100, 100}};
-		struct linnos_array *a;
-		char buf[READ_BYTES];
 
 		o.home = home;
 		o.probe_after_ms = 1;
-		a = array_on(&d, &o);
-		read_often(a, 30);
-		assert(linnos_array_drop_replica(a, N) == -EINVAL && says("between 0 and 2"));
-		assert(linnos_array_drop_replica(a, 1) == 0 &&
-		       linnos_array_drop_replica(a, 1) == 0);
-		d.n_asked = 0;
-		for (int i = 0; i < 60; i++, d.now_ns += 10 * MS) {
+		open_on((struct drives){.latency_us = {100, 100, 100}}, &o);
+		read_often(30);
+		assert(linnos_array_drop_replica(array, N) == -EINVAL && says("between 0 and 2"));
+		assert(linnos_array_drop_replica(array, 1) == 0 &&
+		       linnos_array_drop_replica(array, 1) == 0);
+		drives.n_asked = 0;
+		for (int i = 0; i < 60; i++, drives.now_ns += 10 * MS) {
 			/* Not even if the others fail. */
-			d.error[0] = i % 7 ? 0 : -EIO;
-			d.error[2] = i % 3 ? 0 : -EIO;
-			assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) ==
+			drives.error[0] = i % 7 ? 0 : -EIO;
+			drives.error[2] = i % 3 ? 0 : -EIO;
+			assert(linnos_pread(queue(), buf, sizeof(buf), 0) ==
 			       (i % 21 ? READ_BYTES : -EIO));
-			settle(a);
+			settle(array);
 		}
-		for (unsigned int i = 0; i < d.n_asked && i < 64; i++)
-			assert(d.asked[i] != 1);
-		assert(linnos_array_drop_replica(a, 0) == 0);
-		assert(linnos_array_drop_replica(a, 2) == -EBUSY && says("the last one"));
-		d.error[2] = 0;
-		read_often(a, 3);
-		put_away(a);
+		for (unsigned int i = 0; i < drives.n_asked && i < 64; i++)
+			assert(drives.asked[i] != 1);
+		assert(linnos_array_drop_replica(array, 0) == 0);
+		assert(linnos_array_drop_replica(array, 2) == -EBUSY && says("the last one"));
+		drives.error[2] = 0;
+		read_often(3);
 	}
 }
 
 TEST(read_fails_over_when_a_replica_was_truncated)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
-	struct linnos_array *a;
-	char buf[5000];
 
 	o.home = 1;
-	a = made_up_array(N, BYTES, &o);
-	assert(!ftruncate(fd_of(a, 1), 6000));
-	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 3000) == sizeof(buf));
-	assert(is_right(buf, sizeof(buf), 3000));
-	assert(replica_of(a, 1).errors == 1 && stats_of(a).failovers == 1);
-	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 100000) == sizeof(buf));
-	assert(is_right(buf, sizeof(buf), 100000));
+	open_array(&o);
+	assert(!ftruncate(fd_of(array, 1), 6000));
+	assert(reads_at(3000));
+	assert(replica(1).errors == 1 && stats().failovers == 1);
+	assert(reads_at(100000));
 	/* If the others fail, its end is still not the end of the array. */
-	assert(dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), fd_of(a, 0)) == fd_of(a, 0));
-	assert(dup2(fd_of(a, 0), fd_of(a, 2)) == fd_of(a, 2));
-	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 100000) < 0);
-	assert(linnos_pread(only_queue(a), buf, 1000, 3000) == 1000);
-	put_away(a);
+	assert(dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), fd_of(array, 0)) == fd_of(array, 0));
+	assert(dup2(fd_of(array, 0), fd_of(array, 2)) == fd_of(array, 2));
+	assert(linnos_pread(queue(), buf, sizeof(buf), 100000) < 0);
+	assert(linnos_pread(queue(), buf, 1000, 3000) == 1000);
 }
 
 TEST(reads_leave_default_replica_only_beyond_the_margin)
 {
-	struct drives d = {.now_ns = MS, .latency_us = {200, 160, 190}};
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
-	struct linnos_array *a;
+	struct linnos_options o = unguarded();
 	struct linnos_stats s;
 
-	o.flags = LINNOS_UNGUARDED;
-	o.probe_after_ms = 0;
-	a = array_on(&d, &o);
+	open_on((struct drives){.now_ns = MS, .latency_us = {200, 160, 190}}, &o);
 	/* Reads use the replicas round robin. */
-	read_often(a, 8 * N);
-	s = stats_of(a);
-	assert(replica_of(a, 0).served == 8 && replica_of(a, 1).served == 8 &&
-	       replica_of(a, 2).served == 8 && !s.redirected);
-	d.latency_us[2] = 400;
-	read_often(a, 100 * N);
-	s = stats_of(a);
-	assert(s.redirected > 90 && replica_of(a, 2).served < 20 && replica_of(a, 1).served > 190);
+	read_often(8 * N);
+	s = stats();
+	assert(replica(0).served == 8 && replica(1).served == 8 && replica(2).served == 8 &&
+	       !s.redirected);
+	drives.latency_us[2] = 400;
+	read_often(100 * N);
+	s = stats();
+	assert(s.redirected > 90 && replica(2).served < 20 && replica(1).served > 190);
 	assert(s.reads == 108 * N && s.bytes == 108 * N * READ_BYTES);
-	put_away(a);
 }
 
 TEST(saved_us_estimate_is_predicted_default_minus_measured)
 {
-	struct drives d = {.now_ns = MS, .latency_us = {1000, 100, 100}};
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
-	struct linnos_array *a;
-	char buf[4096];
+	struct linnos_options o = unguarded();
 
-	o.flags = LINNOS_UNGUARDED;
-	o.probe_after_ms = 0;
 	o.home = 0;
 	o.margin_percent = 0;
-	a = array_on(&d, &o);
+	open_on((struct drives){.now_ns = MS, .latency_us = {1000, 100, 100}}, &o);
 	/* The others have no history, so their predictions are the lowest possible. */
-	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf) &&
-	       !stats_of(a).redirected);
+	assert(reads_at(0) && !stats().redirected);
 	/* One of the last four reads took 1000 us, which is a mean of 250 us. At the other replica
 	 * reads took 100 us. */
-	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf));
-	assert(stats_of(a).redirected == 1 && stats_of(a).saved_us_estimate == 150);
-	d.latency_us[1] = d.latency_us[2] = 3000;
-	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf));
-	assert(stats_of(a).redirected == 2 && stats_of(a).saved_us_estimate == 150 - 2750);
-	put_away(a);
+	assert(reads_at(0));
+	assert(stats().redirected == 1 && stats().saved_us_estimate == 150);
+	drives.latency_us[1] = drives.latency_us[2] = 3000;
+	assert(reads_at(0));
+	assert(stats().redirected == 2 && stats().saved_us_estimate == 150 - 2750);
 }
 
 TEST(failed_read_goes_to_next_best_replica)
 {
-	struct drives d = {.now_ns = MS, .latency_us = {100, 300, 200}};
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
-	struct linnos_array *a;
-	char buf[4096];
+	struct linnos_options o = unguarded();
 
-	o.flags = LINNOS_UNGUARDED;
-	o.probe_after_ms = 0;
 	o.margin_percent = 100;
-	a = array_on(&d, &o);
-	read_often(a, 8 * N);
-	only_queue(a)->account.chooser->c.margin_percent = 0;
-	d.n_asked = 0;
-	d.error[0] = -EIO;
-	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 4096) == sizeof(buf));
-	assert(is_right(buf, sizeof(buf), 4096));
-	assert(d.n_asked == 2 && d.asked[0] == 0 && d.asked[1] == 2);
+	open_on((struct drives){.now_ns = MS, .latency_us = {100, 300, 200}}, &o);
+	read_often(8 * N);
+	queue()->account.chooser->c.margin_percent = 0;
+	drives.n_asked = 0;
+	drives.error[0] = -EIO;
+	assert(reads_at(4096));
+	assert(drives.n_asked == 2 && drives.asked[0] == 0 && drives.asked[1] == 2);
 	/* From now on the others are tried first. If they fail too, this one is tried last. */
-	d.error[1] = d.error[2] = -ENODATA;
-	d.error[0] = 0;
-	d.n_asked = 0;
-	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 8192) == sizeof(buf));
-	assert(d.n_asked == 3 && d.asked[0] == 2 && d.asked[1] == 1 && d.asked[2] == 0);
-	assert(stats_of(a).failovers == 3 && stats_of(a).errors == 3 && !stats_of(a).failed);
-	assert(replica_of(a, 0).errors == 1 && replica_of(a, 2).errors == 1);
-	put_away(a);
+	drives.error[1] = drives.error[2] = -ENODATA;
+	drives.error[0] = 0;
+	drives.n_asked = 0;
+	assert(reads_at(8192));
+	assert(drives.n_asked == 3 && drives.asked[0] == 2 && drives.asked[1] == 1 &&
+	       drives.asked[2] == 0);
+	assert(stats().failovers == 3 && stats().errors == 3 && !stats().failed);
+	assert(replica(0).errors == 1 && replica(2).errors == 1);
 }
 
 TEST(read_fails_with_error_text_when_all_replicas_fail)
 {
-	struct drives d = {.now_ns = MS, .error = {-EIO, -EIO, -EIO}};
-	char buf[4096], name[64];
-	struct linnos_array *a = array_on(&d, NULL);
+	char name[64];
 
-	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 12288) == -EIO);
-	assert(d.n_asked == N && stats_of(a).failed == 1 && stats_of(a).errors == N);
-	assert(stats_of(a).in_flight == 0 && stats_of(a).bytes == 0);
-	snprintf(name, sizeof(name), "descriptor %d: Input/output error", fd_of(a, d.asked[2]));
+	open_on((struct drives){.now_ns = MS, .error = {-EIO, -EIO, -EIO}}, NULL);
+	assert(linnos_pread(queue(), buf, sizeof(buf), 12288) == -EIO);
+	assert(drives.n_asked == N && stats().failed == 1 && stats().errors == N);
+	assert(stats().in_flight == 0 && stats().bytes == 0);
+	snprintf(name, sizeof(name), "descriptor %d: Input/output error",
+		 fd_of(array, drives.asked[2]));
 	assert(says("read of 4096 bytes at 12288: all 3 replicas have failed") && says(name));
-	memset(d.error, 0, sizeof(d.error));
-	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 12288) == sizeof(buf));
-	assert(is_right(buf, sizeof(buf), 12288));
-	put_away(a);
+	memset(drives.error, 0, sizeof(drives.error));
+	assert(reads_at(12288));
 }
 
 TEST(read_fails_over_when_a_descriptor_was_closed)
 {
-	struct linnos_array *a = made_up_array(N, BYTES, NULL);
-	char buf[512];
-
-	close(fd_of(a, 0));
+	open_array(NULL);
+	close(fd_of(array, 0));
 	for (int i = 0; i < 30; i++)
-		assert(linnos_pread(only_queue(a), buf, sizeof(buf), i * 512) == sizeof(buf) &&
-		       is_right(buf, sizeof(buf), i * 512));
-	assert(replica_of(a, 0).errors == 1 && !replica_of(a, 0).served);
-	put_away(a);
+		assert(reads_at(i * 512));
+	assert(replica(0).errors == 1 && !replica(0).served);
 }
 
 TEST(partial_and_interrupted_attempts_are_continued)
 {
 	for (int direct = 0; direct < 2; direct++) {
-		struct drives d = {.now_ns = MS, .at_most = 5000, .interrupted = 2};
-		char buf[20000];
-		struct linnos_array *a = array_on(&d, NULL);
+		char large[20000];
 
-		read_blocks(a, direct);
-		assert(linnos_pread(only_queue(a), buf, sizeof(buf), 100) == sizeof(buf));
-		assert(is_right(buf, sizeof(buf), 100));
+		open_on((struct drives){.now_ns = MS, .at_most = 5000, .interrupted = 2}, NULL);
+		read_blocks(direct);
+		assert(linnos_pread(queue(), large, sizeof(large), 100) == sizeof(large));
+		assert(is_right(large, sizeof(large), 100));
 		/* In whole blocks, 4096 of 5000 bytes can be used. */
-		assert(d.n_asked == (direct ? 2 + 5 : 2 + 4));
-		assert(stats_of(a).errors == 0 && stats_of(a).failovers == 0);
-		put_away(a);
+		assert(drives.n_asked == (direct ? 2 + 5 : 2 + 4));
+		assert(stats().errors == 0 && stats().failovers == 0);
 	}
 }
 
 TEST(attempt_without_progress_is_the_end_of_the_replica)
 {
-	struct drives d = {.now_ns = MS, .at_most = 1000};
-	struct linnos_array *a;
-	char buf[8192];
-
 	/* A drive returns at least one block. */
-	a = array_on(&d, NULL);
-	read_blocks(a, true);
-	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == -EIO);
+	open_on((struct drives){.now_ns = MS, .at_most = 1000}, NULL);
+	read_blocks(true);
+	assert(linnos_pread(queue(), buf, sizeof(buf), 0) == -EIO);
 	assert(says("it ends before the others do"));
-	put_away(a);
 }
 
 TEST(pread_returns_efault_when_memory_is_not_writable)
 {
-	char *none = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), buf[4096];
-	struct linnos_array *a = made_up_array(N, BYTES, NULL);
+	char *none = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	assert(linnos_pread(only_queue(a), none, 4096, 0) == -EFAULT);
-	assert(stats_of(a).errors == 0 && stats_of(a).failovers == 0 && stats_of(a).failed == 1);
-	assert(linnos_pread(only_queue(a), buf, 4096, -1) == -EINVAL &&
+	open_array(NULL);
+	assert(linnos_pread(queue(), none, 4096, 0) == -EFAULT);
+	assert(stats().errors == 0 && stats().failovers == 0 && stats().failed == 1);
+	assert(linnos_pread(queue(), buf, 4096, -1) == -EINVAL &&
 	       says("at -1: the offset is out of range"));
-	assert(linnos_pread(only_queue(a), buf, 4096, INT64_MAX - 10) == -EINVAL);
-	assert(linnos_pread(only_queue(a), buf, 4096, 0) == 4096);
+	assert(linnos_pread(queue(), buf, 4096, INT64_MAX - 10) == -EINVAL);
+	assert(linnos_pread(queue(), buf, 4096, 0) == 4096);
 	munmap(none, 4096);
-	put_away(a);
 }
 
 TEST(kernel_query_rejects_bad_arguments_and_files)
@@ -440,17 +393,15 @@ TEST(open_names_replicas_and_models_that_cannot_be_opened)
 
 TEST(stats_have_the_size_of_the_callers_structure)
 {
-	struct linnos_array *a = made_up_array(N, BYTES, NULL);
 	uint64_t few[3] = {7, 7, 7}, many[200];
-	char buf[16];
 
-	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf));
-	linnos_array_get_stats(a, (struct linnos_stats *)few, 2 * sizeof(*few));
+	open_array(NULL);
+	assert(reads_at(0));
+	linnos_array_get_stats(array, (struct linnos_stats *)few, 2 * sizeof(*few));
 	assert(few[0] == 1 && few[1] == sizeof(buf) && few[2] == 7);
 	memset(many, 7, sizeof(many));
-	linnos_array_get_stats(a, (struct linnos_stats *)many, sizeof(many));
+	linnos_array_get_stats(array, (struct linnos_stats *)many, sizeof(many));
 	assert(many[0] == 1 && many[199] == 0);
-	put_away(a);
 }
 
 /* The call that creates it has failed, and its caller has ignored the error. */
@@ -464,7 +415,6 @@ TEST(functions_reject_null_objects_by_name)
 	struct linnos_stats stats;
 	struct linnos_array *a;
 	struct linnos_queue *q;
-	char buf[16];
 	struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
 
 	assert(linnos_array_open(&a, 1, NULL, NULL, NULL) == -EINVAL &&
@@ -514,7 +464,6 @@ TEST(absent_replica_is_dropped_when_the_array_is_opened)
 	struct linnos_replica_stats one;
 	struct linnos_array *a;
 	struct linnos_queue *q;
-	char buf[READ_BYTES];
 
 	o.home = 1;
 	o.hedge_us = 1;

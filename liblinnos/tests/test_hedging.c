@@ -4,72 +4,91 @@
  * requests, and completes them when and how a test requires. Also linnos_pread() with hedging, in a
  * ring.
  */
-#include "made_up.h"
-
-#include "test.h"
+#include "one_array.h"
 
 #include <liburing.h>
 #include <sched.h>
 
-#define N 3
-#define BYTES (1u << 20)
-#define READ_BYTES 4096
 #define PENDING_MAX 256
 
-struct kernel {
-	uint64_t now_ns;
-	struct io_uring_sqe pending[PENDING_MAX];
-	unsigned int n_pending;
-};
+/* The requests that the kernel has received and not completed, and its clock. */
+static struct io_uring_sqe pending[PENDING_MAX];
+static unsigned int n_pending;
+static uint64_t now_ns;
 
 static uint64_t clock_ns(void *context)
 {
-	return ((struct kernel *)context)->now_ns;
+	(void)context;
+	return now_ns;
 }
 
-static struct linnos_array *array_on(struct kernel *k, const struct linnos_options *o)
+static void open_with_clock(const struct linnos_options *o)
 {
-	struct linnos_array *a = made_up_array(N, BYTES, o);
-
-	k->now_ns = MS;
-	a->set.hooks = (struct hooks){.clock_ns = clock_ns, .context = k};
-	return a;
+	open_array(o);
+	array->set.hooks = (struct hooks){.clock_ns = clock_ns};
+	now_ns = MS;
+	n_pending = 0;
 }
 
-static struct io_uring_sqe *new_sqe(struct kernel *k)
+static struct io_uring_sqe *new_sqe(void)
 {
-	assert(k->n_pending < PENDING_MAX);
-	return &k->pending[k->n_pending++];
+	assert(n_pending < PENDING_MAX);
+	return &pending[n_pending++];
 }
 
-static enum linnos_outcome complete_as(struct linnos_array *a, struct kernel *k, unsigned int i,
-				       int result, struct linnos_completion *c)
+static void begin_read(void *to, uint64_t offset, void *user)
 {
-	struct io_uring_cqe cqe = {.user_data = k->pending[i].user_data, .res = result};
+	assert(!prep_read(array, new_sqe(), to, READ_BYTES, offset, user));
+}
+
+/* Return the time until a read is to be hedged, or -1. */
+static int64_t timeout_ns(void)
+{
+	return linnos_queue_next_timeout_ns(queue());
+}
+
+static void send_again(struct linnos_read *read)
+{
+	assert(!linnos_queue_prep_retry(read, new_sqe()));
+}
+
+/* Complete a request, and submit the attempt that follows. */
+static enum linnos_outcome complete_as(unsigned int i, int result)
+{
+	uint64_t user_data = pending[i].user_data;
 	enum linnos_outcome outcome;
 
-	assert(cqe.user_data % 64 == 0);
-	k->pending[i] = k->pending[--k->n_pending];
+	assert(user_data % 64 == 0);
+	pending[i] = pending[--n_pending];
 	/* The library ignores the tags that the caller has stored in the low bits. */
-	cqe.user_data |= i % 64;
-	outcome = linnos_queue_complete(cqe.user_data, cqe.res, c);
-	assert((outcome == LINNOS_READ_RESUBMIT) == (c->read != NULL));
-	assert(c->queue == (k->pending[k->n_pending].user_data ? only_queue(a) : NULL));
+	outcome = linnos_queue_complete(user_data | i % 64, result, &completion);
+	assert((outcome == LINNOS_READ_RESUBMIT) == (completion.read != NULL));
+	assert(completion.queue == (user_data ? queue() : NULL));
 	if (outcome == LINNOS_READ_RESUBMIT)
-		assert(!linnos_queue_prep_retry(c->read, new_sqe(k)));
+		send_again(completion.read);
 	return outcome;
 }
 
 /* Serve a request with at most this number of bytes. */
-static enum linnos_outcome complete(struct linnos_array *a, struct kernel *k, unsigned int i,
-				    size_t at_most, struct linnos_completion *c)
+static enum linnos_outcome serve(unsigned int i, size_t at_most)
 {
-	const struct io_uring_sqe *sqe = &k->pending[i];
+	const struct io_uring_sqe *sqe = &pending[i];
 	size_t bytes = sqe->len < at_most ? sqe->len : at_most;
 
 	assert(sqe->opcode == IORING_OP_READ);
-	return complete_as(a, k, i, pread(sqe->fd, (void *)(uintptr_t)sqe->addr, bytes, sqe->off),
-			   c);
+	return complete_as(i, pread(sqe->fd, (void *)(uintptr_t)sqe->addr, bytes, sqe->off));
+}
+
+/* Serve a request completely. */
+static enum linnos_outcome complete(unsigned int i)
+{
+	return serve(i, SIZE_MAX);
+}
+
+static void complete_all(void)
+{
+	while (n_pending)
+		complete(0);
 }
 
 static struct linnos_options hedged(uint32_t hedge_us, double percent)
@@ -83,174 +102,139 @@ static struct linnos_options hedged(uint32_t hedge_us, double percent)
 }
 
 /* Reads that are answered at once earn the hedges of later ones. */
-static void calm(struct linnos_array *a, struct kernel *k, unsigned int reads)
+static void calm(unsigned int reads)
 {
-	char buf[READ_BYTES];
-
 	for (unsigned int i = 0; i < reads; i++) {
-		struct linnos_completion c;
-
-		assert(!prep_read(a, new_sqe(k), buf, sizeof(buf), 0, NULL));
-		k->now_ns += 50 * US;
-		assert(complete(a, k, k->n_pending - 1, -1, &c) == LINNOS_READ_DONE);
+		begin_read(buf, 0, NULL);
+		now_ns += 50 * US;
+		assert(complete(n_pending - 1) == LINNOS_READ_DONE);
 	}
 }
 
 /* An array with a read from offset 0 and its hedge, sent 600 us later, in flight. */
-static struct linnos_array *array_with_hedge(struct kernel *k, char *buf)
+static void open_with_hedge(void)
 {
 	struct linnos_options o = hedged(500, 100);
-	struct linnos_array *a = array_on(k, &o);
 
-	calm(a, k, 10);
-	assert(!prep_read(a, new_sqe(k), buf, READ_BYTES, 0, buf));
-	k->now_ns += 600 * US;
-	linnos_queue_prep_retry(hedge_due(a), new_sqe(k));
-	return a;
+	open_with_clock(&o);
+	calm(10);
+	begin_read(buf, 0, buf);
+	now_ns += 600 * US;
+	send_again(hedge_due(array));
 }
 
 TEST(completion_has_the_user_pointer_of_its_read)
 {
-	struct kernel k = {0};
-	struct linnos_completion c;
 	char bufs[8][READ_BYTES];
-	struct linnos_array *a = array_on(&k, NULL);
 
+	open_with_clock(NULL);
 	for (int i = 0; i < 8; i++)
-		assert(!prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 1000 * i, bufs[i]));
-	assert(stats_of(a).in_flight == 8 && linnos_queue_close(only_queue(a)) == -EBUSY);
+		begin_read(bufs[i], 1000 * i, bufs[i]);
+	assert(stats().in_flight == 8 && linnos_queue_close(queue()) == -EBUSY);
 	assert(says("8 attempts of linnos_queue_prep_read() are in flight"));
-	while (k.n_pending) {
-		assert(complete(a, &k, k.n_pending / 2, -1, &c) == LINNOS_READ_DONE);
-		assert(c.result == READ_BYTES);
-		assert(is_right(c.user, READ_BYTES,
-				1000 * (((char *)c.user - bufs[0]) / READ_BYTES)));
+	while (n_pending) {
+		assert(complete(n_pending / 2) == LINNOS_READ_DONE);
+		assert(completion.result == READ_BYTES);
+		assert(is_right(completion.user, READ_BYTES,
+				1000 * (((char *)completion.user - bufs[0]) / READ_BYTES)));
 	}
-	assert(linnos_queue_next_timeout_ns(only_queue(a)) == -1 && !hedge_due(a));
-	put_away(a);
+	assert(timeout_ns() == -1 && !hedge_due(array));
 }
 
 TEST(failed_attempt_changes_replica_and_short_one_does_not)
 {
-	struct kernel k = {0};
-	struct linnos_completion c;
-	char buf[READ_BYTES];
 	int first;
-	struct linnos_array *a = array_on(&k, NULL);
 
-	assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 77, &k));
-	first = k.pending[0].fd;
-	assert(complete(a, &k, 0, 1000, &c) == LINNOS_READ_RESUBMIT && c.user == &k);
-	assert(k.pending[0].fd == first && k.pending[0].off == 1077 && k.pending[0].len == 3096);
-	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_RESUBMIT);
-	assert(k.pending[0].fd != first && k.pending[0].off == 77);
-	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE && c.result == READ_BYTES);
-	assert(is_right(buf, sizeof(buf), 77) && fd_of(a, c.replica) != first);
+	open_with_clock(NULL);
+	begin_read(buf, 77, &n_pending);
+	first = pending[0].fd;
+	assert(serve(0, 1000) == LINNOS_READ_RESUBMIT && completion.user == &n_pending);
+	assert(pending[0].fd == first && pending[0].off == 1077 && pending[0].len == 3096);
+	assert(complete_as(0, -EIO) == LINNOS_READ_RESUBMIT);
+	assert(pending[0].fd != first && pending[0].off == 77);
+	assert(complete(0) == LINNOS_READ_DONE && completion.result == READ_BYTES);
+	assert(is_right(buf, sizeof(buf), 77) && fd_of(array, completion.replica) != first);
 
-	assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, &k));
-	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_RESUBMIT);
-	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_RESUBMIT);
-	assert(complete_as(a, &k, 0, -ENODATA, &c) == LINNOS_READ_DONE);
-	assert(c.result == -ENODATA && c.user == &k && says("No data available"));
-	put_away(a);
+	begin_read(buf, 0, &n_pending);
+	assert(complete_as(0, -EIO) == LINNOS_READ_RESUBMIT);
+	assert(complete_as(0, -EIO) == LINNOS_READ_RESUBMIT);
+	assert(complete_as(0, -ENODATA) == LINNOS_READ_DONE);
+	assert(completion.result == -ENODATA && completion.user == &n_pending &&
+	       says("No data available"));
 }
 
 TEST(prep_read_prepares_nop_on_error)
 {
-	struct kernel k = {0};
-	struct linnos_completion c;
-	char buf[16];
-	struct linnos_array *a = array_on(&k, NULL);
-
-	assert(prep_read(a, new_sqe(&k), buf, sizeof(buf), -5, NULL) == -EINVAL);
-	assert(k.pending[0].opcode == IORING_OP_NOP);
-	assert(complete_as(a, &k, 0, 0, &c) == LINNOS_READ_PENDING);
-	put_away(a);
+	open_with_clock(NULL);
+	assert(prep_read(array, new_sqe(), buf, sizeof(buf), -5, NULL) == -EINVAL);
+	assert(pending[0].opcode == IORING_OP_NOP);
+	assert(complete_as(0, 0) == LINNOS_READ_PENDING);
 }
 
 TEST(orphaned_attempt_does_not_write_to_callers_memory)
 {
 	struct linnos_options o = hedged(500, 100);
-	struct kernel k = {0};
-	struct linnos_completion c;
 	struct linnos_read *due;
-	char *buf = malloc(READ_BYTES);
-	struct linnos_array *a = array_on(&k, &o);
+	char *freed = malloc(READ_BYTES);
 
-	calm(a, &k, 10);
-	assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 4096, buf));
-	assert(linnos_queue_next_timeout_ns(only_queue(a)) == 500 * US && !hedge_due(a));
-	k.now_ns += 499 * US;
-	assert(linnos_queue_next_timeout_ns(only_queue(a)) == 1 * US && !hedge_due(a));
-	k.now_ns += 1 * US;
-	due = hedge_due(a);
-	assert(due && !hedge_due(a) && linnos_queue_next_timeout_ns(only_queue(a)) == -1);
-	linnos_queue_prep_retry(due, new_sqe(&k));
-	assert(k.pending[0].fd != k.pending[1].fd && k.pending[0].addr != k.pending[1].addr);
-	k.now_ns += 80 * US;
-	assert(complete(a, &k, 1, -1, &c) == LINNOS_READ_DONE && c.user == buf);
-	assert(c.result == READ_BYTES && is_right(buf, READ_BYTES, 4096));
+	open_with_clock(&o);
+	calm(10);
+	begin_read(freed, 4096, freed);
+	assert(timeout_ns() == 500 * US && !hedge_due(array));
+	now_ns += 499 * US;
+	assert(timeout_ns() == 1 * US && !hedge_due(array));
+	now_ns += 1 * US;
+	due = hedge_due(array);
+	assert(due && !hedge_due(array) && timeout_ns() == -1);
+	send_again(due);
+	assert(pending[0].fd != pending[1].fd && pending[0].addr != pending[1].addr);
+	now_ns += 80 * US;
+	assert(complete(1) == LINNOS_READ_DONE && completion.user == freed);
+	assert(completion.result == READ_BYTES && is_right(freed, READ_BYTES, 4096));
 	/* The caller no longer uses the memory, but the drive does. */
-	free(buf);
-	memset((void *)(uintptr_t)k.pending[0].addr, 0xff, READ_BYTES);
-	k.now_ns += 3000 * US;
-	assert(linnos_queue_close(only_queue(a)) == -EBUSY);
-	assert(complete_as(a, &k, 0, READ_BYTES, &c) == LINNOS_READ_PENDING && !c.user);
-	assert(stats_of(a).hedges == 1 && stats_of(a).hedges_won == 1);
-	assert(stats_of(a).hedges_saved_us == 3000 && stats_of(a).in_flight == 0);
-	put_away(a);
+	free(freed);
+	memset((void *)(uintptr_t)pending[0].addr, 0xff, READ_BYTES);
+	now_ns += 3000 * US;
+	assert(linnos_queue_close(queue()) == -EBUSY);
+	assert(complete_as(0, READ_BYTES) == LINNOS_READ_PENDING && !completion.user);
+	assert(stats().hedges == 1 && stats().hedges_won == 1);
+	assert(stats().hedges_saved_us == 3000 && stats().in_flight == 0);
 }
 
 TEST(hedge_is_not_counted_as_won_when_the_primary_answers)
 {
-	struct kernel k = {0};
-	struct linnos_completion c;
-	char buf[READ_BYTES];
-	struct linnos_array *a = array_with_hedge(&k, buf);
-
-	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE && is_right(buf, READ_BYTES, 0));
-	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_PENDING);
-	assert(stats_of(a).hedges == 1 && !stats_of(a).hedges_won && !stats_of(a).hedges_saved_us);
-	assert(stats_of(a).errors == 1 && !stats_of(a).failovers);
-	put_away(a);
+	open_with_hedge();
+	assert(complete(0) == LINNOS_READ_DONE && is_right(buf, READ_BYTES, 0));
+	assert(complete_as(0, -EIO) == LINNOS_READ_PENDING);
+	assert(stats().hedges == 1 && !stats().hedges_won && !stats().hedges_saved_us);
+	assert(stats().errors == 1 && !stats().failovers);
 }
 
 TEST(failed_attempt_waits_for_the_other_attempt)
 {
-	struct kernel k = {0};
-	struct linnos_completion c;
-	char buf[READ_BYTES];
-	struct linnos_array *a = array_with_hedge(&k, buf);
-
-	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_PENDING && !c.user);
-	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_RESUBMIT);
-	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE && is_right(buf, READ_BYTES, 0));
-	assert(c.result == READ_BYTES && stats_of(a).failovers == 1 && !stats_of(a).hedges_won);
-	put_away(a);
+	open_with_hedge();
+	assert(complete_as(0, -EIO) == LINNOS_READ_PENDING && !completion.user);
+	assert(complete_as(0, -EIO) == LINNOS_READ_RESUBMIT);
+	assert(complete(0) == LINNOS_READ_DONE && is_right(buf, READ_BYTES, 0));
+	assert(completion.result == READ_BYTES && stats().failovers == 1 && !stats().hedges_won);
 }
 
 TEST(percentile_hedging_starts_after_enough_latencies)
 {
 	struct linnos_options o = hedged(0, 50);
-	struct kernel k = {0};
-	struct linnos_completion c;
-	struct linnos_array *a;
-	char buf[READ_BYTES];
 
 	o.hedge_percentile = 90;
 	o.probe_after_ms = 0;
-	a = array_on(&k, &o);
+	open_with_clock(&o);
 	for (unsigned int i = 0; i < 400; i++) {
-		assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, NULL));
+		begin_read(buf, 0, NULL);
 		/* p90 is 100 us: one of twenty reads takes ten times as long. */
-		assert((linnos_queue_next_timeout_ns(only_queue(a)) == -1) == (i < 128));
+		assert((timeout_ns() == -1) == (i < 128));
 		if (i >= 128)
-			assert(llabs(linnos_queue_next_timeout_ns(only_queue(a)) -
-				     (int64_t)(100 * US)) < (int64_t)(2 * US));
-		k.now_ns += i % 20 ? 100 * US : 1000 * US;
-		assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE);
+			assert(llabs(timeout_ns() - (int64_t)(100 * US)) < (int64_t)(2 * US));
+		now_ns += i % 20 ? 100 * US : 1000 * US;
+		assert(complete(0) == LINNOS_READ_DONE);
 	}
-	put_away(a);
 }
 
 /* As a percentile that changes between reads, or the gain of duplicates, can demand. */
@@ -261,53 +245,44 @@ TEST(reads_begun_later_can_be_hedged_earlier)
 	/* In the order of the hedges. */
 	static const int expected[] = {1, 2, 0, 3};
 	struct linnos_options o = hedged(1, 100);
-	struct kernel k = {0};
-	struct linnos_completion c;
-	struct linnos_array *a;
 	struct linnos_read *due;
 	char bufs[4][READ_BYTES];
 
 	o.probe_after_ms = 0;
-	a = array_on(&k, &o);
+	open_with_clock(&o);
 	for (int i = 0; i < 4; i++) {
-		k.now_ns = 20 * MS + reads[i][0] * US;
-		a->predictor->learning.hedge_ns = reads[i][1] * US;
-		assert(!prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 0, bufs[i]));
+		now_ns = 20 * MS + reads[i][0] * US;
+		array->predictor->learning.hedge_ns = reads[i][1] * US;
+		begin_read(bufs[i], 0, bufs[i]);
 	}
 	for (int i = 0; i < 4; i++) {
 		const uint64_t *read = reads[expected[i]];
 
-		k.now_ns += linnos_queue_next_timeout_ns(only_queue(a)) - 1;
-		assert(!hedge_due(a));
-		k.now_ns += 1;
-		assert(k.now_ns == 20 * MS + (read[0] + read[1]) * US);
-		due = hedge_due(a);
-		assert(due && !hedge_due(a));
-		linnos_queue_prep_retry(due, new_sqe(&k));
-		assert(complete(a, &k, k.n_pending - 1, -1, &c) == LINNOS_READ_DONE);
-		assert(c.user == bufs[expected[i]]);
+		now_ns += timeout_ns() - 1;
+		assert(!hedge_due(array));
+		now_ns += 1;
+		assert(now_ns == 20 * MS + (read[0] + read[1]) * US);
+		due = hedge_due(array);
+		assert(due && !hedge_due(array));
+		send_again(due);
+		assert(complete(n_pending - 1) == LINNOS_READ_DONE);
+		assert(completion.user == bufs[expected[i]]);
 	}
-	assert(linnos_queue_next_timeout_ns(only_queue(a)) == -1);
-	while (k.n_pending)
-		complete(a, &k, 0, -1, &c);
-	put_away(a);
+	assert(timeout_ns() == -1);
+	complete_all();
 }
 
 TEST(large_reads_are_not_hedged)
 {
 	struct linnos_options o = hedged(1, 100);
-	struct kernel k = {0};
-	struct linnos_completion c;
-	static char buf[(1 << 20) + 1];
-	struct linnos_array *a = array_on(&k, &o);
+	static char large[(1 << 20) + 1];
 
-	assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, NULL));
-	assert(k.pending[0].addr == (uintptr_t)buf &&
-	       linnos_queue_next_timeout_ns(only_queue(a)) == -1);
+	open_with_clock(&o);
+	assert(!prep_read(array, new_sqe(), large, sizeof(large), 0, NULL));
+	assert(pending[0].addr == (uintptr_t)large && timeout_ns() == -1);
 	/* One byte more than there is: the end is found when no bytes follow. */
-	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_RESUBMIT);
-	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE && c.result == 1 << 20);
-	put_away(a);
+	assert(complete(0) == LINNOS_READ_RESUBMIT);
+	assert(complete(0) == LINNOS_READ_DONE && completion.result == 1 << 20);
 }
 
 /* --- Random events --------------------------------------------------------------- */
@@ -318,27 +293,27 @@ struct user {
 	bool waits;
 };
 
-static void assert_cap(struct linnos_array *a, double percent)
+static void assert_cap(double percent)
 {
-	struct linnos_stats s = stats_of(a);
+	struct linnos_stats s = stats();
 
 	assert((double)(s.hedges + s.probes) * 100 <= percent * (double)s.reads);
 	assert(s.hedges_won <= s.hedges);
 }
 
 /* Each read that waits for its hedge is in the list once, ordered by time. */
-static void assert_list(const struct linnos_array *a, unsigned int waiting)
+static void assert_list(unsigned int waiting)
 {
 	const struct linnos_read *last = NULL;
 	unsigned int n = 0;
 
-	for (const struct linnos_read *r = only_queue(a)->in_callers_ring.first; r; r = r->later) {
+	for (const struct linnos_read *r = queue()->in_callers_ring.first; r; r = r->later) {
 		assert(++n <= waiting && r->earlier == last);
 		assert(r->is_listed && !r->is_done && r->flying[0] && !r->flying[1]);
 		assert(!last || read_due_ns(r) >= read_due_ns(last));
 		last = r;
 	}
-	assert(only_queue(a)->in_callers_ring.last == last);
+	assert(queue()->in_callers_ring.last == last);
 }
 
 /* Random events from a seed: reads begin, time passes, results arrive in any order, complete,
@@ -349,17 +324,15 @@ static uint64_t live(uint64_t seed, uint32_t flags, double percent, uint32_t bur
 	enum { USERS = 40 };
 	uint32_t hedge_us = 1 + chance(&seed) % 300;
 	struct linnos_options o = hedged(flags & LINNOS_DUPLICATES ? 0 : hedge_us, percent);
-	struct kernel k = {0};
 	struct user *users = calloc(USERS, sizeof(*users));
 	unsigned int waiting = 0;
 	uint64_t n_failed = 0, n_done = 0, hedges;
-	struct linnos_array *a;
 
 	o.flags = flags;
 	o.duplicates_burst = burst;
 	o.probe_after_ms = 1;
-	a = array_on(&k, &o);
-	for (unsigned int step = 0; step < steps || waiting || k.n_pending; step++) {
+	open_with_clock(&o);
+	for (unsigned int step = 0; step < steps || waiting || n_pending; step++) {
 		struct user *u = &users[chance(&seed) % USERS];
 		struct linnos_read *due;
 
@@ -367,45 +340,42 @@ static uint64_t live(uint64_t seed, uint32_t flags, double percent, uint32_t bur
 			u->offset = chance(&seed) % (BYTES - READ_BYTES);
 			u->waits = true;
 			waiting++;
-			assert(!prep_read(a, new_sqe(&k), u->buf, READ_BYTES, u->offset, u));
+			begin_read(u->buf, u->offset, u);
 		}
-		k.now_ns += chance(&seed) % (100 * US);
-		while ((due = hedge_due(a))) {
-			linnos_queue_prep_retry(due, new_sqe(&k));
-			assert_cap(a, percent);
+		now_ns += chance(&seed) % (100 * US);
+		while ((due = hedge_due(array))) {
+			send_again(due);
+			assert_cap(percent);
 		}
-		if (k.n_pending && chance(&seed) % 2) {
-			unsigned int i = chance(&seed) % k.n_pending, how = chance(&seed) % 8;
-			struct linnos_completion c;
+		if (n_pending && chance(&seed) % 2) {
+			unsigned int i = chance(&seed) % n_pending, how = chance(&seed) % 8;
 			enum linnos_outcome outcome;
 
 			if (how < 2)
-				outcome = complete_as(a, &k, i, how ? -EIO : -EINTR, &c);
+				outcome = complete_as(i, how ? -EIO : -EINTR);
 			else
-				outcome = complete(
-					a, &k, i,
-					how == 2 ? chance(&seed) % READ_BYTES + 1 : READ_BYTES, &c);
+				outcome = serve(i, how == 2 ? chance(&seed) % READ_BYTES + 1
+							    : READ_BYTES);
 			if (outcome == LINNOS_READ_DONE) {
-				u = c.user;
+				u = completion.user;
 				assert(u->waits);
 				u->waits = false;
 				waiting--;
-				n_failed += c.result == -EIO;
-				n_done += c.result == READ_BYTES;
-				assert(c.result == -EIO ||
-				       (c.result == READ_BYTES &&
+				n_failed += completion.result == -EIO;
+				n_done += completion.result == READ_BYTES;
+				assert(completion.result == -EIO ||
+				       (completion.result == READ_BYTES &&
 					is_right(u->buf, READ_BYTES, u->offset)));
 			}
 		}
-		assert_cap(a, percent);
-		assert_list(a, waiting);
+		assert_cap(percent);
+		assert_list(waiting);
 	}
-	settle(a);
-	hedges = stats_of(a).hedges;
-	assert(stats_of(a).reads == n_done + n_failed && stats_of(a).failed == n_failed);
-	assert(stats_of(a).in_flight == 0 && n_done > 10 * n_failed);
+	settle(array);
+	hedges = stats().hedges;
+	assert(stats().reads == n_done + n_failed && stats().failed == n_failed);
+	assert(stats().in_flight == 0 && n_done > 10 * n_failed);
 	free(users);
-	put_away(a);
 	return hedges;
 }
 
@@ -431,125 +401,111 @@ TEST(no_read_is_hedged_when_extra_io_is_zero)
 TEST(hedges_accumulate_at_most_to_the_burst)
 {
 	struct linnos_options o = hedged(500, 10);
-	struct kernel k = {0};
-	struct linnos_completion c;
-	struct linnos_array *a;
 	struct linnos_read *due;
 	static char bufs[60][READ_BYTES];
 
 	o.duplicates_burst = 4;
-	a = array_on(&k, &o);
-	calm(a, &k, 1000);
+	open_with_clock(&o);
+	calm(1000);
 	for (int i = 0; i < 60; i++)
-		assert(!prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 0, NULL));
-	k.now_ns += 600 * US;
-	while ((due = hedge_due(a)))
-		linnos_queue_prep_retry(due, new_sqe(&k));
-	assert(stats_of(a).hedges == 4 && stats_of(a).hedges_denied == 56);
-	while (k.n_pending)
-		complete(a, &k, 0, -1, &c);
-	put_away(a);
+		begin_read(bufs[i], 0, NULL);
+	now_ns += 600 * US;
+	while ((due = hedge_due(array)))
+		send_again(due);
+	assert(stats().hedges == 4 && stats().hedges_denied == 56);
+	complete_all();
 }
 
 /* --- Hedging by gain ------------------------------------------------------------------- */
 
-static struct linnos_array *array_by_gain(struct kernel *k, double percent)
+static void open_by_gain(void)
 {
-	struct linnos_options o = hedged(0, percent);
+	struct linnos_options o = hedged(0, 5);
 
 	o.flags = LINNOS_DUPLICATES;
-	return array_on(k, &o);
+	open_with_clock(&o);
 }
 
-/* Advance the time until the oldest read must be sent again; NULL if that never happens. */
-static struct linnos_read *due_at_last(struct linnos_array *a, struct kernel *k)
+/* Advance the time until a read must be sent again, which is before @end_ns; or return NULL. */
+static struct linnos_read *due_before(uint64_t end_ns)
 {
 	struct linnos_read *due = NULL;
 
-	while (!due) {
-		int64_t wait_ns = linnos_queue_next_timeout_ns(only_queue(a));
-
-		if (wait_ns < 0)
-			return NULL;
-		k->now_ns += wait_ns;
-		due = hedge_due(a);
+	while (!due && timeout_ns() >= 0 && now_ns + timeout_ns() < end_ns) {
+		now_ns += timeout_ns();
+		due = hedge_due(array);
 	}
 	return due;
 }
 
 TEST(hedging_by_gain_hedges_late_reads)
 {
-	struct linnos_completion c;
 	struct linnos_read *due;
-	char buf[READ_BYTES];
-	struct kernel k = {0};
 	uint64_t begun_ns;
-	struct linnos_array *a = array_by_gain(&k, 5);
 
+	open_by_gain();
 	/* Without a distribution there is no expected gain. */
-	assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, NULL));
-	assert(linnos_queue_next_timeout_ns(only_queue(a)) == -1);
-	k.now_ns += 50 * US;
-	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE);
-	calm(a, &k, 3000);
-	assert(!stats_of(a).hedges);
+	begin_read(buf, 0, NULL);
+	assert(timeout_ns() == -1);
+	now_ns += 50 * US;
+	assert(complete(0) == LINNOS_READ_DONE);
+	calm(3000);
+	assert(!stats().hedges);
 
-	begun_ns = k.now_ns;
-	assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 8192, buf));
-	due = due_at_last(a, &k);
+	begun_ns = now_ns;
+	begin_read(buf, 8192, buf);
+	due = due_before(UINT64_MAX);
 	/* Later than any earlier read, but not much. */
-	assert(due && k.now_ns - begun_ns > 50 * US && k.now_ns - begun_ns < 500 * US);
-	assert(!linnos_queue_prep_retry(due, new_sqe(&k)));
-	assert(k.n_pending == 2 && k.pending[0].fd != k.pending[1].fd);
-	k.now_ns += 50 * US;
-	assert(complete(a, &k, 1, -1, &c) == LINNOS_READ_DONE && c.user == buf);
+	assert(due && now_ns - begun_ns > 50 * US && now_ns - begun_ns < 500 * US);
+	send_again(due);
+	assert(n_pending == 2 && pending[0].fd != pending[1].fd);
+	now_ns += 50 * US;
+	assert(complete(1) == LINNOS_READ_DONE && completion.user == buf);
 	assert(is_right(buf, READ_BYTES, 8192));
-	k.now_ns += 5 * MS;
-	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_PENDING);
-	assert(stats_of(a).hedges_won == 1 && stats_of(a).hedges_saved_us == 5000);
-	put_away(a);
+	now_ns += 5 * MS;
+	assert(complete(0) == LINNOS_READ_PENDING);
+	assert(stats().hedges_won == 1 && stats().hedges_saved_us == 5000);
 }
 
 /* If reads are late repeatedly, hedges do not exceed the budget. */
 TEST(hedging_by_gain_respects_the_cap)
 {
-	struct linnos_completion c;
-	char buf[READ_BYTES];
-	struct kernel k = {0};
-	struct linnos_array *a = array_by_gain(&k, 5);
-
-	calm(a, &k, 1000);
+	open_by_gain();
+	calm(1000);
 	for (int i = 0; i < 4000; i++) {
-		struct linnos_read *due = NULL;
-		uint64_t end_ns = k.now_ns + (i % 4 ? 50 : 5000) * US;
+		uint64_t end_ns = now_ns + (i % 4 ? 50 : 5000) * US;
+		struct linnos_read *due;
 
-		assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, NULL));
-		while (!due && linnos_queue_next_timeout_ns(only_queue(a)) >= 0 &&
-		       k.now_ns + linnos_queue_next_timeout_ns(only_queue(a)) < end_ns) {
-			k.now_ns += linnos_queue_next_timeout_ns(only_queue(a));
-			due = hedge_due(a);
-		}
+		begin_read(buf, 0, NULL);
+		due = due_before(end_ns);
 		if (due) {
-			assert(!linnos_queue_prep_retry(due, new_sqe(&k)));
-			k.now_ns += 50 * US;
-			assert(complete(a, &k, 1, -1, &c) == LINNOS_READ_DONE);
+			send_again(due);
+			now_ns += 50 * US;
+			assert(complete(1) == LINNOS_READ_DONE);
 		}
-		k.now_ns = k.now_ns > end_ns ? k.now_ns : end_ns;
-		complete(a, &k, 0, -1, &c);
+		now_ns = now_ns > end_ns ? now_ns : end_ns;
+		complete(0);
 	}
-	assert(stats_of(a).hedges >= 100 && stats_of(a).hedges <= 250);
-	assert(stats_of(a).hedges_won >= stats_of(a).hedges * 9 / 10);
-	put_away(a);
+	assert(stats().hedges >= 100 && stats().hedges <= 250);
+	assert(stats().hedges_won >= stats().hedges * 9 / 10);
 }
 
 /* --- In a ring ------------------------------------------------------------------------ */
 
-static struct io_uring_sqe *sqe_of(struct io_uring *ring)
+static struct io_uring ring;
+
+static struct io_uring_sqe *sqe_of_ring(void)
 {
-	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
 
 	assert(sqe);
 	return sqe;
+}
+
+static void read_at_random(char *to, uint64_t *offset, uint64_t *seed)
+{
+	*offset = chance(seed) % (BYTES - READ_BYTES);
+	assert(!prep_read(array, sqe_of_ring(), to, READ_BYTES, *offset, offset));
 }
 
 /* The loop of linnos_queue_prep_read(3). The descriptor of one replica is invalid, so that io_uring
@@ -561,215 +517,186 @@ TEST(reads_complete_in_a_callers_ring)
 	static char bufs[DEPTH][READ_BYTES];
 	uint64_t offsets[DEPTH], seed = 1;
 	unsigned int begun = 0, done = 0;
-	struct linnos_array *a;
-	struct io_uring ring;
 
 	assert(!io_uring_queue_init(4 * DEPTH, &ring, 0));
-	a = made_up_array(N, BYTES, &o);
-	close(fd_of(a, 1));
-	while (done < READS || stats_of(a).in_flight) {
+	open_array(&o);
+	close(fd_of(array, 1));
+	while (done < READS || stats().in_flight) {
 		struct io_uring_cqe *cqe;
 		struct linnos_read *due;
 		struct __kernel_timespec ts = {0};
 		int64_t wait_ns;
 
-		for (unsigned int i = begun; begun < DEPTH; i++, begun++) {
-			offsets[i] = chance(&seed) % (BYTES - READ_BYTES);
-			assert(!prep_read(a, sqe_of(&ring), bufs[i], READ_BYTES, offsets[i],
-					  &offsets[i]));
-		}
-		wait_ns = linnos_queue_next_timeout_ns(only_queue(a));
+		for (; begun < DEPTH; begun++)
+			read_at_random(bufs[begun], &offsets[begun], &seed);
+		wait_ns = timeout_ns();
 		ts.tv_nsec = wait_ns;
 		io_uring_submit_and_wait_timeout(&ring, &cqe, 1, wait_ns < 0 ? NULL : &ts, NULL);
 		while (!io_uring_peek_cqe(&ring, &cqe)) {
-			struct linnos_completion c;
 			enum linnos_outcome outcome =
-				linnos_queue_complete(cqe->user_data, cqe->res, &c);
+				linnos_queue_complete(cqe->user_data, cqe->res, &completion);
 
 			io_uring_cqe_seen(&ring, cqe);
 			if (outcome == LINNOS_READ_RESUBMIT)
-				linnos_queue_prep_retry(c.read, sqe_of(&ring));
+				linnos_queue_prep_retry(completion.read, sqe_of_ring());
 			if (outcome == LINNOS_READ_DONE) {
-				uint64_t *offset = c.user, i = offset - offsets;
+				uint64_t *offset = completion.user, i = offset - offsets;
 
-				assert(c.result == READ_BYTES && c.replica != 1);
+				assert(completion.result == READ_BYTES && completion.replica != 1);
 				assert(is_right(bufs[i], READ_BYTES, *offset));
 				done++;
-				if (done + DEPTH > READS)
-					continue;
-				*offset = chance(&seed) % (BYTES - READ_BYTES);
-				assert(!prep_read(a, sqe_of(&ring), bufs[i], READ_BYTES, *offset,
-						  offset));
+				if (done + DEPTH <= READS)
+					read_at_random(bufs[i], offset, &seed);
 			}
 		}
-		while ((due = hedge_due(a)))
-			linnos_queue_prep_retry(due, sqe_of(&ring));
+		while ((due = hedge_due(array)))
+			linnos_queue_prep_retry(due, sqe_of_ring());
 	}
-	assert(done == READS && stats_of(a).reads == READS && !stats_of(a).failed);
-	assert(replica_of(a, 1).errors >= 1 && stats_of(a).failovers >= 1);
+	assert(done == READS && stats().reads == READS && !stats().failed);
+	assert(replica(1).errors >= 1 && stats().failovers >= 1);
 	io_uring_queue_exit(&ring);
-	put_away(a);
 }
 
 /* --- linnos_pread() in a ring of the array ------------------------------------------- */
 
-/* Replica 0 answers when a byte is written to a pipe. */
-struct held {
-	int pipe[2];
-	uint64_t now_ns;
-};
+/* Replica 0 answers when a byte is written to this pipe. */
+static int held[2];
 
-static void hold(void *context, unsigned int replica, struct io_uring_sqe *sqe)
+static void hold(void *context, unsigned int number, struct io_uring_sqe *sqe)
 {
-	struct held *h = context;
 	uint64_t user_data = sqe->user_data;
 
-	if (replica)
+	(void)context;
+	if (number)
 		return;
-	io_uring_prep_read(sqe, h->pipe[0], (void *)(uintptr_t)sqe->addr, 1, 0);
+	io_uring_prep_read(sqe, held[0], (void *)(uintptr_t)sqe->addr, 1, 0);
 	sqe->user_data = user_data;
 }
 
-static int as_whole(void *context, unsigned int replica, uint64_t offset, int result)
+static int as_whole(void *context, unsigned int number, uint64_t offset, int result)
 {
 	(void)context;
 	(void)offset;
-	return replica || result < 0 ? result : READ_BYTES;
+	return number || result < 0 ? result : READ_BYTES;
 }
 
-/* An array whose replica 0 is held, and whose attempts cannot be cancelled, as those that a drive
- * has begun. */
-static struct linnos_array *array_held(struct held *h, const struct linnos_options *o)
+static void close_held(void)
 {
-	struct linnos_array *a = made_up_array(N, BYTES, o);
-
-	assert(!pipe(h->pipe));
-	a->set.hooks = (struct hooks){.answer = as_whole, .prepared = hold, .context = h};
-	a->set.backend.cancel = NULL;
-	return a;
+	if (held[0])
+		close_fds(2, held);
+	held[0] = 0;
 }
 
-static void let_go(const struct held *h)
+/* Hold attempts at replica 0, which cannot be cancelled, as those that a drive has begun. */
+static void hold_replica_0(void)
 {
-	assert(write(h->pipe[1], "x", 1) == 1);
+	assert(!pipe(held));
+	after_array = close_held;
+	array->set.hooks.answer = as_whole;
+	array->set.hooks.prepared = hold;
+	array->set.backend.cancel = NULL;
 }
 
-static void put_away_held(struct linnos_array *a, const struct held *h)
+static void let_go(void)
 {
-	put_away(a);
-	close_fds(2, h->pipe);
+	assert(write(held[1], "x", 1) == 1);
+}
+
+static void wait_until_idle(void)
+{
+	while (stats().in_flight)
+		sched_yield();
 }
 
 TEST(pread_returns_with_the_hedge_and_counts_the_orphan_later)
 {
 	struct linnos_options o = hedged(1000, 100);
-	struct linnos_array *a;
-	struct held h;
-	char buf[READ_BYTES];
 
 	o.flags = LINNOS_UNGUARDED;
 	o.home = 0;
 	o.probe_after_ms = 0;
-	a = array_held(&h, &o);
-	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 8192) == sizeof(buf));
-	assert(is_right(buf, sizeof(buf), 8192));
-	assert(stats_of(a).hedges == 1 && stats_of(a).hedges_won == 1);
-	assert(stats_of(a).in_flight == 1 &&
-	       linnos_oldest_ns(&a->predictor->drives[0].drive.places));
+	open_array(&o);
+	hold_replica_0();
+	assert(reads_at(8192));
+	assert(stats().hedges == 1 && stats().hedges_won == 1);
+	assert(stats().in_flight == 1 &&
+	       linnos_oldest_ns(&array->predictor->drives[0].drive.places));
 	/* The unanswered attempt is part of the history: the next reads do not wait for that
 	 * replica. */
 	usleep(20000);
 	for (int i = 0; i < 100; i++)
-		assert(linnos_pread(only_queue(a), buf, sizeof(buf), i) == sizeof(buf) &&
-		       is_right(buf, 100, i));
-	assert(replica_of(a, 0).served == 0 && stats_of(a).redirected == 100);
-	let_go(&h);
-	while (stats_of(a).in_flight)
-		sched_yield();
-	assert(stats_of(a).hedges_saved_us >= 20000);
-	put_away_held(a, &h);
+		assert(reads_at(i));
+	assert(replica(0).served == 0 && stats().redirected == 100);
+	let_go();
+	wait_until_idle();
+	assert(stats().hedges_saved_us >= 20000);
 }
 
 TEST(pread_through_ring_returns_the_data_without_hedges)
 {
 	struct linnos_options o = hedged(60000000, 100);
 	uint64_t seed = 1;
-	char buf[20000];
-	struct linnos_array *a = made_up_array(N, BYTES, &o);
+	char large[20000];
 
+	open_array(&o);
 	for (int i = 0; i < 2000; i++) {
-		size_t bytes = chance(&seed) % sizeof(buf);
+		size_t bytes = chance(&seed) % sizeof(large);
 		uint64_t offset = chance(&seed) % (BYTES - bytes);
 
-		a->set.replicas[i % N].align_bytes = i & 8 ? 512 : 1;
-		assert(linnos_pread(only_queue(a), buf, bytes, offset) == (ssize_t)bytes);
-		assert(is_right(buf, bytes, offset));
+		array->set.replicas[i % N].align_bytes = i & 8 ? 512 : 1;
+		assert(linnos_pread(queue(), large, bytes, offset) == (ssize_t)bytes);
+		assert(is_right(large, bytes, offset));
 	}
-	assert(linnos_pread(only_queue(a), buf, 100, BYTES - 10) == 10);
-	assert(linnos_pread(only_queue(a), buf, 100, BYTES) == 0);
-	assert(stats_of(a).hedges == 0 && stats_of(a).errors == 0);
-	put_away(a);
+	assert(linnos_pread(queue(), buf, 100, BYTES - 10) == 10);
+	assert(linnos_pread(queue(), buf, 100, BYTES) == 0);
+	assert(stats().hedges == 0 && stats().errors == 0);
 }
 
 TEST(array_close_waits_for_orphans)
 {
 	struct linnos_options o = hedged(1000, 100);
-	struct linnos_array *a;
-	struct held h;
-	char buf[READ_BYTES];
 
 	o.home = 0;
 	o.margin_percent = 100;
-	a = array_held(&h, &o);
-	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == sizeof(buf));
+	open_array(&o);
+	hold_replica_0();
+	assert(reads_at(0));
 	/* Closing would wait forever. */
-	assert(stats_of(a).in_flight == 1);
-	let_go(&h);
-	put_away_held(a, &h);
+	assert(stats().in_flight == 1);
+	let_go();
 }
 
-static bool is_held(struct linnos_array *a)
+static bool is_held(void)
 {
 	struct linnos_load load;
 
-	linnos_load_snapshot(&a->predictor->drives[0].drive, &load);
-
+	linnos_load_snapshot(&array->predictor->drives[0].drive, &load);
 	return load.reads;
 }
 
 /* By the real clock, some reads are so slow on a busy machine that no hedge is beneficial. */
 static uint64_t ticking(void *context)
 {
-	return __atomic_add_fetch(&((struct held *)context)->now_ns, 1000, __ATOMIC_RELAXED);
+	return __atomic_add_fetch((uint64_t *)context, 1000, __ATOMIC_RELAXED);
 }
 
 TEST(hedging_by_gain_hedges_pread)
 {
 	struct linnos_options o = hedged(0, 50);
-	struct held h = {.now_ns = MS};
-	struct linnos_array *a;
-	char buf[READ_BYTES];
 
-	assert(!pipe(h.pipe));
+	now_ns = MS;
 	o.flags = LINNOS_DUPLICATES | LINNOS_UNGUARDED;
-	a = made_up_array(N, BYTES, &o);
-	a->set.hooks = (struct hooks){.clock_ns = ticking, .context = &h};
+	open_array(&o);
+	array->set.hooks = (struct hooks){.clock_ns = ticking, .context = &now_ns};
 	for (int i = 0; i < 1000; i++)
-		assert(linnos_pread(only_queue(a), buf, sizeof(buf), i) == sizeof(buf));
-	while (stats_of(a).in_flight)
-		sched_yield();
-	a->set.hooks.answer = as_whole;
-	a->set.hooks.prepared = hold;
-	/* As for a request that a drive has begun, which cannot be cancelled. */
-	a->set.backend.cancel = NULL;
+		assert(reads_at(i));
+	wait_until_idle();
+	hold_replica_0();
 	/* The attempt that is held may also be the second one. */
-	for (int i = 0; !stats_of(a).hedges_won; i++) {
-		assert(linnos_pread(only_queue(a), buf, sizeof(buf), i) == sizeof(buf) &&
-		       is_right(buf, sizeof(buf), i));
-		if (is_held(a))
-			let_go(&h);
-		while (stats_of(a).in_flight)
-			sched_yield();
+	for (int i = 0; !stats().hedges_won; i++) {
+		assert(reads_at(i));
+		if (is_held())
+			let_go();
+		wait_until_idle();
 	}
-	put_away_held(a, &h);
 }

@@ -80,7 +80,7 @@ static double service_us(unsigned int drive, uint64_t now_us)
 	return bursting ? BURST_US : SERVICE_US;
 }
 
-static void tell_news(uint64_t now_us)
+static void send_reports(uint64_t now_us)
 {
 	for (unsigned int d = 0; d < N; d++)
 		external.us[d] = service_us(d, now_us) *
@@ -157,7 +157,7 @@ static struct taken run(enum how how, unsigned int n_readers, double load, uint6
 
 	for (uint64_t now_us = from_us; now_us < until_us; now_us++) {
 		if (now_us % NEWS_EVERY_US == 1)
-			tell_news(now_us);
+			send_reports(now_us);
 		if (uniform() < load * N * SLOTS / SERVICE_US)
 			send_read(how, n_readers, n_sent++ % N, now_us);
 		for (unsigned int d = 0; d < N; d++)

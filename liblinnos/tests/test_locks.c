@@ -44,39 +44,31 @@ static void *read_many(void *context)
 	return NULL;
 }
 
-static void count_locks(struct linnos_options *o)
+TEST(hedging_takes_no_lock_for_a_read)
 {
-	pthread_t threads[N_THREADS];
-	struct linnos_array *a;
+	static const struct {
+		double hedge_percentile;
+		uint32_t flags;
+	} ways[] = {{95, 0}, {0, LINNOS_DUPLICATES}};
 
-	/* Copies and slow attempts are handed over to another thread under a lock. */
-	o->probe_after_ms = 0;
-	o->max_duplicates = 0.001;
-	a = made_up_array(N, BYTES, o);
-	n_waited = n_tried = 0;
-	for (unsigned int i = 0; i < N_THREADS; i++)
-		assert(!pthread_create(&threads[i], NULL, read_many, a));
-	for (unsigned int i = 0; i < N_THREADS; i++)
-		pthread_join(threads[i], NULL);
-	put_away(a);
-}
+	for (unsigned int way = 0; way < 2; way++) {
+		struct linnos_options o = LINNOS_OPTIONS_INIT;
+		pthread_t threads[N_THREADS];
+		struct linnos_array *a;
 
-TEST(hedging_by_percentile_takes_no_lock_for_a_read)
-{
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
-
-	o.hedge_percentile = 95;
-	count_locks(&o);
-	assert(n_tried > 0);
-	assert(n_waited < N_THREADS * N_READS / 100 && n_tried < N_THREADS * N_READS / 16);
-}
-
-TEST(hedging_by_gain_takes_no_lock_for_a_read)
-{
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
-
-	o.flags = LINNOS_DUPLICATES;
-	count_locks(&o);
-	assert(n_tried > 0);
-	assert(n_waited < N_THREADS * N_READS / 100 && n_tried < N_THREADS * N_READS / 16);
+		o.hedge_percentile = ways[way].hedge_percentile;
+		o.flags = ways[way].flags;
+		/* Copies and slow attempts are handed over to another thread under a lock. */
+		o.probe_after_ms = 0;
+		o.max_duplicates = 0.001;
+		a = made_up_array(N, BYTES, &o);
+		n_waited = n_tried = 0;
+		for (unsigned int i = 0; i < N_THREADS; i++)
+			assert(!pthread_create(&threads[i], NULL, read_many, a));
+		for (unsigned int i = 0; i < N_THREADS; i++)
+			pthread_join(threads[i], NULL);
+		put_away(a);
+		assert(n_tried > 0 && n_tried < N_THREADS * N_READS / 16);
+		assert(n_waited < N_THREADS * N_READS / 100);
+	}
 }

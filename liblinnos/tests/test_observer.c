@@ -12,13 +12,29 @@
 #define T0 (1000000 * US)
 #define PAST(ago, what) f[LINNOS_PAST + ((ago)-1) * LINNOS_N_PAST + LINNOS_PAST_##what]
 
+/* The observer of a test, and the features that it has computed. Times are in us. */
+static struct observer o;
+static uint32_t f[LINNOS_N_FEATURES];
+
+static void sent(struct linnos_io *io, uint64_t us, uint64_t offset, uint32_t pages, bool is_read)
+{
+	observer_sent(&o, io, T0 + us * US, offset, pages, is_read);
+}
+
+static void ended(struct linnos_io *io, uint64_t us, enum observed_end end)
+{
+	observer_ended(&o, io, T0 + us * US, end);
+}
+
+static void compute(uint64_t offset, uint32_t pages, uint64_t us)
+{
+	observer_features(&o, offset, pages, T0 + us * US, f);
+}
+
 TEST(features_of_new_drive_are_zero)
 {
-	struct observer o;
-	uint32_t f[LINNOS_N_FEATURES];
-
 	observer_init(&o, 100);
-	observer_features(&o, 0, 3, T0 + 5 * US, f);
+	compute(0, 3, 5);
 	for (unsigned int i = 0; i < LINNOS_N_FEATURES; i++)
 		if (i == LINNOS_OWN_PAGES)
 			assert(f[i] == 3);
@@ -31,20 +47,18 @@ TEST(features_of_new_drive_are_zero)
 
 TEST(submitted_io_counts_at_once)
 {
-	struct observer o;
 	struct linnos_io read, write;
-	uint32_t f[LINNOS_N_FEATURES];
 
 	observer_init(&o, 100);
-	observer_sent(&o, &write, T0 + 0, 0, 8, false);
-	observer_sent(&o, &read, T0 + 0, 0, 2, true);
-	observer_features(&o, 0, 1, T0 + 0, f);
+	sent(&write, 0, 0, 8, false);
+	sent(&read, 0, 0, 2, true);
+	compute(0, 1, 0);
 	assert(f[LINNOS_READ_PAGES] == 2 && f[LINNOS_WRITE_PAGES] == 8);
 	assert(f[LINNOS_READS_IN_FLIGHT] == 1 && f[LINNOS_OLDEST_US] == 0);
 	observer_submitted(&o, &read, T0 + 10 * US);
-	observer_ended(&o, &write, T0 + 50 * US, OBSERVED_ANSWERED);
+	ended(&write, 50, OBSERVED_ANSWERED);
 	observer_ended(&o, &read, T0 + 90 * US + 999, OBSERVED_ANSWERED);
-	observer_features(&o, 0, 1, T0 + 100 * US, f);
+	compute(0, 1, 100);
 	assert(f[LINNOS_READ_PAGES] == 0 && f[LINNOS_WRITE_PAGES] == 0);
 	assert(PAST(1, LATENCY_US) == 80 && PAST(1, PENDING) == 10 && PAST(1, PAGES) == 2);
 	assert(PAST(1, AGE_US) == 9 && PAST(2, AGE_US) == LINNOS_LATENCY_CAP);
@@ -52,9 +66,7 @@ TEST(submitted_io_counts_at_once)
 
 TEST(region_counts_reads_within_its_limits)
 {
-	struct observer o;
 	struct linnos_io read, write;
-	uint32_t f[LINNOS_N_FEATURES];
 	const struct {
 		uint64_t offset;
 		uint32_t meets;
@@ -62,37 +74,35 @@ TEST(region_counts_reads_within_its_limits)
 		     {16383, 1}, {16384, 0}, {8192 + (7ull << 40), 1}};
 
 	observer_init(&o, 100);
-	observer_sent(&o, &read, T0, 8192 + 524288, 1, true);
-	observer_sent(&o, &write, T0, 0, 1, false);
+	sent(&read, 0, 8192 + 524288, 1, true);
+	sent(&write, 0, 0, 1, false);
 	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		observer_features(&o, cases[i].offset, 1, T0, f);
+		compute(cases[i].offset, 1, 0);
 		assert(f[LINNOS_IN_REGION] == cases[i].meets);
 	}
-	observer_ended(&o, &read, T0 + 50 * US, OBSERVED_FAILED);
-	observer_features(&o, 8192, 1, T0 + 50 * US, f);
+	ended(&read, 50, OBSERVED_FAILED);
+	compute(8192, 1, 50);
 	assert(f[LINNOS_IN_REGION] == 0);
 }
 
 TEST(overdue_read_is_counted_until_it_ends)
 {
-	struct observer o;
 	struct linnos_io first, second;
-	uint32_t f[LINNOS_N_FEATURES];
 
 	observer_init(&o, 100);
-	observer_sent(&o, &first, T0 + 0, 0, 1, true);
-	observer_sent(&o, &second, T0 + 50 * US, 0, 1, true);
-	observer_features(&o, 0, 1, T0 + 100 * US, f);
+	sent(&first, 0, 0, 1, true);
+	sent(&second, 50, 0, 1, true);
+	compute(0, 1, 100);
 	assert(f[LINNOS_OVERDUE] == 0);
 	observer_features(&o, 0, 1, T0 + 100 * US + 1, f);
 	assert(f[LINNOS_OVERDUE] == 1 && f[LINNOS_OLDEST_US] == 100);
-	observer_features(&o, 0, 1, T0 + 151 * US, f);
+	compute(0, 1, 151);
 	assert(f[LINNOS_OVERDUE] == 2 && f[LINNOS_OLDEST_US] == 151);
-	observer_ended(&o, &first, T0 + 160 * US, OBSERVED_ANSWERED);
-	observer_features(&o, 0, 1, T0 + 160 * US, f);
+	ended(&first, 160, OBSERVED_ANSWERED);
+	compute(0, 1, 160);
 	assert(f[LINNOS_OVERDUE] == 1 && f[LINNOS_OLDEST_US] == 110);
-	observer_ended(&o, &second, T0 + 170 * US, OBSERVED_ANSWERED);
-	observer_features(&o, 0, 1, T0 + 170 * US, f);
+	ended(&second, 170, OBSERVED_ANSWERED);
+	compute(0, 1, 170);
 	assert(f[LINNOS_OVERDUE] == 0 && f[LINNOS_OLDEST_US] == 0);
 }
 
@@ -100,44 +110,40 @@ TEST(history_has_reads_of_same_and_smaller_size_classes_in_order)
 {
 	static const uint32_t pages[] = {LINNOS_SMALL_PAGES,  LINNOS_SMALL_PAGES + 1,  1,
 					 LINNOS_MEDIUM_PAGES, LINNOS_MEDIUM_PAGES + 1, 2};
-	struct observer o;
 	struct linnos_io io;
-	uint32_t f[LINNOS_N_FEATURES];
 
 	observer_init(&o, 1000);
 	for (unsigned int i = 0; i < sizeof(pages) / sizeof(*pages); i++) {
-		observer_sent(&o, &io, T0 + i * 100 * US, 0, pages[i], true);
-		observer_ended(&o, &io, T0 + i * 100 * US + 10 * US, OBSERVED_ANSWERED);
+		sent(&io, i * 100, 0, pages[i], true);
+		ended(&io, i * 100 + 10, OBSERVED_ANSWERED);
 	}
-	observer_features(&o, 0, LINNOS_SMALL_PAGES, T0 + 600 * US, f);
+	compute(0, LINNOS_SMALL_PAGES, 600);
 	assert(PAST(1, PAGES) == 2 && PAST(2, PAGES) == 1);
 	assert(PAST(3, PAGES) == LINNOS_SMALL_PAGES && PAST(3, AGE_US) == 590);
 	assert(PAST(4, PAGES) == 0 && PAST(4, AGE_US) == LINNOS_LATENCY_CAP);
-	observer_features(&o, 0, LINNOS_MEDIUM_PAGES, T0 + 600 * US, f);
+	compute(0, LINNOS_MEDIUM_PAGES, 600);
 	assert(PAST(1, PAGES) == 2 && PAST(2, PAGES) == LINNOS_MEDIUM_PAGES);
 	assert(PAST(3, PAGES) == 1 && PAST(4, PAGES) == LINNOS_SMALL_PAGES + 1);
-	observer_features(&o, 0, LINNOS_MEDIUM_PAGES + 1, T0 + 600 * US, f);
+	compute(0, LINNOS_MEDIUM_PAGES + 1, 600);
 	assert(PAST(1, PAGES) == 2 && PAST(2, PAGES) == LINNOS_MEDIUM_PAGES + 1);
 	assert(PAST(3, PAGES) == LINNOS_MEDIUM_PAGES && PAST(4, PAGES) == 1);
 }
 
 TEST(failed_and_cancelled_reads_are_not_in_the_history)
 {
-	struct observer o;
 	struct linnos_io io;
-	uint32_t f[LINNOS_N_FEATURES];
 
 	observer_init(&o, 100);
-	observer_sent(&o, &io, T0 + 0, 0, 1, true);
-	observer_ended(&o, &io, T0 + 10 * US, OBSERVED_IGNORED);
+	sent(&io, 0, 0, 1, true);
+	ended(&io, 10, OBSERVED_IGNORED);
 	assert(!o.failing && !o.last_completion_ns);
-	observer_sent(&o, &io, T0 + 20 * US, 0, 1, true);
-	observer_ended(&o, &io, T0 + 30 * US, OBSERVED_FAILED);
+	sent(&io, 20, 0, 1, true);
+	ended(&io, 30, OBSERVED_FAILED);
 	assert(o.failing && o.last_completion_ns == T0 + 30 * US);
-	observer_features(&o, 0, 1, T0 + 40 * US, f);
+	compute(0, 1, 40);
 	assert(PAST(1, AGE_US) == LINNOS_LATENCY_CAP && f[LINNOS_READS_IN_FLIGHT] == 0);
-	observer_sent(&o, &io, T0 + 50 * US, 0, 1, true);
-	observer_ended(&o, &io, T0 + 60 * US, OBSERVED_ANSWERED);
+	sent(&io, 50, 0, 1, true);
+	ended(&io, 60, OBSERVED_ANSWERED);
 	assert(!o.failing);
 }
 
@@ -145,7 +151,6 @@ TEST(failed_and_cancelled_reads_are_not_in_the_history)
 TEST(features_equal_a_reference_for_any_completion_order)
 {
 	enum { N = 40 };
-	struct observer o;
 	struct linnos_io ios[N];
 	bool flying[N] = {false};
 
@@ -154,12 +159,11 @@ TEST(features_equal_a_reference_for_any_completion_order)
 	for (uint64_t now = 1; now < 20000; now++) {
 		unsigned int k = rand() % N, reads = 0, overdue = 0;
 		uint64_t oldest = T0 + now * US, pages = 0;
-		uint32_t f[LINNOS_N_FEATURES];
 
 		if (flying[k])
-			observer_ended(&o, &ios[k], T0 + now * US, rand() % 3);
+			ended(&ios[k], now, rand() % 3);
 		else
-			observer_sent(&o, &ios[k], T0 + now * US, 0, 1 + k, k % 4);
+			sent(&ios[k], now, 0, 1 + k, k % 4);
 		flying[k] = !flying[k];
 		for (unsigned int i = 0; i < N; i++) {
 			if (!flying[i] || !(ios[i].flags & LINNOS_IO_READ))
@@ -173,7 +177,7 @@ TEST(features_equal_a_reference_for_any_completion_order)
 		/* Not at every step, so that several become overdue at once. */
 		if (rand() % 4)
 			continue;
-		observer_features(&o, 0, 1, T0 + now * US, f);
+		compute(0, 1, now);
 		assert(f[LINNOS_READS_IN_FLIGHT] == reads && f[LINNOS_READ_PAGES] == pages);
 		assert(f[LINNOS_OVERDUE] == overdue);
 		assert(f[LINNOS_OLDEST_US] == (T0 + now * US - oldest) / US);

@@ -1,32 +1,26 @@
 // SPDX-License-Identifier: MIT
 /* Rings of callers that are full, shared by two arrays, or torn down; and the requirements of
  * O_DIRECT. */
-#include "made_up.h"
-
-#include "test.h"
+#include "one_array.h"
 
 #include <fcntl.h>
 #include <liburing.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-#define N 3
-#define BYTES (1u << 20)
-#define READ_BYTES 4096
-
 /* Alignment that the simulated drives require of linnos_pread(). */
 static size_t wanted = 1, wanted_of_memory = 1;
 static unsigned int n_bounced;
 static const char *callers;
 
-ssize_t pread(int fd, void *buf, size_t bytes, off_t offset)
+ssize_t pread(int fd, void *to, size_t bytes, off_t offset)
 {
-	if (((size_t)offset | bytes) % wanted || (uintptr_t)buf % wanted_of_memory) {
+	if (((size_t)offset | bytes) % wanted || (uintptr_t)to % wanted_of_memory) {
 		errno = EINVAL;
 		return -1;
 	}
-	n_bounced += callers && ((char *)buf < callers || (char *)buf >= callers + BYTES);
-	return syscall(SYS_pread64, fd, buf, bytes, offset);
+	n_bounced += callers && ((char *)to < callers || (char *)to >= callers + BYTES);
+	return syscall(SYS_pread64, fd, to, bytes, offset);
 }
 
 ssize_t preadv2(int fd, const struct iovec *iov, int n, off_t offset, int flags)
@@ -44,47 +38,45 @@ TEST(reads_are_aligned_for_each_block_size)
 	static const struct {
 		uint32_t bytes, memory;
 	} drives[] = {{1, 1}, {512, 4}, {512, 512}, {4096, 512}, {16384, 4096}, {65536, 512}};
-	char *buf;
+	char *aligned;
 	uint64_t seed = 1;
 
-	assert(!posix_memalign((void **)&buf, 65536, 2 * BYTES));
+	assert(!posix_memalign((void **)&aligned, 65536, 2 * BYTES));
 	for (unsigned int d = 0; d < sizeof(drives) / sizeof(*drives); d++) {
 		struct linnos_options o = LINNOS_OPTIONS_INIT;
-		struct linnos_array *a;
 
 		o.probe_after_ms = 0;
-		a = made_up_array(N, BYTES, &o);
+		open_array(&o);
 		wanted = drives[d].bytes;
 		wanted_of_memory = drives[d].memory;
 		for (unsigned int k = 0; k < N; k++) {
-			a->set.replicas[k].align_bytes = wanted;
-			a->set.replicas[k].memory_align_bytes = wanted_of_memory;
+			array->set.replicas[k].align_bytes = wanted;
+			array->set.replicas[k].memory_align_bytes = wanted_of_memory;
 		}
 		for (int i = 0; i < 500; i++) {
 			size_t bytes = chance(&seed) % (i % 10 ? 100000 : BYTES);
 			uint64_t offset = chance(&seed) % (BYTES - bytes);
-			char *to = buf + chance(&seed) % 64;
+			char *to = aligned + chance(&seed) % 64;
 
-			assert(linnos_pread(only_queue(a), to, bytes, offset) == (ssize_t)bytes);
+			assert(linnos_pread(queue(), to, bytes, offset) == (ssize_t)bytes);
 			assert(is_right(to, bytes, offset));
 		}
 		/* Aligned reads go directly to the caller's memory. */
-		callers = buf;
+		callers = aligned;
 		n_bounced = 0;
 		for (int i = 0; i < 100; i++)
-			assert(linnos_pread(only_queue(a), buf + i % 16 * wanted_of_memory,
+			assert(linnos_pread(queue(), aligned + i % 16 * wanted_of_memory,
 					    2 * wanted, i % 8 * wanted) == (ssize_t)(2 * wanted));
-		assert(n_bounced == 0 && !stats_of(a).failovers);
+		assert(n_bounced == 0 && !stats().failovers);
 		callers = NULL;
 		wanted = wanted_of_memory = 1;
-		put_away(a);
 	}
-	free(buf);
+	free(aligned);
 }
 
 TEST(direct_alignment_is_sufficient)
 {
-	char name[] = "/var/tmp/linnos-direct-XXXXXX", *buf;
+	char name[] = "/var/tmp/linnos-direct-XXXXXX", *aligned;
 	uint32_t bytes = 0, memory = 0;
 	int fd = mkstemp(name), direct;
 
@@ -95,9 +87,9 @@ TEST(direct_alignment_is_sufficient)
 		replica_direct_alignment(direct, &bytes, &memory);
 		assert(bytes && memory && !(bytes & (bytes - 1)) && !(memory & (memory - 1)));
 		/* This alignment is sufficient. */
-		assert(!posix_memalign((void **)&buf, 65536, 131072));
-		assert(pread(direct, buf + memory, bytes, bytes) == bytes);
-		free(buf);
+		assert(!posix_memalign((void **)&aligned, 65536, 131072));
+		assert(pread(direct, aligned + memory, bytes, bytes) == bytes);
+		free(aligned);
 		close(direct);
 	}
 	/* Without O_DIRECT the requirements are unknown, so the largest of any file system is
@@ -112,9 +104,9 @@ TEST(device_alignment_is_its_block_size)
 {
 	const char *path = getenv("LINNOS_DEVICE");
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
-	struct linnos_queue *queue;
+	struct linnos_queue *created;
 	struct linnos_array *a;
-	char *buf, *content;
+	char *aligned, *content;
 	uint64_t seed = 1;
 	size_t block;
 	int fd;
@@ -125,56 +117,57 @@ TEST(device_alignment_is_its_block_size)
 	block = strtoul(getenv("LINNOS_BLOCK_BYTES"), NULL, 10);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert(fd >= 0 && read(fd, content, BYTES) == BYTES && !close(fd));
-	assert(!posix_memalign((void **)&buf, 65536, BYTES));
+	assert(!posix_memalign((void **)&aligned, 65536, BYTES));
 	o.probe_after_ms = 0;
 	o.flags = LINNOS_QUERY_KERNEL;
 	assert(!linnos_array_open(&a, 1, &path, NULL, &o) && linnos_array_size(a) == BYTES);
 	assert(a->set.replicas[0].align_bytes == block);
-	assert(!linnos_queue_create(&queue, a, NULL));
+	assert(!linnos_queue_create(&created, a, NULL));
 	for (int i = 0; i < 500; i++) {
 		size_t bytes = chance(&seed) % 100000;
 		uint64_t offset = chance(&seed) % (BYTES - bytes);
 
-		assert(linnos_pread(queue, buf, bytes, offset) == (ssize_t)bytes);
-		assert(!memcmp(buf, content + offset, bytes));
+		assert(linnos_pread(created, aligned, bytes, offset) == (ssize_t)bytes);
+		assert(!memcmp(aligned, content + offset, bytes));
 	}
-	callers = buf;
+	callers = aligned;
 	n_bounced = 0;
 	for (size_t at = 0; at < BYTES; at += block)
-		assert(linnos_pread(queue, buf + at, block, at) == (ssize_t)block);
-	assert(!memcmp(buf, content, BYTES) && n_bounced == 0);
+		assert(linnos_pread(created, aligned + at, block, at) == (ssize_t)block);
+	assert(!memcmp(aligned, content, BYTES) && n_bounced == 0);
 	callers = NULL;
 	assert(!stats_of(a).failovers && linnos_array_close(a) == -EBUSY);
-	assert(!linnos_queue_close(queue) && !linnos_array_close(a));
-	free(buf);
+	assert(!linnos_queue_close(created) && !linnos_array_close(a));
+	free(aligned);
 	free(content);
 }
 
 /* --- Rings --------------------------------------------------------------------------- */
 
-static struct linnos_array *array_of(uint32_t hedge_us)
+static void open_hedged(uint32_t hedge_us)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 
 	o.probe_after_ms = 0;
 	o.hedge_us = hedge_us;
 	o.max_duplicates = 100;
-	return made_up_array(N, BYTES, &o);
+	open_array(&o);
 }
 
 TEST(two_arrays_can_share_a_ring)
 {
 	enum { READS = 16 };
 	static char bufs[2 * READS][READ_BYTES];
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct linnos_array *a[2];
-	struct linnos_completion c;
 	struct io_uring_cqe *cqe;
 	struct io_uring ring;
 	unsigned int n_done[2] = {0};
 
 	assert(!io_uring_queue_init(2 * READS, &ring, 0));
+	o.probe_after_ms = 0;
 	for (unsigned int k = 0; k < 2; k++)
-		a[k] = array_of(0);
+		a[k] = made_up_array(N, BYTES, &o);
 	/* One of the second array's replicas fails, and its reads continue at another one. */
 	close(fd_of(a[1], 0));
 	for (unsigned int i = 0; i < 2 * READS; i++)
@@ -185,15 +178,16 @@ TEST(two_arrays_can_share_a_ring)
 		while (!io_uring_peek_cqe(&ring, &cqe)) {
 			/* The handle alone identifies the queue. */
 			enum linnos_outcome outcome =
-				linnos_queue_complete(cqe->user_data, cqe->res, &c);
+				linnos_queue_complete(cqe->user_data, cqe->res, &completion);
 
 			io_uring_cqe_seen(&ring, cqe);
 			if (outcome == LINNOS_READ_RESUBMIT)
-				assert(!linnos_queue_prep_retry(c.read, io_uring_get_sqe(&ring)));
+				assert(!linnos_queue_prep_retry(completion.read,
+								io_uring_get_sqe(&ring)));
 			if (outcome != LINNOS_READ_DONE)
 				continue;
-			assert(c.result == READ_BYTES);
-			n_done[c.user == a[1]]++;
+			assert(completion.result == READ_BYTES);
+			n_done[completion.user == a[1]]++;
 		}
 	}
 	for (unsigned int i = 0; i < 2 * READS; i++)
@@ -209,35 +203,32 @@ TEST(two_arrays_can_share_a_ring)
 
 TEST(full_ring_returns_eagain_and_loses_nothing)
 {
-	struct linnos_completion c;
 	struct io_uring_sqe sqe;
 	struct io_uring_cqe cqe = {.res = -EIO};
-	char buf[READ_BYTES];
-	struct linnos_array *a = array_of(0);
 
-	assert(prep_read(a, NULL, buf, sizeof(buf), 0, NULL) == -EAGAIN);
-	assert(stats_of(a).reads == 0 && stats_of(a).in_flight == 0);
-	assert(!prep_read(a, &sqe, buf, sizeof(buf), 0, NULL));
+	open_hedged(0);
+	assert(prep_read(array, NULL, buf, sizeof(buf), 0, NULL) == -EAGAIN);
+	assert(stats().reads == 0 && stats().in_flight == 0);
+	assert(!prep_read(array, &sqe, buf, sizeof(buf), 0, NULL));
 	cqe.user_data = sqe.user_data;
-	assert(linnos_queue_complete(cqe.user_data, cqe.res, &c) == LINNOS_READ_RESUBMIT);
-	assert(linnos_queue_prep_retry(c.read, NULL) == -EAGAIN);
-	assert(linnos_queue_prep_retry(c.read, NULL) == -EAGAIN);
+	assert(linnos_queue_complete(cqe.user_data, cqe.res, &completion) == LINNOS_READ_RESUBMIT);
+	assert(linnos_queue_prep_retry(completion.read, NULL) == -EAGAIN);
+	assert(linnos_queue_prep_retry(completion.read, NULL) == -EAGAIN);
 	/* A read that has not been prepared yet is in flight, too. */
-	assert(linnos_queue_close(only_queue(a)) == -EBUSY);
-	assert(!linnos_queue_prep_retry(c.read, &sqe));
+	assert(linnos_queue_close(queue()) == -EBUSY);
+	assert(!linnos_queue_prep_retry(completion.read, &sqe));
 	cqe.user_data = sqe.user_data;
 	cqe.res = pread(sqe.fd, (void *)(uintptr_t)sqe.addr, sqe.len, sqe.off);
-	assert(linnos_queue_complete(cqe.user_data, cqe.res, &c) == LINNOS_READ_DONE &&
-	       c.result == READ_BYTES);
-	put_away(a);
+	assert(linnos_queue_complete(cqe.user_data, cqe.res, &completion) == LINNOS_READ_DONE &&
+	       completion.result == READ_BYTES);
 }
 
 /* Return a read whose hedge is due while the ring is full, so that it has not been prepared yet. */
-static struct linnos_read *hedge_of_a_full_ring(struct linnos_array *a)
+static struct linnos_read *hedge_of_a_full_ring(void)
 {
 	struct linnos_read *due;
 
-	while (!(due = hedge_due(a)))
+	while (!(due = hedge_due(array)))
 		usleep(100);
 	assert(linnos_queue_prep_retry(due, NULL) == -EAGAIN);
 	return due;
@@ -245,69 +236,63 @@ static struct linnos_read *hedge_of_a_full_ring(struct linnos_array *a)
 
 TEST(complete_read_is_kept_until_its_hedge_is_prepared)
 {
-	struct linnos_completion c;
 	struct io_uring_sqe first, hedge, next;
 	struct linnos_read *due;
-	char buf[READ_BYTES], other[READ_BYTES];
-	struct linnos_array *a = array_of(1000);
+	char other[READ_BYTES];
 
-	assert(!prep_read(a, &first, buf, sizeof(buf), 0, buf));
-	due = hedge_of_a_full_ring(a);
-	assert(linnos_queue_complete(first.user_data, READ_BYTES, &c) == LINNOS_READ_DONE &&
-	       c.user == buf);
+	open_hedged(1000);
+	assert(!prep_read(array, &first, buf, sizeof(buf), 0, buf));
+	due = hedge_of_a_full_ring();
+	assert(linnos_queue_complete(first.user_data, READ_BYTES, &completion) ==
+		       LINNOS_READ_DONE &&
+	       completion.user == buf);
 	/* There is no attempt to cancel, and the next read has its own. */
-	assert(!linnos_queue_next_orphan(only_queue(a)));
-	assert(!prep_read(a, &next, other, sizeof(other), 0, other));
-	assert(linnos_queue_close(only_queue(a)) == -EBUSY);
+	assert(!linnos_queue_next_orphan(queue()));
+	assert(!prep_read(array, &next, other, sizeof(other), 0, other));
+	assert(linnos_queue_close(queue()) == -EBUSY);
 	assert(!linnos_queue_prep_retry(due, &hedge));
 	assert(hedge.opcode == IORING_OP_NOP && !hedge.user_data);
-	assert(linnos_queue_complete(hedge.user_data, 0, &c) == LINNOS_READ_PENDING);
-	assert(linnos_queue_complete(next.user_data, READ_BYTES, &c) == LINNOS_READ_DONE &&
-	       c.user == other);
-	assert(linnos_queue_next_timeout_ns(only_queue(a)) == -1 && stats_of(a).in_flight == 0);
-	put_away(a);
+	assert(linnos_queue_complete(hedge.user_data, 0, &completion) == LINNOS_READ_PENDING);
+	assert(linnos_queue_complete(next.user_data, READ_BYTES, &completion) == LINNOS_READ_DONE &&
+	       completion.user == other);
+	assert(linnos_queue_next_timeout_ns(queue()) == -1 && stats().in_flight == 0);
 }
 
 TEST(remainder_and_hedge_are_prepared_once_each)
 {
-	struct linnos_completion c;
 	struct io_uring_sqe first, sqe[2];
 	struct linnos_read *due;
-	char buf[READ_BYTES];
 	unsigned int rest;
-	struct linnos_array *a = array_of(1000);
 
-	assert(!prep_read(a, &first, buf, sizeof(buf), 0, buf));
-	due = hedge_of_a_full_ring(a);
-	assert(linnos_queue_complete(first.user_data, 512, &c) == LINNOS_READ_RESUBMIT &&
-	       c.read == due);
+	open_hedged(1000);
+	assert(!prep_read(array, &first, buf, sizeof(buf), 0, buf));
+	due = hedge_of_a_full_ring();
+	assert(linnos_queue_complete(first.user_data, 512, &completion) == LINNOS_READ_RESUBMIT &&
+	       completion.read == due);
 	for (int i = 0; i < 2; i++)
 		assert(!linnos_queue_prep_retry(due, &sqe[i]));
 	rest = sqe[0].user_data == first.user_data ? 0 : 1;
 	assert(sqe[rest].user_data == first.user_data);
 	assert(sqe[rest].off == 512 && sqe[rest].len == READ_BYTES - 512);
 	assert(sqe[!rest].fd != first.fd && sqe[!rest].len == READ_BYTES);
-	assert(linnos_queue_complete(sqe[rest].user_data, READ_BYTES - 512, &c) ==
+	assert(linnos_queue_complete(sqe[rest].user_data, READ_BYTES - 512, &completion) ==
 	       LINNOS_READ_DONE);
-	assert(c.user == buf && c.result == READ_BYTES);
-	assert(linnos_queue_next_orphan(only_queue(a)) == sqe[!rest].user_data);
-	assert(linnos_queue_complete(sqe[!rest].user_data, -ECANCELED, &c) == LINNOS_READ_PENDING);
-	put_away(a);
+	assert(completion.user == buf && completion.result == READ_BYTES);
+	assert(linnos_queue_next_orphan(queue()) == sqe[!rest].user_data);
+	assert(linnos_queue_complete(sqe[!rest].user_data, -ECANCELED, &completion) ==
+	       LINNOS_READ_PENDING);
 }
 
 TEST(abandon_frees_complete_read_with_unprepared_hedge)
 {
-	struct linnos_completion c;
 	struct io_uring_sqe first;
-	char buf[READ_BYTES];
-	struct linnos_array *a = array_of(1000);
 
-	assert(!prep_read(a, &first, buf, sizeof(buf), 0, buf));
-	hedge_of_a_full_ring(a);
-	assert(linnos_queue_complete(first.user_data, READ_BYTES, &c) == LINNOS_READ_DONE);
-	linnos_queue_abandon_reads(only_queue(a));
-	assert(stats_of(a).in_flight == 0);
-	put_away(a);
+	open_hedged(1000);
+	assert(!prep_read(array, &first, buf, sizeof(buf), 0, buf));
+	hedge_of_a_full_ring();
+	assert(linnos_queue_complete(first.user_data, READ_BYTES, &completion) == LINNOS_READ_DONE);
+	linnos_queue_abandon_reads(queue());
+	assert(stats().in_flight == 0);
 }
 
 /* Reads, hedges, orphans, and a read that was not prepared again are all discarded with the
@@ -317,16 +302,14 @@ TEST(abandon_discards_all_reads_of_a_ring)
 	enum { READS = 12 };
 	static char bufs[READS][READ_BYTES];
 	struct io_uring_sqe sqes[2 * READS];
-	struct linnos_completion c;
 	unsigned int n = 0;
-	char buf[READ_BYTES];
-	struct linnos_array *a = array_of(1);
 
+	open_hedged(1);
 	for (unsigned int i = 0; i < READS; i++)
-		assert(!prep_read(a, &sqes[n++], bufs[i], READ_BYTES, 0, NULL));
+		assert(!prep_read(array, &sqes[n++], bufs[i], READ_BYTES, 0, NULL));
 	usleep(1000);
 	for (unsigned int i = 0; i < READS; i++) {
-		struct linnos_read *due = hedge_due(a);
+		struct linnos_read *due = hedge_due(array);
 
 		assert(due);
 		if (i)
@@ -339,48 +322,46 @@ TEST(abandon_discards_all_reads_of_a_ring)
 		 * which fails. */
 		if (i == 3)
 			cqe.res = -EIO;
-		linnos_queue_complete(cqe.user_data, cqe.res, &c);
+		linnos_queue_complete(cqe.user_data, cqe.res, &completion);
 	}
 	{
 		struct io_uring_cqe cqe = {.user_data = sqes[READS + 2].user_data, .res = -EIO};
 
-		assert(linnos_queue_complete(cqe.user_data, cqe.res, &c) == LINNOS_READ_RESUBMIT);
+		assert(linnos_queue_complete(cqe.user_data, cqe.res, &completion) ==
+		       LINNOS_READ_RESUBMIT);
 	}
-	assert(linnos_queue_close(only_queue(a)) == -EBUSY &&
+	assert(linnos_queue_close(queue()) == -EBUSY &&
 	       says("linnos_queue_abandon_reads() after their ring was torn down"));
-	linnos_queue_abandon_reads(only_queue(a));
-	assert(stats_of(a).in_flight == 0);
+	linnos_queue_abandon_reads(queue());
+	assert(stats().in_flight == 0);
 	for (unsigned int k = 0; k < N; k++)
-		assert(!atomic64_read(&a->predictor->drives[k].drive.load));
+		assert(!atomic64_read(&array->predictor->drives[k].drive.load));
 	/* The queue can still read, until it is closed. */
-	assert(linnos_queue_next_timeout_ns(only_queue(a)) == -1);
-	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 4096) == sizeof(buf));
+	assert(linnos_queue_next_timeout_ns(queue()) == -1);
+	assert(linnos_pread(queue(), buf, sizeof(buf), 4096) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 4096));
-	linnos_queue_abandon_reads(only_queue(a));
-	while (stats_of(a).in_flight)
+	linnos_queue_abandon_reads(queue());
+	while (stats().in_flight)
 		sched_yield();
-	put_away(a);
 }
 
 /* The kernel may still write to the memory of hedged reads, so new reads must get other memory. */
 TEST(abandoned_memory_is_not_reused)
 {
-	struct linnos_array *a;
 	struct io_uring ring;
 	int ends[2];
-	char buf[READ_BYTES], *late;
+	char *late;
 
 	assert(!pipe(ends) && !io_uring_queue_init(8, &ring, 0));
-	a = array_of(1000000);
-	assert(!prep_read(a, io_uring_get_sqe(&ring), buf, READ_BYTES, 0, NULL));
-	late = only_queue(a)->callers_ring.first->bounce->data;
-	linnos_queue_abandon_reads(only_queue(a));
+	open_hedged(1000000);
+	assert(!prep_read(array, io_uring_get_sqe(&ring), buf, READ_BYTES, 0, NULL));
+	late = queue()->callers_ring.first->bounce->data;
+	linnos_queue_abandon_reads(queue());
 	/* Any number of new reads. */
 	for (int i = 0; i < 64; i++)
-		assert(linnos_pread(only_queue(a), buf, READ_BYTES, 0) == READ_BYTES);
+		assert(linnos_pread(queue(), buf, READ_BYTES, 0) == READ_BYTES);
 	assert(write(ends[1], "late", 4) == 4);
 	assert(read(ends[0], late, 4) == -1 && errno == EFAULT);
-	put_away(a);
 	io_uring_queue_exit(&ring);
 	close(ends[0]);
 	close(ends[1]);

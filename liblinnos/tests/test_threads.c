@@ -94,7 +94,7 @@ static unsigned long reads_asked_for(void)
 {
 	const char *given = getenv("LINNOS_READS");
 
-	return given ? strtoul(given, NULL, 10) / N_THREADS * N_THREADS : 200000;
+	return given ? strtoul(given, NULL, 10) / N_THREADS * N_THREADS : 60000;
 }
 
 static void run(struct many *m)

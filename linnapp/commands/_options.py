@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from linnapp.arguments import options_in
-from linnapp.option_types import FILE, PATH, Bias, FiniteRange
+from linnapp.option_types import FILE, FOLDER, PATH, Bias, FiniteRange
 
 if TYPE_CHECKING:
     from linnapp.learn.options import Kind, Recipe
@@ -101,6 +101,18 @@ def model_option(*, required: bool) -> Callable[[Callable[..., None]], Callable[
     )
 
 
+def mode_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--mode``, the mode that a drive gets with its model."""
+    modes = click.Choice(["off", "observe", "enforce"])
+    return click.option("--mode", type=modes, help="Mode to set.")(command)
+
+
+def recordings_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--recordings``, the folder of recordings that were made earlier."""
+    words = "Use <drive>.blk in this directory instead of recording."
+    return click.option("--recordings", type=FOLDER, help=words)(command)
+
+
 def conf_option(command: Callable[..., None]) -> Callable[..., None]:
     """Add ``--conf``, the path of drives.conf."""
     return click.option(
@@ -132,23 +144,14 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
     return array_options(reader_options(command))
 
 
-def kind_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--kind``, the kind of the models; :func:`check_kind` checks the others against it."""
-    return click.option(
-        "--kind",
-        type=click.Choice(["network", "latency"]),
-        default="network",
-        help="What predicts: the paper's network, slow or fast; or trees, how long a read will "
-        "take.",
-    )(command)
-
-
 def check_kind(context: click.Context, kind: Kind) -> None:
     """Raise an error for options that do not apply to a kind of model."""
     if kind == "latency":
         for name, option in OF_NETWORKS.items():
             if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-                raise click.UsageError(f"{option} is of networks; leave it out or --kind latency")
+                raise click.UsageError(
+                    f"{option} applies to networks only; leave out {option} or --kind latency"
+                )
 
 
 def recipe_from(options: dict[str, Any], kind: Kind = "network") -> Recipe:

@@ -26,31 +26,35 @@ def latency_quality(record: dict[str, Any]) -> str:
     `record` is that of a training or an evaluation. Classification at the slow threshold is not
     shown: the threshold can be less than the median latency, and refusal does not depend on it.
     """
-    areas = ", ".join(
-        f"{name} {'-' if record[key] is None else format(record[key], '.3f')}"
-        for name, key in (
-            ("this model", "auc"),
-            ("last latencies", "auc_last_latencies"),
-            ("pending pages", "auc_pending"),
-        )
-    )
     off, off_last = (
         2 ** record[key] for key in ("mean_abs_log2_error", "mean_abs_log2_error_last_latencies")
     )
     return (
-        f"area under ROC: {areas}; off by a factor of {off:.2f}, the mean of the last latencies by "
-        f"{off_last:.2f}"
+        f"{describe_areas(record)}; off by a factor of {off:.2f}, the mean of the last latencies "
+        f"by {off_last:.2f}"
+    )
+
+
+def describe_areas(record: dict[str, Any]) -> str:
+    """Describe how well a model ranks reads, and two simple predictors that it must beat."""
+    areas = {
+        "this model": record["auc"],
+        "last latencies": record["auc_last_latencies"],
+        "pending pages": record["auc_pending"],
+    }
+    return "area under ROC: " + ", ".join(
+        f"{name} {'-' if area is None else f'{area:.3f}'}" for name, area in areas.items()
     )
 
 
 class TrainingDisplay(Observer):
     """Prints an array's training to stderr."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str = "model", *, shows_labels: bool = True) -> None:
+        """`what` is trained. The inflection points are not shown if another display has."""
         self._line = StatusLine()
         self._start = time.monotonic()
-        #: drives that get no model
-        self.without_model: list[str] = []
+        self._what, self._shows_labels = what, shows_labels
 
     def reading(self, drive: str, done_bytes: int, total_bytes: int) -> None:
         """Report the progress of reading a trace."""
@@ -59,6 +63,8 @@ class TrainingDisplay(Observer):
 
     def labelled(self, drive: str, point: InflectionPoint, n_reads: int) -> None:
         """Report a drive's inflection point."""
+        if not self._shows_labels:
+            return
         self._line.log(
             f"{drive}: {n_reads} reads to learn from; inflection point {point.threshold_us} us "
             f"(p{point.percentile:.1f}, from p{point.start_percentile:.1f}), "
@@ -104,14 +110,13 @@ class TrainingDisplay(Observer):
                 f"false revokes {record['false_revoke_ratio']:.2%}"
             )
         self._line.log(
-            f"{drive}: model {model.model_id}{stopped}{verdicts}, "
+            f"{drive}: {self._what} {model.model_id}{stopped}{verdicts}, "
             f"{time.monotonic() - self._start:.1f} s"
         )
 
     def no_gain(self, drive: str, why: str) -> None:
         """Report that a drive gets no model."""
-        self.without_model.append(drive)
-        self._line.log(f"{drive}: NO MODEL: {as_options(why)}")
+        self._line.log(f"{drive}: NO {self._what.upper()}: {as_options(why)}")
 
     def _quality(self, drive: str, record: dict[str, Any]) -> None:
         """Log the quality of a network's classification on the validation slice."""

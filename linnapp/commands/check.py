@@ -66,9 +66,9 @@ def check(
     replicas at the same moment: choosing by prediction, reading in turn, reading where the fewest
     pages are pending, and always reading from the replica that is faster on average.
 
-    The verdict is yes if choosing by prediction is faster than each of the others, beyond chance
-    and by at least 2 % of the mean latency. It is no if it is not. It is unknown, and the exit
-    status is 3, if the recording has too few reads, for example of an idle array.
+    The verdict is unknown, and the exit status is 3, if the recording has too few reads, for
+    example of an idle array. Otherwise it is yes if choosing by prediction is significantly faster
+    than each of the others, by at least 2 % of the mean latency, and no if it is not.
     """
     from linnapp.insight.benefit import draw_benefit, estimate_benefit
 
@@ -168,9 +168,23 @@ def _describe(found: Benefit, target: str) -> str:
                 for name, gain in found.gains_us.items()
             ),
             f"A perfect choice would lower it by {found.best_us:.1f} us.",
+            _describe_cost(len(found.replicas), found.mean_us),
         ]
     lines += ["", found.sentence, _NEXT[found.verdict].format(target=target)]
     return "\n".join(lines)
+
+
+def _describe_cost(n_replicas: int, mean_us: float) -> str:
+    """Return what a prediction costs on this machine, in a sentence."""
+    from linnapp.learn import prior
+    from linnapp.model.engine import measure_prediction_ns
+
+    ns = measure_prediction_ns(prior.shipped())
+    share = n_replicas * ns / 1000 / mean_us
+    return (
+        f"On this machine, a prediction takes {ns:.0f} ns, and predictions for all {n_replicas} "
+        f"replicas take {share:.2%} of that mean latency."
+    )
 
 
 def _describe_gain(gain: Estimate) -> str:

@@ -24,6 +24,6 @@ def disable(devices: tuple[str, ...], conf: Path) -> None:
 
     failures = undo(list(devices), conf_path=conf, log=click.echo)
     for failure in failures:
-        click.echo(f"linnapp: {failure}", err=True)
+        click.echo(f"linnapp: error: {failure}", err=True)
     if failures:
         raise LinnappError(f"{len(failures)} could not be switched off; {conf} has none of them")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from linnapp.commands._options import conf_option
-from linnapp.option_types import FOLDER, FiniteRange
+from linnapp.commands._options import conf_option, recordings_option
+from linnapp.option_types import FiniteRange
 from linnapp.terminal import StatusLine
 
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     default=900.0,
     help="Seconds to record, under the usual load, including what makes the drives slow.",
 )
-@click.option(
-    "--recordings", type=FOLDER, help="Use <drive>.blk in this directory instead of recording."
-)
+@recordings_option
 @conf_option
 @click.option("--dry-run", is_flag=True, help="Check, print the steps, and change nothing.")
 def enable(
@@ -55,18 +53,14 @@ def enable(
 
     target = find_target(devices)
     if dry_run:
-        enabling.check_enabling(target, conf, recordings)
-        for step in enabling.steps(target, conf, for_s, recordings):
+        drives = enabling.check_enabling(target, conf, recordings)
+        for step in enabling.steps(target, drives, conf, for_s, recordings):
             click.echo(f"would {step}")
         for name in target.names:
             if why := warn_of_name(name):
                 click.echo(f"warning: {why}", err=True)
         return
     display = StatusLine()
-
-    def show(progress: Progress) -> None:
-        display.show(_describe(progress))
-
     enabling.enable(
         target,
         conf_path=conf,

@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reader_options
 def evaluate(model_path: Path, traces: tuple[Path, ...], as_json: bool, **reader: Any) -> None:
-    """Judge a model on the reads of a trace: accuracy, slow reads admitted, fast refused, ranking.
+    """Evaluate a model on a trace: accuracy, slow reads admitted, fast reads refused, ranking.
 
-    Slow is what takes longer than the model's point. A false submit is less: `train` counts those
-    that a failover would have spared.
+    A read is slow if it takes longer than the model's inflection point. `train` counts fewer false
+    submits: only slow reads that a failover would have avoided.
 
-    The area under the ROC curve is the chance that the model gives a slow read a higher score than
-    a fast one: 0.5 is guessing. Beside it stand two simple numbers that a model must beat, the mean
-    of the last reads' latencies and the pending pages.
+    The area under the ROC curve is the probability that the model gives a slow read a higher score
+    than a fast one; 0.5 is guessing. Two simple predictors that a model must beat are shown, too:
+    the mean of the last reads' latencies and the number of pending pages.
 
-    A latency model is judged by how it ranks, by how far off its predictions are, the geometric
-    mean of the factors, and, if it refuses at all, as the verdict that it makes beyond refuse_us.
+    For a latency model, the command also prints by which factor the predictions are wrong, as a
+    geometric mean. If the model refuses reads, those predicted above refuse_us count as refused.
 
-    Several traces are the drives of one array, recorded at once. Reads that began on two of them at
-    one moment then say, too, what is gained by choosing the lower prediction.
+    Several traces are the drives of one array, recorded at once. Pairs of reads that began on two
+    of them at the same moment then show the gain of choosing the lower prediction.
     """
     from linnapp.learn.evaluate import evaluate as judge
     from linnapp.model import LatencyModel, find_model, load_model
@@ -90,6 +90,7 @@ def _echo(
     path: Path, model: Model | LatencyModel, result: Evaluation, taught_by_it: bool | None
 ) -> None:
     """Print all values of a drive."""
+    from linnapp.commands._training import describe_areas
     from linnapp.learn.evaluate import LatencyEvaluation
     from linnapp.model import LatencyModel
 
@@ -111,15 +112,7 @@ def _echo(
             f"{2**result.mean_abs_log2_error:.2f}; the mean of the last latencies by "
             f"{2**result.mean_abs_log2_error_last_latencies:.2f}"
         )
-    areas = {
-        "this model": result.auc,
-        "last latencies": result.auc_last_latencies,
-        "pending pages": result.auc_pending,
-    }
-    click.echo(
-        "area under ROC: "
-        + ", ".join(f"{name} {'-' if a is None else f'{a:.3f}'}" for name, a in areas.items())
-    )
+    click.echo(describe_areas(vars(result)))
 
 
 def _echo_pairs(pairs: PairsJudged) -> None:
@@ -168,11 +161,11 @@ def _echo_verdicts(result: Evaluation) -> None:
 
 def _is_of_training(model: Path, trace: Path) -> bool | None:
     """Return true if a model was trained on this recording; None if it has no record."""
-    from linnapp.trace.reads import is_of_contents
+    from linnapp.trace.reads import contents_of
 
     try:
         record = json.loads(model.with_suffix(".json").read_text())
         taught_by = record["trace"]["sha256"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return is_of_contents(trace, taught_by)
+    return bool(contents_of(trace)[1] == taught_by)

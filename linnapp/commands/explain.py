@@ -67,9 +67,8 @@ def explain(
     recorded reads with the model that --model names.
 
     The importance of an input is the change of the margin between slow and fast when the input
-    is replaced by its typical value, the median of the reads predicted fast. Also shown is the
-    nearest value of one input that would have reversed the decision, the others unchanged. The
-    outputs of a latency model are predicted latencies in us.
+    is replaced by its typical value, the median of the reads predicted fast. The outputs of a
+    latency model are predicted latencies in us.
     """
     if sum(source is not None for source in (drive, trace, events)) != 1:
         raise click.UsageError("give exactly one of DEV, --trace FILE and --events FILE")

@@ -7,20 +7,21 @@ from pathlib import Path
 
 import click
 
-from linnapp.commands._options import conf_option
+from linnapp.commands._options import conf_option, mode_option
 
 
 @click.command()
 @click.argument("store")
 @click.argument("drives", nargs=-1, required=True, metavar="DEV[=NAME]...")
-@click.option("--mode", type=click.Choice(["off", "observe", "enforce"]), help="Mode to set.")
+@mode_option
 @conf_option
 def fetch(store: str, drives: tuple[str, ...], mode: str | None, conf: Path) -> None:
     """Upload models from a store to drives, and write them to drives.conf.
 
     STORE is a directory written by `linnapp fleet` or `train`, or its http:// or https:// address.
     NAME is the name of the drive's model in the store, without .linnos, for example host7/nvme0n1;
-    the default is the drive's own name.
+    the default is the drive's own name. If `linnapp train` wrote models of both kinds for it, the
+    latency model is fetched.
 
     A drive that already has the model named by its record is not changed, so this can be run every
     hour. A fetched model is uploaded only if its id is that of its record and it passes all checks
@@ -39,6 +40,6 @@ def fetch(store: str, drives: tuple[str, ...], mode: str | None, conf: Path) -> 
         wanted[device] = name or None
     failures = give(ModelStore(store), wanted, conf, mode=mode, log=click.echo)
     for failure in failures:
-        click.echo(f"linnapp: {failure}", err=True)
+        click.echo(f"linnapp: error: {failure}", err=True)
     if failures:
         raise LinnappError(f"{len(failures)} of {len(wanted)} drives failed")

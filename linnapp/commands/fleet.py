@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from linnapp.commands._options import check_kind, kind_option, recipe_from, recipe_options
+from linnapp.commands._options import check_kind, recipe_from, recipe_options
 from linnapp.option_types import FOLDER, PATH
 
 if TYPE_CHECKING:
@@ -26,7 +26,13 @@ if TYPE_CHECKING:
     "--scheduler", metavar="ADDRESS", help="A Dask scheduler; a local cluster if not given."
 )
 @click.option("--workers", type=click.IntRange(1, 1024), help="Processes of the local cluster.")
-@kind_option
+@click.option(
+    "--kind",
+    type=click.Choice(["latency", "network"]),
+    default="latency",
+    show_default=True,
+    help="Latency models, or the paper's networks, which predict slow or fast.",
+)
 @recipe_options
 @click.pass_context
 def fleet(

@@ -11,28 +11,28 @@ import click
 
 from linnapp.commands._options import reader_options
 from linnapp.errors import as_options
-from linnapp.option_types import TRACE_IN
+from linnapp.option_types import PATH
 
 if TYPE_CHECKING:
     from linnapp.trace.inspection import Inspection, LatencyHistogram
 
 
 @click.command()
-@click.argument("traces", nargs=-1, required=True, type=TRACE_IN, metavar="TRACE...")
+@click.argument("traces", nargs=-1, required=True, type=PATH, metavar="TRACE...")
 @click.option(
     "--from",
     "source_format",
-    help="FORMAT, or FORMAT:UNIT with another unit of time; found out when not given.",
+    help="FORMAT, or FORMAT:UNIT with another unit of time; detected by default.",
 )
-@click.option("--volume", help="The volume to look at, of a text trace of several.")
+@click.option("--volume", help="Volume to inspect, if a text trace has several.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON: an object, or a list of several."
+    "--json", "as_json", is_flag=True, help="Print JSON: an object, or a list for several traces."
 )
 @click.option(
     "--queue-depth",
     type=click.IntRange(1, 1_000_000),
     default=32,
-    help="I/Os a drive takes at once, for burstiness: 32 is SATA's, NVMe drives take more.",
+    help="I/Os that a drive accepts at once, for burstiness: 32 for SATA, more for NVMe.",
 )
 @reader_options
 def inspect(
@@ -45,9 +45,9 @@ def inspect(
 ) -> None:
     """Show counts, mix, rates, sizes, queueing and latency percentiles of traces.
 
-    TRACE is of any format that `linnapp convert` reads, or the replayer's per-I/O log, whose
-    latencies are from submission and whose response times are from when the I/O was due. "-" is
-    standard input. `linnapp help traces` says what slack and burstiness are.
+    TRACE has any format that `linnapp convert` reads, or is the replayer's per-I/O log. In that
+    log, a latency begins at the submission, and a response time when the I/O was due. `linnapp help
+    traces` explains slack and burstiness.
     """
     from linnapp.trace.inspection import inspect as look
 
@@ -83,9 +83,7 @@ def _busiest(summary: dict[str, Any]) -> str:
 
 def _show(inspection: Inspection) -> None:
     s = inspection.summary
-    from linnapp.trace.packed import named
-
-    click.echo(named(f"{inspection.trace} ({inspection.trace_format}: {inspection.units})"))
+    click.echo(f"{inspection.trace} ({inspection.trace_format}: {inspection.units})")
     for note in inspection.notes:
         click.echo(as_options(f"  {note}"))
     click.echo(

@@ -19,7 +19,7 @@ from linnapp.option_types import FiniteRange
     "window_s",
     type=FiniteRange(0, 1e6),
     default=600.0,
-    help="Seconds for which a value must exceed its bound.",
+    help="Seconds for which a share must exceed its bound.",
 )
 @click.option(
     "--every",
@@ -30,20 +30,20 @@ from linnapp.option_types import FiniteRange
 )
 @click.option("--verbose", is_flag=True, help="Print the values of each check.")
 def keep(conf: Path, window_s: float, every_s: float, verbose: bool) -> None:
-    """Reset drives and arrays of drives.conf when they deviate from their training data.
+    """Reset drives of drives.conf that enforce when they deviate from their training data.
 
-    This watchdog checks each drive that enforces, and each md array that queries LinnOS: how many
-    reads are refused, how many are redirected to another mirror because of predictions, and how far
-    predictions are off. If a value exceeds its bound at every check for ten minutes, the drive is
-    set to observe, or the array's linnos to off, also in drives.conf, with a line in the journal.
+    This watchdog reads the kernel's counters of each drive that enforces: how many hinted reads are
+    refused, and how many of the admitted ones are slow. If a share exceeds its bound at every check
+    for ten minutes, the drive is set to observe, also in drives.conf, with a line in the journal.
     `linnapp status` then shows the reason and the remedy. The command needs root and runs until a
-    signal ends it.
+    signal ends it. md arrays need no watchdog: md itself stops redirecting reads if that has no
+    benefit.
     """
     from linnapp.drive.drives_conf import load_filled_conf
-    from linnapp.drive.watchdog import keep as go_on
+    from linnapp.drive.maintain import Watchdog, repeat
 
     # Fail now if the file is missing. If it becomes unreadable later, that is logged and waited
     # out.
     load_filled_conf(conf)
     log = partial(click.echo, err=True)
-    go_on(conf, window_s=window_s, every_s=every_s, log=log, verbose=verbose)
+    repeat(Watchdog(conf, window_s, log, verbose=verbose).check, every_s, log)

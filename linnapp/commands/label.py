@@ -11,7 +11,7 @@ import click
 
 from linnapp.commands._options import labelling_options, reader_options
 from linnapp.errors import as_options
-from linnapp.option_types import FOLDER, PATH
+from linnapp.option_types import PATH
 
 
 @click.command()
@@ -24,26 +24,23 @@ from linnapp.option_types import FOLDER, PATH
     help="A drive's blktrace recording; once per drive of the array.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option(
-    "--figures", type=FOLDER, help="Draw DIR/<drive>.png: CDF, candidates, boost areas, the point."
-)
 @labelling_options
 @reader_options
 def label(
     traces: tuple[Path, ...],
     as_json: bool,
-    figures: Path | None,
     device: str | None,
     allow_truncated: bool,
     **labelling: Any,
 ) -> None:
-    """Find the inflection points of an array's drives: beyond it, a read is slow.
+    """Find the inflection points of an array's drives.
 
-    The point of a drive is where admission control over the replicas lowers the array's read
-    latency most. Several traces are each other's replicas; a single one stands for its own. A
-    refused read goes to a random other drive, so the order of the traces does not matter. A point
-    below the drive's median is warned about. Whole traces are labelled here; training labels by
-    the part that it trains on.
+    A read that takes longer than the point is slow. The point of a drive is the latency at which
+    admission control over the replicas lowers the array's read latency most. Several traces are
+    replicas of each other; a single trace also represents its replicas. A refused read goes to a
+    random other drive, so the order of the traces does not matter. A warning is printed if a point
+    is lower than the drive's median. The command uses whole traces; training uses only the part
+    that it trains on.
     """
     from linnapp.learn.fit import drive_names, read_latencies
     from linnapp.learn.labels import LabellingOptions, find_inflection_points
@@ -55,11 +52,6 @@ def label(
     names = drive_names(traces)
     distributions = [read_latencies(trace, recipe, whole=True) for trace in traces]
     points = find_inflection_points(distributions, options)
-    if figures is not None:
-        from linnapp.learn.labels import draw
-
-        for name, distribution, point in zip(names, distributions, points, strict=True):
-            draw(figures / f"{name}.png", name, distribution, point)
     rows = [
         {
             "drive": name,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from linnapp.commands._options import COMMAND, BeforeACommand, reader_options
-from linnapp.option_types import DRIVE, FILE, PATH
+from linnapp.option_types import DRIVE, PATH
 
 if TYPE_CHECKING:
     from linnapp.insight.functions import Call, FunctionTimes, Overhead
@@ -43,10 +43,6 @@ _GROUP_WIDTH = 52
     "time.",
 )
 @click.option("--writes", is_flag=True, help="Show writes instead of reads.")
-@click.option(
-    "--compare", is_flag=True, help="Compare the time in each layer between two recordings."
-)
-@click.option("-o", "--output", type=FILE, help="Also draw a picture, .png or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reader_options
 @click.pass_context
@@ -57,8 +53,6 @@ def layers(
     devices: tuple[Path, ...],
     functions: bool,
     writes: bool,
-    compare: bool,
-    output: Path | None,
     as_json: bool,
     **reader: Any,
 ) -> None:
@@ -66,7 +60,6 @@ def layers(
 
     \b
     linnapp layers az.blk                        a recording
-    linnapp layers --compare old.blk new.blk     what changed
     linnapp layers -- fio job.fio                all drives that serve it
     linnapp layers --device /dev/nvme0n1 -- fio job.fio
     linnapp layers --functions -- fio job.fio    within the kernel
@@ -88,26 +81,19 @@ def layers(
     tracer. The overhead of tracing is measured and subtracted.
     """
     from linnapp.errors import TraceError, TraceWarning
-    from linnapp.insight.layers import NothingServedError, changes, layers_of
+    from linnapp.insight.layers import NothingServedError, layers_of
 
     command: list[str] = ctx.meta[COMMAND]
     if devices and not command:
         raise click.UsageError("--device needs `-- CMD ...`")
     if functions:
-        if not command or devices or writes or compare or output or any(reader.values()):
+        if not command or devices or writes or any(reader.values()):
             raise click.UsageError(
                 "--functions needs `-- CMD ...` and allows only the option --json"
             )
         ctx.exit(_show_functions(command, as_json))
     if bool(command) == bool(traces):
         raise click.UsageError("give either recordings or `-- CMD ...`")
-    if compare and len(traces) != 2:
-        raise click.UsageError("--compare takes two recordings, before and after")
-    if output is not None:
-        from linnapp.figures import check_can_draw
-        from linnapp.insight.layers import draw
-
-        check_can_draw(output)
     status, are_named = 0, bool(devices)
     with tempfile.TemporaryDirectory(prefix="linnapp-") as folder:
         if command:
@@ -142,7 +128,6 @@ def layers(
                     f"{each.reads_left_out} reads next to them are left out",
                     err=True,
                 )
-    changed = changes(found[0][1], found[1][1]) if compare else []
     kind = "writes" if writes else "reads"
     if command and not are_named:
         if not found:
@@ -154,20 +139,12 @@ def layers(
         )
     if command and not found:
         ctx.exit(status or 1)
-    if output is not None:
-        draw(found, output)
     if as_json:
-        result: dict[str, Any] = {"recordings": [{"name": n, **f.to_json()} for n, f in found]}
-        if compare:
-            result["changes"] = [
-                {**vars(change), "beyond_chance": change.is_significant} for change in changed
-            ]
+        result = {"recordings": [{"name": n, **f.to_json()} for n, f in found]}
         click.echo(json.dumps(result, indent=1))
     else:
         for name, each in found:
             _show(name, kind, each)
-        if compare:
-            _show_changes(changed)
     ctx.exit(status)
 
 
@@ -194,7 +171,8 @@ def _nothing_served(kind: str, drives: Sequence[str]) -> str:
         "--writes reads are shown"
     )
     return (
-        f"linnapp: none of {', '.join(drives)} served {kind} while the command ran: {remedy}; "
+        f"linnapp: error: none of {', '.join(drives)} served {kind} while the command ran: "
+        f"{remedy}; "
         "network file systems and tmpfs have no drive here"
     )
 
@@ -230,26 +208,6 @@ def _show(name: str, kind: str, found: Layers) -> None:
     most = max((n for _, n in doublings), default=1)
     for low_us, n in doublings:
         click.echo(f"  {low_us:>8g} to {2 * low_us:<8g} us {n:>9}  {'#' * round(n / most * _BAR)}")
-
-
-def _show_changes(changed: Sequence[Any]) -> None:
-    click.echo("mean of the second recording minus that of the first, us")
-    for change in changed:
-        if change.low_us is None:
-            chance = "the recordings are too short for a significance test"
-        else:
-            chance = f"[{change.low_us:.1f}, {change.high_us:.1f}]" + (
-                "" if change.is_significant else ", not significant"
-            )
-        click.echo(f"  {change.layer:8} {change.us:>+11.1f}  {chance}")
-    significant = next((change for change in changed if change.is_significant), None)
-    click.echo(
-        "the recordings are too short for a comparison"
-        if all(change.low_us is None for change in changed)
-        else "no layer changed significantly"
-        if significant is None
-        else f"the {significant.layer} became {'slower' if significant.us > 0 else 'faster'}"
-    )
 
 
 def functions_json(times: FunctionTimes, overhead: Overhead) -> dict[str, Any]:

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 
-from linnapp.commands._options import conf_option, recipe_from, recipe_options
+from linnapp.commands._options import (
+    conf_option,
+    recipe_from,
+    recipe_options,
+    recordings_option,
+)
 from linnapp.option_types import DRIVE, FOLDER, FiniteRange
 
 
@@ -29,8 +33,7 @@ from linnapp.option_types import DRIVE, FOLDER, FiniteRange
     "--shift",
     type=FiniteRange(0, 100),
     default=5.0,
-    help="Retrain when the inflection point has moved by this many percentiles more than sampling "
-    "explains.",
+    help="Retrain when the inflection point has moved by this many percentiles.",
 )
 @click.option(
     "--kind",
@@ -43,9 +46,7 @@ from linnapp.option_types import DRIVE, FOLDER, FiniteRange
     type=FiniteRange(0, 1e6, min_open=True),
     help="Hours between runs; by default, it runs once (a systemd timer can repeat it).",
 )
-@click.option(
-    "--recordings", type=FOLDER, help="Use <drive>.blk in this directory instead of recording."
-)
+@recordings_option
 @conf_option
 @recipe_options
 def recalibrate(
@@ -61,7 +62,7 @@ def recalibrate(
 ) -> None:
     """Record the array's drives again, retrain, and upload the models that are better.
 
-    DEV... are the drives of one array, each other's replicas. A network is retrained when its
+    DEV... are the drives of one array, each other's replicas. A network is retrained if its
     inflection point has moved, a latency model each time. A drive keeps its active model until a
     new one is complete and serves the newest reads significantly better. This can be shown by a
     recording of at least 54 seconds and 5,400 reads. Ctrl-C uploads nothing. Decisions are logged
@@ -70,32 +71,27 @@ def recalibrate(
     restored afterwards, also if the command is killed. Drives in drives.conf get their new model
     there, too. A recording is refused if more than 1 % is missing: see `linnapp help traces`.
     """
-    from linnapp.drive.recalibration import recalibrate as run
-    from linnapp.errors import LinnappError, as_options
+    from linnapp.drive.maintain import recalibrate as run_once
+    from linnapp.drive.maintain import repeat
 
     def log(line: str) -> None:
         click.echo(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}", err=True)
 
+    def run() -> None:
+        run_once(
+            devices,
+            models,
+            recipe,
+            duration_s=duration,
+            shift_percentiles=shift,
+            kind=kind,
+            recordings=recordings,
+            conf_path=conf,
+            log=log,
+        )
+
     recipe = recipe_from(options)
-    while True:
-        try:
-            run(
-                devices,
-                models,
-                recipe,
-                duration_s=duration,
-                shift_percentiles=shift,
-                kind=kind,
-                recordings=recordings,
-                conf_path=conf,
-                log=log,
-            )
-        except LinnappError as error:
-            # With --every, an error must not end the loop; a single run reports it.
-            if every is None:
-                raise
-            log(f"failed, no model was changed: {as_options(str(error))}")
-        if every is None:
-            break
-        sys.stderr.flush()
-        time.sleep(every * 3600)
+    if every is None:
+        run()
+    else:
+        repeat(run, every * 3600, log)

@@ -44,6 +44,6 @@ def restore(conf: Path, wait_s: float) -> None:
     for reset in current_resets():
         click.echo(reset.describe())
     for failure in failures:
-        print_error("", failure)
+        print_error("error: ", failure)
     if failures:
         raise LinnappError(f"{len(failures)} drives or arrays are not as in {conf}")

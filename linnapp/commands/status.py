@@ -3,18 +3,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
 import sys
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
-
-from linnapp.option_types import FiniteRange
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -31,38 +27,24 @@ _N_TEXT = 4
 _LABEL_WIDTH = 21
 _CELL_WIDTH = 23
 
-#: counters shown as rates since the last snapshot; the last one is shown if a drive is queried for
-#: reads without a hint, for example by md
-_RATES = ("reads", "latency_critical", "admitted", "revoked", "probes", "inferences")
+_COUNTERS = ("reads", "latency_critical", "admitted", "revoked", "probes")
 
 
 @click.command()
 @click.argument("devices", nargs=-1, metavar="[DEV...]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option(
-    "--watch",
-    is_flag=True,
-    help="Repeat until ctrl-C; if the output is a file, one table below the other.",
-)
-@click.option(
-    "--interval",
-    type=FiniteRange(0.1, 1e6),
-    default=1.0,
-    show_default=True,
-    help="Seconds between two snapshots of --watch.",
-)
-def status(devices: tuple[str, ...], as_json: bool, watch: bool, interval: float) -> None:
-    """Show mode, model, counters and rates of the drives, or of all that have LinnOS.
+def status(devices: tuple[str, ...], as_json: bool) -> None:
+    """Show mode, model and counters of the drives, or of all that have LinnOS.
 
-    Rates are those since the last snapshot, by this command or by --watch. p99 includes all reads
-    that the policy has timed, within 12 %. refused is the share of the hinted reads. slow counts
-    reads slower than the threshold, slow admitted those of them that were predicted fast
-    (stats/false_submits). If the threshold is lower than the median latency, half of a healthy
-    drive's reads are slow: compare the two shares.
+    p99 includes all reads that the policy has timed, within 12 %. refused is the share of the
+    hinted reads. slow counts reads slower than the threshold. slow admitted counts those of them
+    that were predicted fast (stats/false_submits). If the threshold is lower than the median
+    latency, half of a healthy drive's reads are slow: compare the two shares. asked is shown if a
+    drive is queried for reads without a hint, for example by md. `linnapp top` shows rates.
 
     Virtual disks (null_blk, loop, ram, zram) and drives without a medium are shown if they are
-    named, have a model, or a mode other than off. Below are the md arrays that query LinnOS, with
-    the benefit that md has measured (md/linnos_guard), and the drives and arrays that `linnapp
+    named, have a model, or a mode other than off. The table is followed by the md arrays that query
+    LinnOS, with the benefit that md has measured (md/linnos_guard), and by the drives that `linnapp
     keep` has reset, with the reason.
     """
     from linnapp.drive.sysfs import check_has_drives
@@ -70,34 +52,13 @@ def status(devices: tuple[str, ...], as_json: bool, watch: bool, interval: float
     if not devices:
         check_has_drives()
     if as_json:
-        _repeat(lambda: click.echo(_to_json(devices, None if watch else 1)), interval, watch)
-    elif watch and sys.stdout.isatty():
-        from rich.live import Live
+        click.echo(_to_json(devices))
+        return
+    from rich.console import Console
 
-        with contextlib.suppress(KeyboardInterrupt), Live(auto_refresh=False) as live:
-            _repeat(
-                lambda: live.update(_show(_rows(devices), live.console), refresh=True),
-                interval,
-                watch,
-            )
-    else:
-        from rich.console import Console
-
-        # If the output is not a terminal, it need not fit its width.
-        console = (
-            Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=200)
-        )
-        with contextlib.suppress(KeyboardInterrupt):
-            _repeat(lambda: console.print(_show(_rows(devices), console)), interval, watch)
-
-
-def _repeat(act: Any, interval_s: float, repeats: bool) -> None:
-    while True:
-        act()
-        if not repeats:
-            return
-        sys.stdout.flush()
-        time.sleep(interval_s)
+    # If the output is not a terminal, it need not fit its width.
+    console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=200)
+    console.print(_show(_rows(devices), console))
 
 
 def _rows(devices: Sequence[str]) -> list[dict[str, Any]]:
@@ -120,7 +81,7 @@ def _rows(devices: Sequence[str]) -> list[dict[str, Any]]:
     return found
 
 
-def _to_json(devices: Sequence[str], indent: int | None) -> str:
+def _to_json(devices: Sequence[str]) -> str:
     from linnapp.drive.md import guards
     from linnapp.drive.switches import current_resets
 
@@ -130,21 +91,16 @@ def _to_json(devices: Sequence[str], indent: int | None) -> str:
         "arrays": [dataclasses.asdict(each) for each in guards()],
         "switched_back": resets,
     }
-    return json.dumps(content, indent=indent)
+    return json.dumps(content, indent=1)
 
 
 def _row(drive: Drive) -> dict[str, Any]:
-    """Return a drive's values, and save its counters for the next rates."""
-    from linnapp.drive import state
+    """Return a drive's values."""
     from linnapp.drive.latencies import percentile_us
     from linnapp.drive.snapshots import Snapshot
-    from linnapp.errors import LinnappError
 
-    snapshot, now = Snapshot.take(drive), time.time()
+    snapshot = Snapshot.take(drive)
     stats = snapshot.stats
-    since_s, rates = _rates(stats, now, state.load_json(drive.name, "status"))
-    with contextlib.suppress(LinnappError):
-        state.save_json(drive.name, "status", {"time": now, "stats": stats})
     inferences = stats.get("inferences", 0)
     return {
         "drive": drive.name,
@@ -158,8 +114,6 @@ def _row(drive: Drive) -> dict[str, Any]:
         "failover_us": drive.failover_us,
         "inference_ns_mean": stats.get("inference_ns", 0) / inferences if inferences else None,
         "stats": stats,
-        "since_s": since_s,
-        "per_second": rates,
     }
 
 
@@ -167,31 +121,8 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole > 0 else None
 
 
-def _rates(
-    stats: dict[str, int], now: float, last: dict[str, Any]
-) -> tuple[float | None, dict[str, float] | None]:
-    """Return the time since the last snapshot and the counters' increases; None if not known."""
-    then, before = last.get("time"), last.get("stats")
-    # The snapshot comes from a file, which may have any content.
-    if not isinstance(then, int | float) or not isinstance(before, dict) or not now > then:
-        return None, None
-    rates = {}
-    for name in _RATES:
-        was = before.get(name, 0)
-        # Counters that decreased mean a reboot or another disk of that name.
-        if not isinstance(was, int) or stats.get(name, 0) < was:
-            return None, None
-        if name in stats:
-            rates[name] = (stats[name] - was) / (now - then)
-    return now - then, rates
-
-
 def _cells(row: dict[str, Any], between: str, asked: bool) -> list[str]:
-    """Return a drive's values in the order of the titles; rates follow their counter."""
-
-    def rated(name: str) -> str:
-        rate = f"{between}{rates[name]:.1f}/s" if name in rates else ""
-        return f"{stats.get(name, 0)}{rate}"
+    """Return a drive's values in the order of the titles; shares follow their counter."""
 
     def part(name: str, whole: int, of: str) -> str:
         share = _share(stats.get(name, 0), whole)
@@ -200,7 +131,7 @@ def _cells(row: dict[str, Any], between: str, asked: bool) -> list[str]:
     def known(value: float | None, form: str) -> str:
         return "-" if value is None else form.format(value)
 
-    rates, stats = row["per_second"] or {}, row["stats"]
+    stats = row["stats"]
     return [
         row["drive"],
         row["mode"],
@@ -209,11 +140,11 @@ def _cells(row: dict[str, Any], between: str, asked: bool) -> list[str]:
         f"{row['threshold_us']} us" if row["model_id"] else "-",
         known(row["p99_us"], "{:.0f} us"),
         known(row["refused_share"], "{:.1%}"),
-        *map(rated, _RATES[:-1]),
+        *(f"{stats.get(name, 0)}" for name in _COUNTERS),
         part("slow", stats.get("reads", 0) - stats.get("revoked", 0), "reads"),
         part("false_submits", stats.get("admitted", 0), "admitted"),
         known(row["inference_ns_mean"], "{:.0f}"),
-        *([rated(_RATES[-1])] if asked else []),
+        *([f"{stats.get('inferences', 0)}"] if asked else []),
     ]
 
 
@@ -249,8 +180,6 @@ def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
             for number, title in enumerate(titles):
                 table.add_row(title, *(column[number] for column in columns))
             parts.append(table)
-    if since := max((row["since_s"] or 0 for row in rows), default=0):
-        parts.append(Text(f"/s: over the last {since:.1f} s"))
     parts += [Text(each.words) for each in guards() if each.state != "off"]
     parts += [Text(reset.describe()) for reset in current_resets()]
     return Group(*parts)

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 @click.option("--once", is_flag=True, help="Print one interval and exit.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each interval.")
 def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) -> None:
-    """Show the activity of the named drives, or of all that have LinnOS.
+    """Show the activity of the named drives, or of all that have LinnOS, until ctrl-C.
 
     \b
     latency      mean read latency of the last intervals, a bar for each
-    mean us      of the reads in the interval, from request to completion
+    mean us      mean latency of the reads in the interval, from request to completion
     p50, p99 us  of the same reads, from issue to completion, within 12 %; the policy
                  times them while it is not off
     refused      share of the hinted reads that was refused with EBUSY
-    reads/s      completed, with and without the hint
+    reads/s      completed reads, with and without the hint
     share        in an md array: the share of the array's reads that this drive served
     asked/s      predictions queried by md or programs, including hinted reads
     flight       I/Os in flight; as root, pages pending as the policy counts them
@@ -46,14 +46,11 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
     burst        for how long at least half of the hinted reads have been refused
     model, age   the active model, and how long ago linnapp uploaded it
 
-    \b
-    Keys: q quit, p pause, s sort by the next column, r reverse,
-    up and down choose a drive, Enter opens it, Escape goes back.
-
     Virtual disks (null_blk, loop, ram, zram) and drives without a medium are shown only if they
     are named, or have a model or a mode other than off.
 
-    md arrays that query their drives are shown below, as by `linnapp status`.
+    The table is followed by the md arrays that query their drives, as in `linnapp status`, and by
+    what a prediction costs on this machine.
 
     Nothing is traced. Percentiles need a kernel with latency_us_histogram.
     """
@@ -65,7 +62,7 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
     names = [Drive(device).name for device in devices]
     if not names:
         check_has_drives()
-    if not once and not as_json and not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not once and not as_json and not sys.stdout.isatty():
         raise LinnappError(
             "top needs a terminal; --once prints one interval, --json a line of JSON for each"
         )

@@ -20,7 +20,7 @@ def tour(output: Path) -> None:
 
     The paper's network refuses slow reads, which then go to another drive. Afterwards the command
     explains two decisions. As `linnapp demo`, it needs the lab kernel, but no root rights and no
-    compiler. Keys work as in `linnapp top`; q ends the display.
+    compiler.
     """
     from linnapp.errors import LinnappError
     from linnapp.lab.array import Array

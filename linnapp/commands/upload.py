@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from linnapp.commands._options import model_option
+from linnapp.commands._options import mode_option, model_option
 
 
 @click.command()
 @model_option(required=False)
 @click.option("--previous", is_flag=True, help="Upload the model that the last upload replaced.")
 @click.option("--device", required=True, help="The drive, e.g. /dev/nvme0n1.")
-@click.option("--mode", type=click.Choice(["off", "observe", "enforce"]), help="Mode to set.")
+@mode_option
 def upload(model_path: Path | None, previous: bool, device: str, mode: str | None) -> None:
     """Upload a model to a drive, atomically, and check that the kernel has it.
 

@@ -22,7 +22,6 @@ from linnapp.drive.sysfs import (
     is_made_up,
     node_of,
     nvme_paths,
-    observer_of,
     sysfs_root,
 )
 from linnapp.errors import DeviceError
@@ -44,8 +43,13 @@ class Target:
 
     #: Current names of the disks.
     drives: tuple[str, ...]
-    #: Current name of the md array.
-    array: str | None = None
+    #: The md array.
+    md: MdArray | None = None
+
+    @property
+    def array(self) -> str | None:
+        """Current name of the md array."""
+        return None if self.md is None else self.md.name
 
     @property
     def folder(self) -> Path:
@@ -88,11 +92,11 @@ def find_target(devices: Sequence[str]) -> Target:
         raise DeviceError(f"{arrays[0]} is an md array: name one array, or drives without one")
     array = MdArray(arrays[0])
     read = [mirror.disk for mirror in array.mirrors if not mirror.states & _NOT_READ]
-    return Target(tuple(dict.fromkeys(read)), array.name)
+    return Target(tuple(dict.fromkeys(read)), array)
 
 
-def check(target: Target, conf: DrivesConf) -> None:
-    """Check that the target can be enabled, without changes; raise an error if it cannot.
+def check(target: Target, conf: DrivesConf) -> list[Drive]:
+    """Check that the target can be enabled, without changes; return its drives.
 
     `conf` is the current state: the drives that it contains may be on. Others that are on were
     switched on by other means, and their state could not be restored.
@@ -100,20 +104,18 @@ def check(target: Target, conf: DrivesConf) -> None:
     if os.geteuid() != 0:
         raise DeviceError("recording and switching on need root; run this command with sudo")
     check_replicas(target)
-    array = None if target.array is None else MdArray(target.array)
-    if array is not None:
-        check_array(array)
-    for name in target.drives:
-        observer = observer_of(name)
-        if observer == "unnamed" or (observer == "none" and has_module()):
-            continue
-        drive = Drive(name)  # raises an error about what is missing
-        drive.check_runs_latency_models(f"{name}: latency models are trained")
-        mode = drive.mode
-        if mode != "off" and name_to_keep(name) not in conf.drives:
+    array = target.md
+    if array is not None and array.asks is None:
+        raise DeviceError(cannot_ask(array.name))
+    drives = [Drive(name, is_added=True) for name in target.drives]
+    for drive in drives:
+        if drive.observer == "none" and not has_module():
+            drive.check_observed()
+        mode = drive.mode if drive.is_observed else "off"
+        if mode != "off" and name_to_keep(drive.name) not in conf.drives:
             raise DeviceError(
-                f"{name} is already in mode {mode}, which drives.conf does not contain; to switch "
-                f"it off: linnapp disable {target.arguments}"
+                f"{drive.name} is already in mode {mode}, which drives.conf does not contain; to "
+                f"switch it off: linnapp disable {target.arguments}"
             )
     if array is not None and array.asks and name_to_keep(array.name) not in conf.arrays:
         raise DeviceError(
@@ -127,12 +129,13 @@ def check(target: Target, conf: DrivesConf) -> None:
             "LINNAPP_STATE"
         )
     check_space()
+    return drives
 
 
 def check_replicas(target: Target) -> None:
     """Raise an error if the target's reads cannot be recorded, or there is no choice of drives."""
-    if target.array is not None:
-        _check_mirrors(MdArray(target.array))
+    if target.md is not None:
+        _check_mirrors(target.md)
     for name in target.drives:
         _check_disk(name)
     if len(target.drives) < 2:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from linnapp import stats
 from linnapp.files import AnyPath
-from linnapp.learn.examples import load_reads
+from linnapp.learn.examples import Reads, load_reads
 from linnapp.learn.judge import Refusals, array_means_us
 from linnapp.learn.options import Recipe
 from linnapp.learn.trees import deviances, predict_newest
@@ -116,7 +116,7 @@ def compare(
         return compare_predictions(newest.arrival_ns, newest.latency_us, predicted_us, active_us)
     by_new = _verdicts(trace, new, recipe, own=True)
     if active is None:
-        by_active = dataclasses.replace(by_new, revoked=np.zeros_like(by_new.revoked))
+        by_active = by_new[0], np.zeros_like(by_new[1])
     else:
         by_active = _verdicts(trace, active, recipe, own=False)
     return compare_means(by_new, by_active, recipe.labelling.failover_us, replicas)
@@ -139,11 +139,15 @@ def compare_predictions(
     )
 
 
+#: Reads in order of time, and which of them a model refuses.
+Verdicts = tuple[Reads, npt.NDArray[np.bool_]]
+
+
 def compare_means(new: Verdicts, active: Verdicts, failover_us: float, replicas: int) -> Comparison:
     """Compare the array's mean latencies that result from the refusals of two models."""
     by_active, by_new = (
-        Refusals(of.latency_us, of.pages, of.revoked.astype(np.int64), 1, failover_us, replicas)
-        for of in (active, new)
+        Refusals(reads.latency_us, reads.pages, refused.astype(np.int64), 1, failover_us, replicas)
+        for reads, refused in (active, new)
     )
 
     def gains(blocks: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -154,29 +158,18 @@ def compare_means(new: Verdicts, active: Verdicts, failover_us: float, replicas:
         )
         return np.asarray((active_us - new_us) * np.bincount(blocks))
 
-    return _compare("us", new.arrival_ns, by_new.means_us()[1], by_active.means_us()[1], gains)
-
-
-@dataclasses.dataclass(frozen=True)
-class Verdicts:
-    """Reads in order of time, and which of them a model refuses; arrays, shape (n,)."""
-
-    arrival_ns: npt.NDArray[np.uint64]
-    latency_us: npt.NDArray[np.uint32]
-    revoked: npt.NDArray[np.bool_]
-    pages: npt.NDArray[Any]
+    arrival_ns = new[0].arrival_ns
+    return _compare("us", arrival_ns, by_new.means_us()[1], by_active.means_us()[1], gains)
 
 
 def _verdicts(
     trace: AnyPath, model: Model | LatencyModel, recipe: Recipe, *, own: bool
 ) -> Verdicts:
-    """Return the decisions of a model for the newest reads."""
+    """Return the newest reads, and the decisions of a model for them."""
     if isinstance(model, LatencyModel):
         newest, predicted_us = predict_newest(model, trace, recipe, own=own)
-        revoked = predicted_us > model.refuse_us
-        return Verdicts(newest.arrival_ns, newest.latency_us, revoked, newest.pages)
+        return newest, predicted_us > model.refuse_us
     recording, recipe = recipe.opened(trace)
     reads = load_reads(recording, **recipe.reader)
-    rows = split(len(reads), recipe.training).test
-    revoked = engine.predict(model, reads.digits(rows))
-    return Verdicts(reads.arrival_ns[rows], reads.latency_us[rows], revoked, reads.pages[rows])
+    newest = reads.take(split(len(reads), recipe.training).test)
+    return newest, engine.predict(model, newest.digits())

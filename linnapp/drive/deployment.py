@@ -13,7 +13,7 @@ import contextlib
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from linnapp.arguments import check_choice
@@ -30,12 +30,12 @@ from linnapp.drive.drives_conf import (
 )
 from linnapp.drive.journal import Log, errors_logged
 from linnapp.drive.md import MdArray
-from linnapp.drive.stable_ids import Identity, find_device, name_to_keep
-from linnapp.drive.sysfs import MODES, Drive, disk_name, observed, observer_of
-from linnapp.drive.units import disable_units
+from linnapp.drive.stable_ids import Identity, find_device, identity_of, name_to_keep
+from linnapp.drive.sysfs import MODES, Drive, observed
+from linnapp.drive.units import disable_unit
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath
-from linnapp.model import LatencyModel, Model, load_model
+from linnapp.model import SUFFIX, LatencyModel, Model, load_model
 from linnapp.signals import signals_held
 
 #: Interval between checks for a drive that is not there yet.
@@ -104,16 +104,13 @@ def replace_model(
         state.save_upload(drive.name, model.model_id)
 
 
-def set_drive(device: str, entry: DriveEntry) -> Drive:
+def _set_drive(drive: Drive, entry: DriveEntry) -> None:
     """Give a drive its model and mode."""
-    drive = observed(device)
     if entry.model is not None:
         model = load_model(entry.model)
         if drive.model_id != model.model_id:
             drive.upload(model)
-    if drive.mode != entry.mode:
-        drive.set_mode(entry.mode)
-    return drive
+    drive.set(entry.mode)
 
 
 # -- apply and undo --
@@ -138,46 +135,67 @@ def recorded(conf_path: AnyPath, change: DrivesConf) -> Iterator[DrivesConf]:
             raise
 
 
-def apply(conf_path: AnyPath, change: DrivesConf, log: Log) -> None:
-    """Give drives and arrays these settings, also in drives.conf, or undo all if a step fails."""
-    unobserved = [name for name in change.drives if not _is_observed(name)]
-    states = {name: MdArray(name).state for name in change.arrays}
-    with recorded(conf_path, change) as before:
-        try:
-            for name, entry in change.drives.items():
-                assert entry.model is not None
-                drive = observed(name)
+class Deployment:
+    """Models for drives with the same data, which observe, and their array, which asks them."""
+
+    def __init__(
+        self,
+        drives: Sequence[Drive],
+        array: MdArray | None,
+        models: Mapping[str, Model | LatencyModel],
+        folder: Path,
+    ) -> None:
+        """`models` are in `folder`, by the names of the drives."""
+        self._drives = {name_to_keep(drive.name): drive for drive in drives}
+        self._array = array
+        self._models = models
+        keep = None if array is None else name_to_keep(array.name)
+        entries = {
+            name: DriveEntry(
+                "observe", folder / f"{drive.name}{SUFFIX}", keep, identity_of(drive.name)
+            )
+            for name, drive in self._drives.items()
+        }
+        arrays = {}
+        if array is not None and keep is not None:
+            arrays = {keep: ArrayEntry(True, identity_of(array.name))}
+        #: The entries that drives.conf gets.
+        self.change = DrivesConf(entries, arrays)
+
+    def apply(self, conf_path: AnyPath, log: Log) -> DrivesConf:
+        """Give all of them their settings, or undo all if a step fails; return drives.conf."""
+        with recorded(conf_path, self.change) as before, contextlib.ExitStack() as undo:
+            for name, drive in self._drives.items():
+                old = before.drives.get(name, DriveEntry("off"))
+                undo.callback(_undo_drive, drive, old, log, forget=not drive.is_observed)
+                drive.observe()
                 # The previous model is only kept if `linnapp enable` did not make it.
                 is_first = name not in before.drives
-                replace_model(drive, load_model(entry.model), log, keep=is_first)
-                drive.set_mode(entry.mode)
-                log(f"{drive.name}: model {drive.model_id}, mode {entry.mode}")
-            for name, array in change.arrays.items():
-                md_array = MdArray(name)
-                md_array.set_asks(array.asks)
-                log(f"{md_array.name}: reads from the mirror that is predicted to answer first")
-            switches.forget_resets([*change.drives, *change.arrays])
-        except BaseException:
-            for name, was in states.items():
-                with errors_logged(log):
-                    MdArray(name).set_state(was)
-            for name in change.drives:
-                with errors_logged(log):
-                    _undo(name, before.drives.get(name, DriveEntry("off")), name in unobserved)
-            raise
-    log(f"written to {conf_path}")
+                replace_model(drive, self._models[drive.name], log, keep=is_first)
+                drive.set("observe")
+                log(f"{drive.name}: model {drive.model_id}, mode observe")
+            if self._array is not None:
+                undo.callback(_undo_array, self._array, self._array.value, log)
+                self._array.set_asks(True)
+                log(f"{self._array.name}: reads from the mirror that is predicted to answer first")
+            switches.forget_resets([*self.change.drives, *self.change.arrays])
+            undo.pop_all()
+        log(f"written to {conf_path}")
+        return before.updated(self.change)
 
 
-def _undo(name: str, entry: DriveEntry, forget: bool) -> None:
+def _undo_drive(drive: Drive, entry: DriveEntry, log: Log, *, forget: bool) -> None:
     """Give a drive its settings of before; if `forget`, the module stops observing it."""
-    if _is_observed(name):
-        drive = set_drive(name, entry)
-        if forget:
-            drive.forget()
+    with errors_logged(log):
+        if drive.is_observed:
+            _set_drive(drive, entry)
+            if forget:
+                drive.forget()
 
 
-def _is_observed(device: str) -> bool:
-    return observer_of(disk_name(device)) in ("kernel", "module")
+def _undo_array(array: MdArray, value: str, log: Log) -> None:
+    with errors_logged(log):
+        array.set(value)
 
 
 def disable(
@@ -213,7 +231,7 @@ def disable(
             for folder in folders:
                 state.remove_models(folder, left.models)
         if left.is_empty:
-            disable_units(Path(conf_path), log)
+            disable_unit(Path(conf_path), log)
         state.remove_unused()
     return failures
 
@@ -249,9 +267,9 @@ def _drive_off(name: str) -> None:
 
     That of another model, from before it, is kept.
     """
-    if not _is_observed(name):
+    drive = Drive(name, is_added=True)
+    if not drive.is_observed:
         return
-    drive = Drive(name)
     directory = state.state_directory() / drive.name
     previous = directory / "previous.linnos"
     with contextlib.suppress(OSError):
@@ -260,7 +278,7 @@ def _drive_off(name: str) -> None:
             if previous.exists() and load_model(previous).model_id == drive.model_id:
                 previous.unlink()
         directory.rmdir()
-    drive.set_mode("off")
+    drive.set("off")
     drive.forget()
 
 
@@ -288,7 +306,8 @@ def restore(
                 array.set_asks(entry.asks)
                 current, text = array.name, f"linnos {'on' if entry.asks else 'off'}"
             else:
-                drive = set_drive(device, entry)
+                drive = observed(device)
+                _set_drive(drive, entry)
                 current, text = drive.name, f"model {drive.model_id or 'none'}, mode {drive.mode}"
             if device != name:
                 renamed[name] = name_to_keep(current)

@@ -22,6 +22,7 @@ Unknown lines are an error, so that no drive silently stays as it is.
 
 from __future__ import annotations
 
+import configparser
 import dataclasses
 import warnings
 from collections.abc import Collection, Mapping
@@ -192,108 +193,60 @@ def save_conf(path: AnyPath, conf: DrivesConf) -> None:
     replace_text(path, conf.to_text())
 
 
-@dataclasses.dataclass
-class _Section:
-    """A section while the file is read: its first line, and its keys with their lines."""
-
-    kind: str
-    name: str
-    line: int
-    keys: dict[str, tuple[str, int]] = dataclasses.field(default_factory=dict)
-
-    def value(self, key: str) -> str | None:
-        return self.keys[key][0] if key in self.keys else None
-
-    @property
-    def identity(self) -> Identity:
-        return {key: self.keys[key][0] for key in KEYS[self.kind] if key in self.keys}
-
-
 def parse(text: str, source: str) -> DrivesConf:
     """Parse the text of a file; error messages call the file `source`."""
-    sections: dict[tuple[str, str], _Section] = {}
-    section: _Section | None = None
-    for number, raw in enumerate(text.split("\n"), 1):
-        line, where = raw.strip(), f"{source}:{number}"
-        if not line or line.startswith("#"):
-            continue
-        if line.startswith("["):
-            section = _parse_title(line, number, where)
-            first = sections.setdefault((section.kind, section.name), section)
-            if first is not section:
-                raise LinnappError(
-                    f"{where}: {section.name} already has a section in line {first.line}"
-                )
-        elif section is None:
-            raise LinnappError(f"{where}: {line[:80]!r} before the first section, [drive NAME]")
-        else:
-            _parse_value(section, line, number, where)
-    conf = DrivesConf()
-    for section in sections.values():
-        _check_section(section, sections, source)
-        if section.kind == "array":
-            array = ArrayEntry(section.value("linnos") == "on", section.identity)
-            conf = conf.updated(DrivesConf({}, {section.name: array}))
-        else:
-            model = section.value("model")
-            drive = DriveEntry(
-                section.keys["mode"][0],
-                None if model is None else Path(model),
-                section.value("array"),
-                section.identity,
+    parser = configparser.ConfigParser(
+        delimiters=("=",), comment_prefixes=("#",), default_section="", interpolation=None
+    )
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    try:
+        # Indented lines would continue the line before.
+        parser.read_string("\n".join(map(str.strip, text.split("\n"))), source)
+    except configparser.Error as error:
+        raise LinnappError(" ".join(str(error).split())) from error
+    drives, arrays = {}, {}
+    for title in parser.sections():
+        kind, _, name = (part.strip() for part in title.partition(" "))
+        values = dict(parser[title])
+        if kind == "drive" and values.pop("peers", ""):
+            # Earlier versions of `linnapp enable` wrote this key for every drive. An error would
+            # keep all drives and arrays of the file from being restored at the next boot.
+            warnings.warn(
+                f"{source}: `peers` is ignored: drives no longer ask each other. In mode enforce, "
+                "a drive refuses every latency-critical read that it is predicted to serve slowly",
+                ConfWarning,
+                stacklevel=2,
             )
-            conf = conf.updated(DrivesConf({section.name: drive}))
-    return conf
+        if why := _find_fault(kind, name, values, parser):
+            raise LinnappError(f"{source}: [{title}]: {why}")
+        identity = {key: values[key] for key in KEYS[kind] if key in values}
+        if kind == "array":
+            arrays[name] = ArrayEntry(values["linnos"] == "on", identity)
+        else:
+            model = Path(values["model"]) if "model" in values else None
+            drives[name] = DriveEntry(values["mode"], model, values.get("array"), identity)
+    return DrivesConf(drives, arrays)
 
 
-def _parse_title(line: str, number: int, where: str) -> _Section:
-    kind, _, name = line[1:-1].strip().partition(" ")
-    name = name.strip()
-    if not line.endswith("]") or kind not in _KEYS or not name:
-        raise LinnappError(f"{where}: {line[:80]!r}, expected [drive NAME] or [array NAME]")
-    if not name.startswith("/"):
-        raise LinnappError(f"{where}: {name!r}, expected a path such as /dev/disk/by-id/...")
-    return _Section(kind, name, number)
-
-
-def _parse_value(section: _Section, line: str, number: int, where: str) -> None:
-    key, equals, value = (part.strip() for part in line.partition("="))
-    if not equals or not value:
-        raise LinnappError(f"{where}: {line[:80]!r}, expected KEY = VALUE")
-    if (section.kind, key) == ("drive", "peers"):
-        # Earlier versions of `linnapp enable` wrote this key for every drive. An error would keep
-        # all drives and arrays of the file from being restored at the next boot.
-        warnings.warn(
-            f"{where}: `peers` is ignored: drives no longer ask each other. In mode enforce, a "
-            "drive refuses every latency-critical read that it is predicted to serve slowly",
-            ConfWarning,
-            stacklevel=2,
-        )
-        return
-    if key not in _KEYS[section.kind]:
-        expected = ", ".join(_KEYS[section.kind])
-        raise LinnappError(f"{where}: unknown key {key!r}; a {section.kind} has {expected}")
-    if key in section.keys:
-        raise LinnappError(f"{where}: {key} is already given in line {section.keys[key][1]}")
-    section.keys[key] = value, number
-
-
-def _check_section(section: _Section, sections: Collection[tuple[str, str]], source: str) -> None:
-    """Check the values of a section that is complete."""
-
-    def fail(key: str, why: str) -> None:
-        line = section.keys[key][1] if key in section.keys else section.line
-        raise LinnappError(f"{source}:{line}: {why}")
-
-    key, choices = _REQUIRED[section.kind]
-    value, model, array = (section.value(name) for name in (key, "model", "array"))
-    if value is None:
-        fail(key, f"{section.name} has no {key}")
-    if value not in choices:
-        fail(key, f"{key} {value!r}, expected {' or '.join(choices)}")
-    if section.kind == "drive" and model is None and value != "off":
-        fail("model", f"{section.name} has no model, which {value} needs")
+def _find_fault(
+    kind: str, name: str, values: Mapping[str, str], sections: Collection[str]
+) -> str | None:
+    """Return the fault of a section, or None."""
+    if kind not in _KEYS or not name.startswith("/"):
+        return "expected [drive PATH] or [array PATH], with a path such as /dev/disk/by-id/..."
+    for each, value in values.items():
+        if each not in _KEYS[kind]:
+            return f"unknown key {each!r}; a {kind} has {', '.join(_KEYS[kind])}"
+        if not value:
+            return f"{each} has no value"
+    key, choices = _REQUIRED[kind]
+    chosen, model, array = (values.get(each) for each in (key, "model", "array"))
+    if chosen not in choices:
+        return f"{key} is {chosen!r}, expected {' or '.join(choices)}"
+    if kind == "drive" and model is None and chosen != "off":
+        return f"no model, which {chosen} needs"
     if model is not None and (not model.startswith("/") or ".." in Path(model).parts):
-        fail("model", f"model {model!r}, expected an absolute path without ..")
-    if array is not None and ("array", array) not in sections:
-        fail("array", f"no section [array {array}]")
+        return f"model {model!r}, expected an absolute path without .."
+    if array is not None and f"array {array}" not in sections:
+        return f"no section [array {array}]"
+    return None

@@ -13,14 +13,14 @@ import dataclasses
 import math
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from linnapp.drive import state, switches
 from linnapp.drive.checks import Target, check
-from linnapp.drive.deployment import apply
-from linnapp.drive.drives_conf import DEFAULT_CONF, ArrayEntry, DriveEntry, DrivesConf, load_conf
+from linnapp.drive.deployment import Deployment
+from linnapp.drive.drives_conf import DEFAULT_CONF, load_conf
 from linnapp.drive.journal import Log
 from linnapp.drive.recording import (
     PROGRESS_EVERY_S,
@@ -29,15 +29,15 @@ from linnapp.drive.recording import (
     check_can_trace,
     record,
 )
-from linnapp.drive.stable_ids import identity_of, name_to_keep, warn_of_name
-from linnapp.drive.sysfs import disk_stat, observer_of
-from linnapp.drive.units import KEEP_UNIT, UNIT, enable_units, is_restored_by_systemd
+from linnapp.drive.stable_ids import name_to_keep, warn_of_name
+from linnapp.drive.sysfs import Drive, disk_stat
+from linnapp.drive.units import UNIT, enable_unit, is_restored_by_systemd
 from linnapp.errors import NoGainError, TraceError
 from linnapp.files import AnyPath
 from linnapp.learn.fit import train_array
 from linnapp.learn.options import Observer, Recipe
 from linnapp.learn.trees import MIN_READS
-from linnapp.model import SUFFIX
+from linnapp.model import LatencyModel, Model
 
 #: Interval between checks of the disk space for a recording if no progress is shown.
 _CHECK_SPACE_EVERY_S = 20.0
@@ -64,12 +64,15 @@ def reads_needed(recipe: Recipe) -> int:
 
 
 def steps(
-    target: Target, conf_path: AnyPath, for_s: float, recordings: AnyPath | None = None
+    target: Target,
+    drives: Sequence[Drive],
+    conf_path: AnyPath,
+    for_s: float,
+    recordings: AnyPath | None = None,
 ) -> list[str]:
     """Describe the steps of :func:`enable`, without changes."""
     names = ", ".join(target.drives)
-    observers = {name: observer_of(name) for name in target.drives}
-    unobserved = [name for name, by in observers.items() if by in ("none", "unnamed")]
+    unobserved = [drive for drive in drives if not drive.is_observed]
     found = [
         f"record {names} with blktrace for {for_s:g} s"
         if recordings is None
@@ -77,25 +80,29 @@ def steps(
         f"train a latency model for each in {target.folder}, and change nothing if one of them "
         "cannot choose, or predicts the newest reads no better than a simpler method",
     ]
-    if "none" in observers.values():
+    if any(drive.observer == "none" for drive in unobserved):
         found.append("modprobe linnos")
     if unobserved:
-        found.append(f"let the module linnos observe {', '.join(unobserved)}")
+        added = ", ".join(drive.name for drive in unobserved)
+        found.append(f"let the module linnos observe {added}")
     kept = ", ".join(map(name_to_keep, target.names))
     found.append(f"write {conf_path}: {kept}")
     found += [f"upload {name}'s model, mode observe" for name in target.drives]
     if target.array is not None:
         found.append(f"echo on >/sys/block/{target.array}/md/linnos")
     if is_restored_by_systemd(Path(conf_path)):
-        found += [f"systemctl enable {UNIT}", f"systemctl enable --now {KEEP_UNIT}"]
+        found.append(f"systemctl enable {UNIT}")
     return found
 
 
-def check_enabling(target: Target, conf_path: AnyPath, recordings: AnyPath | None = None) -> None:
-    """Raise an error if :func:`enable` cannot work."""
-    check(target, load_conf(conf_path))
+def check_enabling(
+    target: Target, conf_path: AnyPath, recordings: AnyPath | None = None
+) -> list[Drive]:
+    """Raise an error if :func:`enable` cannot work; return the drives."""
+    drives = check(target, load_conf(conf_path))
     if recordings is None:
         check_can_trace(target.nodes)
+    return drives
 
 
 def enable(
@@ -135,10 +142,10 @@ def enable(
         try:
             if recordings is None:
                 _record(target, own, for_s, recipe, log, on_progress)
-            _train(target, Path(recordings or own), models, recipe, log, observer)
+            trained = _train(target, Path(recordings or own), models, recipe, log, observer)
             # Read it again, because it may have changed during the recording.
-            check(target, load_conf(conf_path))
-            apply(conf_path, _change(target, models), log)
+            drives = check(target, load_conf(conf_path))
+            conf = Deployment(drives, target.md, trained, models).apply(conf_path, log)
         except BaseException as error:
             shutil.rmtree(models, ignore_errors=True)
             if recordings is None and not isinstance(error, UnmergedError):
@@ -148,8 +155,8 @@ def enable(
             state.remove_unused()
             raise
         # This also removes the remains of a run that was killed.
-        state.remove_models(target.folder, load_conf(conf_path).models)
-    enable_units(Path(conf_path), log)
+        state.remove_models(target.folder, conf.models)
+    enable_unit(Path(conf_path), log)
 
 
 def _new_folder(parent: Path) -> Path:
@@ -157,20 +164,6 @@ def _new_folder(parent: Path) -> Path:
     stamp = time.strftime("%Y%m%d-%H%M%S")
     names = (stamp, *(f"{stamp}-{n}" for n in range(2, 1000)))
     return next(parent / name for name in names if not (parent / name).exists())
-
-
-def _change(target: Target, models: Path) -> DrivesConf:
-    """Return the entries of drives.conf that the target gets."""
-    array = None if target.array is None else name_to_keep(target.array)
-    drives = {
-        name_to_keep(name): DriveEntry(
-            "observe", models / f"{name}{SUFFIX}", array, identity_of(name)
-        )
-        for name in target.drives
-    }
-    if target.array is None or array is None:
-        return DrivesConf(drives)
-    return DrivesConf(drives, {array: ArrayEntry(True, identity_of(target.array))})
 
 
 def _record(
@@ -220,8 +213,7 @@ def _record(
             "enable it under its usual load"
         )
     for recording in done:
-        if recording.dropped:
-            log(f"{recording.drive}: {recording.dropped} events dropped in the recording")
+        recording.log_dropped(log)
 
 
 def _keep_or_remove(target: Target, directory: Path, useless: bool, log: Log) -> None:
@@ -255,26 +247,24 @@ def _train(
     recipe: Recipe,
     log: Log,
     observer: Observer | None,
-) -> None:
+) -> dict[str, Model | LatencyModel]:
+    """Train a model for each drive; return them by the drives' names."""
     log(f"training {', '.join(target.drives)}")
     traces = [recordings / f"{name}.blk" for name in target.drives]
     without = _Without(observer or Observer())
-    # Use one process only, because the machine has other work.
-    try:
+    trained = {}
+    with contextlib.suppress(NoGainError):
+        # Use one process only, because the machine has other work.
         trained = train_array(traces, models, recipe, observer=without, processes=1)
-    except NoGainError:
-        trained = []
     reasons = [f"{name}: no model: {why}" for name, why in without.reasons.items()]
+    if not reasons:
+        if len(trained) < len(target.drives):
+            raise KeyboardInterrupt
+        found = {name: why_not(result.record_) for name, result in trained.items()}
+        reasons = [f"{name}: {why}" for name, why in found.items() if why]
     if reasons:
         raise NoGainError(f"{target.title} is not changed. {'; '.join(reasons)}")
-    if len(trained) < len(target.drives):
-        raise KeyboardInterrupt
-    records = {name: state.read_json(models / f"{name}.json") for name in target.drives}
-    for name, record_of in records.items():
-        if why := why_not(record_of):
-            reasons.append(f"{name}: {why}")
-    if reasons:
-        raise NoGainError(f"{target.title} is not changed. {'; '.join(reasons)}")
+    return {name: result.model_ for name, result in trained.items()}
 
 
 def why_not(record: Mapping[str, Any]) -> str:

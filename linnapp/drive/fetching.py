@@ -22,15 +22,22 @@ from pathlib import Path
 from typing import Any
 
 from linnapp.drive import state
-from linnapp.drive.deployment import replace_model, set_drive
+from linnapp.drive.deployment import replace_model
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
 from linnapp.drive.journal import Log
 from linnapp.drive.stable_ids import identity_of, name_to_keep
 from linnapp.drive.sysfs import Drive, observed
-from linnapp.drive.units import enable_units
+from linnapp.drive.units import enable_unit
 from linnapp.errors import LinnappError, ModelError
 from linnapp.files import AnyPath, replace_text
-from linnapp.model import SUFFIX, LatencyModel, Model, load_model, model_from_bytes
+from linnapp.model import (
+    LATENCY_SUFFIX,
+    SUFFIX,
+    LatencyModel,
+    Model,
+    load_model,
+    model_from_bytes,
+)
 
 #: larger than any model or record
 _MAX_BYTES = 64 << 20
@@ -81,16 +88,30 @@ class ModelStore:
             return _OPENER.open(f"{self.where}/{urllib.parse.quote(name)}", timeout=_TIMEOUT_S)
         return Path(self.where, name).open("rb")
 
+    def preferred(self, name: str) -> str:
+        """Return the name of a drive's latency model, or `name` if the store has none for it.
+
+        A server that does not answer may have one, so that this is not a reason to take the other.
+        """
+        latency = name + LATENCY_SUFFIX.removesuffix(SUFFIX)
+        try:
+            self._open(f"{latency}.json").close()
+        except (FileNotFoundError, NotADirectoryError):
+            return name
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            if 400 <= getattr(error, "code", 0) < 500:
+                return name
+        return latency
+
     def record(self, name: str) -> tuple[str, str]:
         """Return the id of a drive's model and the text of its record."""
-        path = f"{self.where}/{name}.json"
         try:
             text = self.read(f"{name}.json").decode()
             found = json.loads(text)["model_id"]
         except (ValueError, KeyError, TypeError, RecursionError):
             found = None
         if not isinstance(found, str) or not re.fullmatch("[0-9a-f]{8}", found):
-            raise LinnappError(f"{path}: not a record, which has a model_id")
+            raise LinnappError(f"{self.where}/{name}.json: not a record, which has a model_id")
         return found, text
 
     def model(self, name: str, model_id: str) -> Model | LatencyModel:
@@ -127,42 +148,38 @@ def fetch(
         for device, name in wanted.items():
             try:
                 drive = observed(device)
-                conf = _fetch(store, name or drive.name, drive, conf, mode, log)
+                conf = conf.updated(_fetch(store, name or drive.name, drive, conf, mode, log))
                 save_conf(conf_path, conf)
             except LinnappError as error:
                 failures.append(f"{device}: {error}")
         if had_none and not conf.is_empty:
-            enable_units(conf_path, log)
+            enable_unit(conf_path, log)
     return failures
 
 
 def _fetch(
     store: ModelStore, name: str, drive: Drive, conf: DrivesConf, mode: str | None, log: Log
 ) -> DrivesConf:
-    """Give a drive its model and return the new content of drives.conf."""
+    """Give a drive its model and return its entry in drives.conf."""
     keep = name_to_keep(drive.name)
     path = state.drive_directory(drive.name) / f"fetched{SUFFIX}"
+    name = store.preferred(name)
     model_id, record = store.record(name)
-    before = conf.drives.get(keep, DriveEntry(drive.mode))
-    known = identity_of(drive.name)
-    entry = dataclasses.replace(before, model=path, mode=mode or before.mode, identity=known)
-    model = _kept(path, model_id) or store.model(name, model_id)
+    model = None
+    with contextlib.suppress(ModelError):  # it was not fetched before
+        model = load_model(path)
+    if model is None or model.model_id != model_id:
+        model = store.model(name, model_id)
     was = drive.model_id
     if was != model_id:
         replace_model(drive, model, log)
     model.save(path)
     # `linnapp keep` reads it.
     replace_text(path.with_suffix(".json"), record)
-    set_drive(keep, entry)
+    entry = conf.drives.get(keep, DriveEntry(drive.mode))
+    known = identity_of(drive.name)
+    entry = dataclasses.replace(entry, model=path, mode=mode or entry.mode, identity=known)
+    drive.set(entry.mode)
     had = "has it already" if was == model_id else f"it had {was or 'none'}"
     log(f"{drive.name}: model {model_id} ({store.where}/{name}), mode {entry.mode}; {had}")
-    return conf.updated(DrivesConf({keep: entry}))
-
-
-def _kept(path: Path, model_id: str) -> Model | LatencyModel | None:
-    """Return the model with this id if it was fetched before."""
-    with contextlib.suppress(ModelError):
-        model = load_model(path)
-        if model.model_id == model_id:
-            return model
-    return None
+    return DrivesConf({keep: entry})

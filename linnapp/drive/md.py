@@ -6,12 +6,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterable
-from pathlib import Path
 
-from linnapp.drive import journal
-from linnapp.drive.sysfs import disk_name, explained, sysfs_root
+from linnapp.drive.sysfs import Switchable, disk_name, read_text, sysfs_root
 from linnapp.errors import DeviceError
-from linnapp.files import os_errors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,29 +27,19 @@ class Mirror:
 class Guard:
     """The kernel's measurement of the benefit that an array has from redirecting reads.
 
-    Attributes
-    ----------
-    state : str
-        ``off``, ``unguarded``, ``redirecting``, or ``suspended``. If suspended, the predictions of
-        the drives are known to have no benefit, and very few reads are redirected.
-    redirected : int
-        Reads that were redirected since this was switched on.
-    gain_percent : tuple of int or None
-        Reduction of the mean latency of all reads in percent, and the bounds of its 95 %
-        confidence interval; None if it is not known yet.
-    classes : dict
-        Statistics by the predicted slowness of the default replica (``normal``, ``over_p90``,
-        ``over_2x_p90``, ``over_3x_p90``), for the reads for which another replica was predicted to
-        be faster: the number of such reads (``reads``) and of those redirected (``redirected``),
-        the mean latency in µs of the control group and of the redirected reads (``control_us``,
-        ``redirected_us``; 0 if there were none recently), and the current share of redirected reads
-        in 1024ths (``share``).
+    `state` is ``off``, ``unguarded``, ``redirecting``, or ``suspended``: reads that were redirected
+    were not faster, and few are redirected. `redirected` is the number since this was switched on.
+    `classes` has statistics by the predicted slowness of the default replica (``normal``,
+    ``over_p90``, ``over_2x_p90``, ``over_3x_p90``), for the reads for which another replica was
+    predicted to be faster: the number of such reads (``reads``) and of those redirected
+    (``redirected``), the mean latency in us of the control group and of the redirected reads
+    (``control_us``, ``redirected_us``; 0 if there were none recently), and the current share of
+    redirected reads in 1024ths (``share``).
     """
 
     array: str
     state: str
     redirected: int
-    gain_percent: tuple[int, int, int] | None
     classes: dict[str, dict[str, int]]
 
     @classmethod
@@ -61,18 +48,13 @@ class Guard:
         values = {name: rest for name, *rest in map(str.split, text.splitlines())}
         try:
             (state,), (redirected,) = values.pop("state"), values.pop("redirected")
-            gain = values.pop("gain_percent")
-            low_high = None
-            if gain != ["n/a"]:
-                percent, low, high = map(int, gain)
-                low_high = percent, low, high
             classes = {
                 name: {key: int(value) for key, value in zip(rest[::2], rest[1::2], strict=True)}
                 for name, rest in values.items()
             }
         except KeyError as error:
             raise ValueError(f"no {error}") from error
-        return cls(array, state, int(redirected), low_high, classes)
+        return cls(array, state, int(redirected), classes)
 
     @property
     def words(self) -> str:
@@ -80,11 +62,6 @@ class Guard:
         if self.state == "unguarded":
             return f"{self.array}: redirecting, unguarded"
         parts = [f"{self.array}: {self.state}, {self.redirected} reads redirected"]
-        if self.gain_percent is None:
-            parts[0] += ", the benefit is not known yet"
-        else:
-            percent, low, high = self.gain_percent
-            parts[0] += f", mean lower by {percent} [{low}, {high}] %"
         for name, seen in self.classes.items():
             if seen["reads"]:
                 redirected, control = (
@@ -98,7 +75,7 @@ class Guard:
         return "; ".join(parts)
 
 
-class MdArray:
+class MdArray(Switchable):
     """An md array: ``/dev/md0``, ``md0``, or a partition of it."""
 
     def __init__(self, device: str) -> None:
@@ -106,11 +83,10 @@ class MdArray:
         self._directory = sysfs_root() / "block" / self.name / "md"
         if not self._directory.is_dir():
             raise DeviceError(f"{device}: no md array; `cat /proc/mdstat` lists those that run")
+        self.file = self._directory / "linnos"
 
     def _text(self, name: str) -> str:
-        path = self._directory / name
-        with os_errors(path, explained):
-            return path.read_text(errors="replace").strip()
+        return read_text(self._directory / name)
 
     @property
     def level(self) -> str:
@@ -150,26 +126,16 @@ class MdArray:
         return found
 
     @property
-    def attribute(self) -> Path:
-        """The file that shows and sets whether the array queries LinnOS."""
-        return self._directory / "linnos"
-
-    @property
     def asks(self) -> bool | None:
         """True if the array queries LinnOS before it reads; None if this md cannot."""
-        if not self.attribute.exists():
+        if not self.file.exists():
             return None
-        return {"on": True, "unguarded": True, "off": False}.get(self.state)
-
-    @property
-    def state(self) -> str:
-        """``off``, ``on`` or ``unguarded``, for an array that can query LinnOS."""
-        return self._text("linnos")
+        return {"on": True, "unguarded": True, "off": False}.get(self.value)
 
     @property
     def guard(self) -> Guard | None:
         """Measurement of the benefit; None if this md has no such file."""
-        path = self.attribute.with_name("linnos_guard")
+        path = self.file.with_name("linnos_guard")
         if not path.exists():
             return None
         try:
@@ -177,26 +143,15 @@ class MdArray:
         except ValueError as error:
             raise DeviceError(f"{path}: not understood: {error}") from error
 
+    def set(self, value: str, *, noted: bool = True) -> None:
+        """Set ``off``, ``on`` or ``unguarded``; see :meth:`.Switchable.set`."""
+        if self.asks is None:
+            raise DeviceError(cannot_ask(self.name))
+        super().set(value, noted=noted)
+
     def set_asks(self, on: bool) -> None:
-        """Switch queries on, with the guard, or off; raises the errors of :meth:`set_state`."""
-        self.set_state("on" if on else "off")
-
-    def set_state(self, state: str, *, noted: bool = True) -> None:
-        """Set one of the states, and record a change in the journal unless `noted` is false.
-
-        Setting an array to on again resets the measured benefit, as its drives have new models.
-        """
-        try:
-            if self.asks is None:
-                raise DeviceError(cannot_ask(self.name))
-            before = self.state
-            if state != before or state == "on":
-                self.attribute.write_text(state)
-            if state != before and noted:
-                journal.note(f"{self.name}: linnos {before} -> {state}")
-        except OSError as error:
-            why = error.strerror or str(error)
-            raise DeviceError(f"{self.attribute}: {why}; run as root") from error
+        """Switch queries on, with the guard, or off."""
+        self.set("on" if on else "off")
 
 
 def cannot_ask(name: str) -> str:
@@ -244,8 +199,8 @@ def restart_guards(drive: str) -> None:
     """Make the arrays of a drive that are on measure the benefit from the start."""
     for array in arrays_of(drive):
         with contextlib.suppress(DeviceError):
-            if array.asks and array.state == "on":
-                array.set_state("on")
+            if array.asks and array.value == "on":
+                array.set("on")
 
 
 def is_md(device: str) -> bool:

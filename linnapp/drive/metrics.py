@@ -74,10 +74,10 @@ def _build_info() -> GaugeMetricFamily:
 
 
 def _reset_times() -> GaugeMetricFamily:
-    """Return the drives and arrays that `linnapp keep` reset and that are not switched on again."""
+    """Return the drives that `linnapp keep` reset and that do not enforce again."""
     family = GaugeMetricFamily(
         "linnos_switched_back_timestamp_seconds",
-        "When linnapp keep reset a drive or an array; while it has not been switched on again.",
+        "When linnapp keep reset a drive; while it does not enforce again.",
         labels=["device"],
     )
     for each in switches.current_resets():
@@ -125,35 +125,18 @@ def _histogram(drives: dict[str, list[int]]) -> HistogramMetricFamily:
 def _gauges(now: Snapshot) -> Iterator[tuple[str, str, float | None, dict[str, str]]]:
     """Yield name, description, value (None if unknown) and labels of the gauges of a drive."""
     for mode in MODES:
-        yield (
-            *("linnos_mode", "1 for the mode that the drive is in.", mode == now.mode),
-            {"mode": mode},
-        )
+        words = "1 for the mode that the drive is in."
+        yield "linnos_mode", words, mode == now.mode, {"mode": mode}
     yield "linnos_disk_in_flight", "I/Os in flight.", now.disk["in_flight"], {}
-    yield (
-        "linnos_pending_pages",
-        "Pages of 4 KiB that the policy counts as in flight; read as root only.",
-        now.drive.pending_pages,
-        {},
-    )
+    words = "Pages of 4 KiB that the policy counts as in flight; read as root only."
+    yield "linnos_pending_pages", words, now.drive.pending_pages, {}
     yield "linnos_model_loaded", "1 if the drive has a model.", now.model_id is not None, {}
     if now.model_id is not None:
-        yield (
-            *("linnos_model_info", "1, labelled with the model.", 1),
-            {"model_id": now.model_id},
-        )
-        yield (
-            "linnos_threshold_seconds",
-            "The model's inflection point: slower reads are slow.",
-            now.threshold_us / 1e6,
-            {},
-        )
-        yield (
-            "linnos_model_uploaded_timestamp_seconds",
-            "When linnapp gave the drive its model.",
-            now.uploaded_at,
-            {},
-        )
+        yield "linnos_model_info", "1, labelled with the model.", 1, {"model_id": now.model_id}
+        words = "The model's inflection point: slower reads are slow."
+        yield "linnos_threshold_seconds", words, now.threshold_us / 1e6, {}
+        words = "When linnapp gave the drive its model."
+        yield "linnos_model_uploaded_timestamp_seconds", words, now.uploaded_at, {}
 
 
 class DriveCollector(Collector):

@@ -51,25 +51,13 @@ def split_events(
     heads: Collection[int],
     files: Mapping[str, BinaryIO],
 ) -> int:
-    """Divide binary events of the kernel's trace buffer by drive.
+    """Divide binary events of the kernel's trace buffer by drive; return the number of lost events.
 
-    Parameters
-    ----------
-    stream : binary file
-        Content of ``trace_pipe``.
-    numbers : mapping
-        The name of each recorded drive by its device number.
-    heads : collection of int
-        The numbers of those that are heads. Their own completions are left out: the driver reports
-        one for each request of a path, in addition to the completion of that request.
-    files : mapping
-        For each drive, receives its events as in a file of blktrace. Events of a path become those
-        of its head.
-
-    Returns
-    -------
-    int
-        Number of lost events, of all drives.
+    `stream` is the content of ``trace_pipe``, and `numbers` has the name of each recorded drive by
+    its device number. `heads` are the numbers of those that are heads. Their own completions are
+    left out: the driver reports one for each request of a path, in addition to the completion of
+    that request. The file of each drive receives its events as in a file of blktrace. Events of a
+    path become those of its head.
     """
     drives = {number: number for number in numbers}
     sequences: Counter[tuple[int, int]] = Counter()

@@ -73,6 +73,11 @@ class Recording:
     #: Number of events lost because the buffers were full.
     dropped: int
 
+    def log_dropped(self, log: Callable[[str], None]) -> None:
+        """Log the number of lost events, if there are any."""
+        if self.dropped:
+            log(f"{self.drive}: {self.dropped} events dropped in the recording")
+
 
 @dataclasses.dataclass(frozen=True)
 class RecordingProgress:
@@ -85,13 +90,7 @@ class RecordingProgress:
 
 
 def check_can_trace(devices: Sequence[AnyPath]) -> None:
-    """Check the conditions for blktrace, whose own messages are less helpful.
-
-    Raises
-    ------
-    DeviceError
-        If a drive cannot be traced.
-    """
+    """Check the conditions for blktrace, whose own messages are less helpful."""
     for device in devices:
         try:
             mode = Path(device).stat().st_mode
@@ -136,35 +135,15 @@ def record(
 ) -> tuple[list[Recording], int]:
     """Trace drives until the time has elapsed, the command ends, or ctrl-C is received.
 
-    Parameters
-    ----------
-    devices : sequence of path
-    out_dir : path
-        Receives one ``<drive>.blk`` per device. Each file appears when it is complete.
-    duration_s : float, optional
-        Stop after this time.
-    command : sequence of str
-        Run this command once tracing has started, and stop when it ends.
-    on_progress : callable, optional
-        Called every `progress_every_s` seconds. If it raises an exception, the recording ends and
-        all files are removed.
-    progress_every_s : float
-        Interval between progress reports in seconds.
-    keep_interrupted : bool
-        If true, ctrl-C ends the recording normally. Otherwise it discards the recording and raises
-        KeyboardInterrupt.
-    on_interrupted : callable, optional
-        Called when ctrl-C has ended a recording that is kept.
-    unmerged_dir : path, optional
-        Receives the files of blktrace if they cannot be merged or blktrace fails. The default is
-        `out_dir`.
+    `out_dir` receives one ``<drive>.blk`` per device, when it is complete. `command` is run once
+    tracing has started. `on_progress` is called every `progress_every_s` seconds. If it raises an
+    exception, the recording ends and all files are removed. If `keep_interrupted`, ctrl-C ends the
+    recording normally, and `on_interrupted` is called. Otherwise it discards the recording and
+    raises KeyboardInterrupt. `unmerged_dir`, by default `out_dir`, receives the files of blktrace
+    if they cannot be merged or blktrace fails.
 
-    Returns
-    -------
-    list of Recording
-        In the order of `devices`.
-    int
-        Exit status of the command as in a shell, or 0 without a command.
+    Return the recordings in the order of `devices`, and the exit status of the command as in a
+    shell, or 0 without a command.
 
     Raises
     ------

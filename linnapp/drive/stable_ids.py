@@ -129,10 +129,7 @@ def warn_of_name(name: str) -> str | None:
 def find_device(name: str, recorded: Identity) -> str:
     """Return the current name of the device that drives.conf calls `name`.
 
-    Raises
-    ------
-    DeviceError
-        If it does not exist, or if its name now belongs to another device.
+    If it does not exist, or if its name now belongs to another device, DeviceError is raised.
     """
     is_there = Path(name).exists()
     # Names other than the kernel's are links to this device that udev or a user made.

@@ -3,7 +3,7 @@
 
 They are in one directory: ``LINNAPP_STATE`` if set, ``/var/lib/linnapp`` for root, and
 ``~/.local/state/linnapp`` (or ``XDG_STATE_HOME``) otherwise. It has a folder for each drive (its
-previous model, its last counters) and ``enable``, with a folder of recordings and models for each
+previous model) and ``enable``, with a folder of recordings and models for each
 array.
 """
 
@@ -66,18 +66,6 @@ def write_json(path: AnyPath, content: dict[str, Any]) -> None:
     replace_text(path, json.dumps(content, indent=1) + "\n")
 
 
-def load_json(drive: str, name: str) -> dict[str, Any]:
-    """Return an object saved for a drive; empty if there is none or it is damaged."""
-    with contextlib.suppress(LinnappError):
-        return read_json(state_directory() / drive / f"{name}.json")
-    return {}
-
-
-def save_json(drive: str, name: str, content: dict[str, Any]) -> None:
-    """Save an object for a drive."""
-    write_json(drive_directory(drive) / f"{name}.json", content)
-
-
 def load_shared(name: str) -> dict[str, Any]:
     """Return the state that all drives share: this user's file, or else root's."""
     found = (read_json(directory / name) for directory in _directories())
@@ -118,7 +106,8 @@ def previous_model(drive: str) -> Path:
 
 def save_upload(drive: str, model_id: str) -> None:
     """Save the time at which a drive was given a model."""
-    save_json(drive, "upload", {"model_id": model_id, "time": time.time()})
+    content = {"model_id": model_id, "time": time.time()}
+    write_json(drive_directory(drive) / "upload.json", content)
 
 
 def uploaded_at(drive: str, model_id: str) -> float | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Settings that a command changes for a while, and those that `linnapp keep` has reset.
+"""Settings that a command changes for a while, and drives that `linnapp keep` has reset.
 
 A recording must show the full default load of a drive. In ``enforce``, a refused read is never seen
 to be slow. If md queries LinnOS, reads that it redirects from a slow mirror are not seen there
@@ -30,7 +30,7 @@ from linnapp.drive import journal, state
 from linnapp.drive.journal import Log
 from linnapp.drive.md import MdArray, arrays_of, is_md
 from linnapp.drive.stable_ids import name_to_keep
-from linnapp.drive.sysfs import Drive, disk_name, observer_of
+from linnapp.drive.sysfs import Drive, Switchable, disk_name, is_observed
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath, explain_os_error, os_errors
 from linnapp.signals import signals_held
@@ -56,29 +56,18 @@ def run_directory() -> Path:
     return Path(os.environ.get("LINNAPP_RUN", "/run/linnapp"))
 
 
+@dataclasses.dataclass(frozen=True)
 class Switch:
-    """A drive's mode, or whether an array queries LinnOS; and its values for a while."""
+    """A setting before a command changes it, and the values that the command gives it."""
 
-    def __init__(self, device: Drive | MdArray, *meanwhile: str) -> None:
-        self.device = device
-        self.meanwhile = meanwhile
-        self.before = self.value
-        if isinstance(device, Drive):
-            self.file, self.title = device.mode_file, f"{device.name}: mode"
-        else:
-            self.file, self.title = device.attribute, f"{device.name}: linnos"
+    device: Switchable
+    meanwhile: tuple[str, ...]
+    before: str
 
-    @property
-    def value(self) -> str:
-        """The current value."""
-        return self.device.mode if isinstance(self.device, Drive) else self.device.state
-
-    def set(self, value: str, *, noted: bool = True) -> None:
-        """Set a value; a change is recorded in the journal unless `noted` is false."""
-        if isinstance(self.device, Drive):
-            self.device.set_mode(value)
-        else:
-            self.device.set_state(value, noted=noted)
+    @classmethod
+    def of(cls, device: Switchable, *meanwhile: str) -> Switch:
+        """Return the current setting of a device."""
+        return cls(device, meanwhile, device.value)
 
 
 @contextlib.contextmanager
@@ -89,7 +78,7 @@ def switched(
 
     A setting that has none of the values for a while at the end was changed by another process, and
     is kept. If the program is killed, `folder` is removed. An array that is switched on again
-    measures its benefit from the start (:meth:`.MdArray.set_state`).
+    measures its benefit from the start (:meth:`.Switchable.set`).
     """
     if not switches:
         yield
@@ -107,7 +96,7 @@ def switched(
         ]
         json.dump({"settings": settings, "folder": folder and str(folder)}, stream)
         stream.flush()
-        pairs = [word for switch in switches for word in (switch.before, str(switch.file))]
+        pairs = [word for each in switches for word in (each.before, str(each.device.file))]
         with signals_held():
             keeper = subprocess.Popen(
                 ["sh", "-c", _KEEPER, f"linnapp-{command}-keeper", record, folder or "", *pairs],
@@ -119,13 +108,13 @@ def switched(
         finally:
             with signals_held():  # after another signal, the remaining ones must still be restored
                 failures = []
-                for switch in switches:
+                for each in switches:
                     try:
-                        if switch.value in switch.meanwhile:
-                            switch.set(switch.before, noted=command != "trial")
+                        if each.device.value in each.meanwhile:
+                            each.device.set(each.before, noted=command != "trial")
                     except LinnappError as error:
                         failures.append(
-                            f"{switch.title} could not be restored to {switch.before}: {error}"
+                            f"{each.device.title} could not be restored to {each.before}: {error}"
                         )
                 record.unlink(missing_ok=True)
                 keeper.communicate(b"done\n")
@@ -136,26 +125,29 @@ def switched(
 @contextlib.contextmanager
 def observing(names: Sequence[str], command: str, log: Log) -> Iterator[None]:
     """Set drives to observe if they enforce, and their arrays to off, until the block ends."""
-    drives = [Drive(name) for name in names if observer_of(name) in ("kernel", "module")]
-    switches = [Switch(drive, "observe") for drive in drives if drive.mode == "enforce"]
+    drives = [Drive(name) for name in names if is_observed(name)]
+    switches = [Switch.of(drive, "observe") for drive in drives if drive.mode == "enforce"]
     arrays = {array.name: array for name in names for array in arrays_of(name)}
-    switches += [Switch(array, "off") for array in arrays.values() if array.asks]
+    switches += [Switch.of(array, "off") for array in arrays.values() if array.asks]
     with switched(switches, command, "+".join(names), log):
         for switch in switches:
             (value,) = switch.meanwhile
-            log(f"{switch.title} is {value} during the recording, so that no read is redirected")
-            switch.set(value)
+            log(
+                f"{switch.device.title} is {value} during the recording, so that no read is "
+                "redirected"
+            )
+            switch.device.set(value)
         yield
 
 
 @contextlib.contextmanager
 def alternating(array: MdArray, folder: AnyPath, log: Log) -> Iterator[None]:
     """Let a trial switch an array on and off until the block ends."""
-    switch = Switch(array, "on", "off")
+    switch = Switch.of(array, "on", "off")
     with switched([switch], "trial", array.name, log, folder):
-        journal.note(f"{switch.title} off and on in turn from now on")
+        journal.note(f"{array.title} off and on in turn from now on")
         yield
-    journal.note(f"{switch.title} {switch.before}, as before the trial")
+    journal.note(f"{array.title} {switch.before}, as before the trial")
 
 
 def restore_left(log: Log, names: Collection[str] = ()) -> None:
@@ -200,21 +192,21 @@ def _restore_left(command: str, text: str, log: Log) -> None:
             if name_to_keep(name) != device:
                 log(f"{name}: {killed}; that device is missing, this is another")
                 continue
-            switch = Switch(MdArray(name) if is_md(name) else Drive(name))
-            switch.set(before)
-            log(f"{switch.title} {before}, as before {killed}")
+            left_on: Switchable = MdArray(name) if is_md(name) else Drive(name)
+            left_on.set(before)
+            log(f"{left_on.title} {before}, as before {killed}")
         except DeviceError as error:
             log(f"{name}: {killed}; {error}")
 
 
-# -- drives and arrays that `linnapp keep` has reset --
+# -- drives that `linnapp keep` has reset --
 
 _RESETS = "switched-back.json"
 
 
 @dataclasses.dataclass(frozen=True)
 class Reset:
-    """A drive or array that `linnapp keep` has reset."""
+    """A drive that `linnapp keep` has reset."""
 
     #: Its stable name, as in drives.conf.
     name: str
@@ -231,8 +223,6 @@ class Reset:
     def is_current(self) -> bool:
         """True if it exists and has not been switched on again."""
         try:
-            if is_md(self.name):
-                return not MdArray(self.name).asks
             return Drive(self.name).mode != "enforce"
         except LinnappError:
             return False
@@ -240,15 +230,10 @@ class Reset:
     def describe(self) -> str:
         """Return the event and the remedy."""
         at = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.time_s))
-        name = self.current_name
-        if is_md(self.name):
-            return (
-                f"{name}: linnapp keep switched linnos off at {at}: {self.why}; to train again and "
-                f"switch it on: linnapp enable /dev/{name}"
-            )
         return (
-            f"{name}: linnapp keep set it to observe at {at}: {self.why}; linnapp recalibrate its "
-            "array, then linnapp upload --mode enforce, and mode = enforce in drives.conf"
+            f"{self.current_name}: linnapp keep set it to observe at {at}: {self.why}; linnapp "
+            "recalibrate its array, then linnapp upload --mode enforce, and mode = enforce in "
+            "drives.conf"
         )
 
 

@@ -51,6 +51,7 @@ def sysfs_root() -> Path:
 #: The observer of a disk: a patched kernel, the module, the module once it is given the disk's
 #: name, or none.
 ObservedBy = Literal["kernel", "module", "unnamed", "none"]
+OBSERVING = ("kernel", "module")
 
 
 def _module() -> Path:
@@ -66,6 +67,11 @@ def observer_of(name: str) -> ObservedBy:
     return "unnamed" if _module().is_dir() else "none"
 
 
+def is_observed(name: str) -> bool:
+    """Return true if the kernel or the module observes the disk of this name now."""
+    return observer_of(name) in OBSERVING
+
+
 def has_module() -> bool:
     """Return true if the module linnos is loaded or installed."""
     if _module().is_dir():
@@ -76,61 +82,117 @@ def has_module() -> bool:
 
 
 def observed(device: str) -> Drive:
-    """Return a drive.
+    """Return a drive that the kernel or the module observes now; see :meth:`Drive.observe`."""
+    drive = Drive(device, is_added=True)
+    drive.observe()
+    return drive
 
-    If the kernel has no LinnOS itself, load the module and give it the drive's name first.
+
+class Switchable:
+    """A drive with its mode, or an md array with whether it queries LinnOS.
+
+    Attributes
+    ----------
+    name : str
+    file : Path
+        Shows and sets the value.
+    title : str
+        Name of the setting in messages.
     """
-    name = disk_name(device)
-    if observer_of(name) == "none":
-        with contextlib.suppress(OSError):  # modprobe does not exist
-            subprocess.run(["modprobe", "-q", "linnos"], check=False)
-    if observer_of(name) == "unnamed" and not has_no_queue(name):
-        _write(_module() / "add", name)
-        journal.note(f"{name}: is observed by the module linnos")
-    return Drive(device)
+
+    name: str
+    file: Path
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}: {self.file.name}"
+
+    @property
+    def value(self) -> str:
+        """The current value."""
+        return read_text(self.file)
+
+    def set(self, value: str, *, noted: bool = True) -> None:
+        """Set a value, and record a change in the journal unless `noted` is false.
+
+        An array that is set to on again measures its benefit from the start.
+        """
+        before = self.value
+        if value != before or value == "on":
+            write_text(self.file, value)
+        if value != before and noted:
+            journal.note(f"{self.title} {before} -> {value}")
 
 
-class Drive:
+class Drive(Switchable):
     """A disk whose kernel has LinnOS: ``/dev/nvme0n1``, ``nvme0n1``, or one of its partitions."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, *, is_added: bool = False) -> None:
+        """If `is_added`, the module may observe the drive later; see :meth:`observe`."""
         try:
             self.name = disk_name(device)
             self._disk = sysfs_root() / "block" / self.name
-            self._directory = self._disk / "linnos"
-            self.observer = observer_of(self.name)
+            self._find_files()
         except OSError as error:
             raise explained(error, error.filename or device) from error
+        if self.is_observed:
+            return
+        if why := has_no_queue(self.name):
+            raise DeviceError(why if why.startswith(device) else f"{device}: {why}")
+        if not is_added:
+            self.check_observed(device)
+
+    def _find_files(self) -> None:
+        self.observer = observer_of(self.name)
+        self._directory = self._disk / "linnos"
         if self.observer == "module":
             self._directory = _module() / self.name
-        elif self.observer != "kernel" and (why := has_no_queue(self.name)):
-            raise DeviceError(why if why.startswith(device) else f"{device}: {why}")
-        elif self.observer == "unnamed":
+        self.file = self._directory / "mode"
+
+    @property
+    def is_observed(self) -> bool:
+        """True if the kernel or the module observes it."""
+        return self.observer in OBSERVING
+
+    def observe(self) -> None:
+        """If the kernel has no LinnOS itself, load the module and let it observe the drive."""
+        if self.observer == "none":
+            with contextlib.suppress(OSError):  # modprobe does not exist
+                subprocess.run(["modprobe", "-q", "linnos"], check=False)
+            self._find_files()
+        if self.observer == "unnamed":
+            write_text(_module() / "add", self.name)
+            journal.note(f"{self.name}: is observed by the module linnos")
+            self._find_files()
+        self.check_observed()
+
+    def check_observed(self, device: str | None = None) -> None:
+        """Raise an error about what is missing if nothing observes the drive."""
+        device = device or self.name
+        if self.is_observed:
+            return
+        if self.observer == "unnamed":
             raise DeviceError(
                 f"{device}: the module linnos does not observe it: as root, "
                 f"echo {self.name} >{_module() / 'add'}"
             )
-        elif self.observer == "none":
-            patched = _with_linnos()
-            if patched and not (self._disk / "mq").is_dir():
-                raise DeviceError(
-                    f"{device}: {self._directory} is missing. Other disks have it "
-                    f"({', '.join(patched)}), so it is not the kernel that lacks the LinnOS patch: "
-                    f"{self.name} has no request queue; name the disks that serve its requests"
-                )
+        patched = _with_linnos()
+        if patched and not (self._disk / "mq").is_dir():
             raise DeviceError(
-                f"{device}: {self._directory} is missing: this kernel lacks the LinnOS patch "
-                "(CONFIG_BLK_LINNOS); boot the patched kernel, or see kernel/module/README.md"
+                f"{device}: {self._directory} is missing. Other disks have it "
+                f"({', '.join(patched)}), so it is not the kernel that lacks the LinnOS patch: "
+                f"{self.name} has no request queue; name the disks that serve its requests"
             )
+        raise DeviceError(
+            f"{device}: {self._directory} is missing: this kernel lacks the LinnOS patch "
+            "(CONFIG_BLK_LINNOS); boot the patched kernel, or see kernel/module/README.md"
+        )
 
     def _read(self, name: str) -> str:
-        return _text(self._directory / name)
+        return read_text(self._directory / name)
 
     def _number(self, name: str) -> int:
         return _numbers(self._directory / name, 1)[0]
-
-    def _write(self, name: str, text: str) -> None:
-        _write(self._directory / name, text)
 
     @property
     def device_number(self) -> int:
@@ -139,26 +201,15 @@ class Drive:
         return major << 20 | minor
 
     @property
-    def mode_file(self) -> Path:
-        """The file that shows and sets the mode."""
-        return self._directory / "mode"
-
-    @property
     def mode(self) -> str:
         """``off``, ``observe`` or ``enforce``."""
-        text = self._read("mode")
-        # The files of some kernels show all choices, with the current one in brackets.
-        current = re.search(r"\[(\w+)\]", text)
-        return current[1] if current else text
+        return self.value
 
     def set_mode(self, mode: str) -> None:
         """Set the mode; the kernel refuses a mode that needs a model if there is none."""
         if mode not in MODES:
             raise DeviceError(f"mode {mode!r}: expected one of {', '.join(MODES)}")
-        before = self.mode
-        self._write("mode", mode)
-        if mode != before:
-            journal.note(f"{self.name}: mode {before} -> {mode}")
+        self.set(mode)
 
     def forget(self) -> None:
         """Make the module stop observing this drive and free its model and counts.
@@ -166,7 +217,7 @@ class Drive:
         A patched kernel observes every disk; there, this does nothing.
         """
         if self.observer == "module":
-            _write(_module() / "remove", self.name)
+            write_text(_module() / "remove", self.name)
             journal.note(f"{self.name}: is no longer observed by the module linnos")
 
     @property
@@ -178,15 +229,8 @@ class Drive:
     @property
     def model_kind(self) -> Kind | None:
         """Kind of the active model; None if there is none."""
-        if not self.runs_latency_models:
-            return None if self.model_id is None else "network"
         kind = self._read("model_kind")
         return None if kind == "none" else cast("Kind", kind)
-
-    @property
-    def runs_latency_models(self) -> bool:
-        """True if this kernel supports latency models."""
-        return (self._directory / "model_kind").exists()
 
     @property
     def threshold_us(self) -> int:
@@ -199,13 +243,11 @@ class Drive:
         return {name: self._number(name) for name in ("probe_after_us", "probe_after_revokes")}
 
     @property
-    def failover_us(self) -> int | None:
-        """Cost in µs of a refusal and a read from another disk; None if it is not reported.
+    def failover_us(self) -> int:
+        """Cost in µs of a refusal and a read from another disk.
 
         A probe is late if it takes longer than the threshold and this together.
         """
-        if not (self._directory / "failover_us").exists():
-            return None
         return self._number("failover_us")
 
     @property
@@ -215,9 +257,7 @@ class Drive:
         None if the kernel does not count them or uses other buckets.
         """
         path = self._directory / "latency_us_histogram"
-        if not path.exists():
-            return None
-        words = _text(path).split()
+        words = read_text(path).split() if path.exists() else []
         if len(words) != N_BUCKETS or not all(map(str.isdecimal, words)):
             return None
         return [int(word) for word in words]
@@ -228,20 +268,12 @@ class Drive:
         directory = self._directory / "stats"
         with os_errors(directory, explained):
             names = sorted(path.name for path in directory.iterdir() if path.is_file())
-        counters = {}
-        for name in names:
-            text = self._read(f"stats/{name}")
-            if re.fullmatch(r"\d{1,20}", text):
-                counters[name] = int(text)
-        return counters
+        texts = {name: self._read(f"stats/{name}") for name in names}
+        return {n: int(text) for n, text in texts.items() if re.fullmatch(r"\d{1,20}", text)}
 
     @property
     def disk_stat(self) -> dict[str, int]:
-        """Counters of the block layer for this disk, which do not depend on the policy's mode.
-
-        `read_ios`, `read_merges`, `read_sectors`, `read_ms`, the same for writes, `in_flight` and
-        `busy_ms`. The times are from request to completion, so they include time in a scheduler.
-        """
+        """Counters of the block layer; see :func:`disk_stat`."""
         return disk_stat(self.name)
 
     @property
@@ -252,11 +284,10 @@ class Drive:
             path /= f"block/{self.name}/rqos/linnos/in_flight"
         else:
             path /= f"linnos/{self.name}/in_flight"
-        try:
-            counts = re.match(r"(\d+) pages", _text(path))
-        except DeviceError:
-            return None
-        return int(counts[1]) if counts else None
+        with contextlib.suppress(DeviceError):
+            if counts := re.match(r"(\d+) pages", read_text(path)):
+                return int(counts[1])
+        return None
 
     def read_model(self) -> bytes | None:
         """Return the content of the active model; None if there is none."""
@@ -276,9 +307,7 @@ class Drive:
         If the kernel refuses it, the old model stays active.
         """
         path = self._directory / "model"
-        if isinstance(model, LatencyModel):
-            self.check_runs_latency_models(f"model {model.model_id} is a latency model")
-        elif model.n_hidden != KERNEL_HIDDEN:
+        if isinstance(model, Model) and model.n_hidden != KERNEL_HIDDEN:
             raise ModelError(
                 f"the kernel does not run this model's shape (hidden units {model.n_hidden}, not "
                 f"{KERNEL_HIDDEN}); train it with `n_hidden={KERNEL_HIDDEN}`"
@@ -305,14 +334,6 @@ class Drive:
             )
         if active != before:
             journal.note(f"{self.name}: model {before or 'none'} -> {active}")
-
-    def check_runs_latency_models(self, what: str = "latency models are needed") -> None:
-        """Raise ModelError if this kernel does not support latency models."""
-        if not self.runs_latency_models:
-            raise ModelError(
-                f"{what}, which this kernel does not run ({self._directory}/model_kind is "
-                "missing); boot a newer one, or upload a network, the default of `linnapp train`"
-            )
 
 
 def drives() -> list[str]:
@@ -513,17 +534,22 @@ def disk_name(device: str) -> str:
 
 
 def disk_stat(name: str) -> dict[str, int]:
-    """Return the block layer's counters of a disk, observed or not, as :attr:`Drive.disk_stat`."""
+    """Return the block layer's counters of a disk, which do not depend on LinnOS.
+
+    `read_ios`, `read_merges`, `read_sectors`, `read_ms`, the same for writes, `in_flight` and
+    `busy_ms`. The times are from request to completion, so they include time in a scheduler.
+    """
     columns = _numbers(sysfs_root() / "block" / name / "stat", len(_DISK_STAT))
     return dict(zip(_DISK_STAT, columns, strict=True))
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Write to one of the kernel's files."""
     with os_errors(path, explained):
         path.write_text(text)
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
     """Return the text of one of the kernel's files."""
     with os_errors(path, explained):
         return path.read_text(errors="replace").strip()
@@ -531,7 +557,7 @@ def _text(path: Path) -> str:
 
 def _numbers(path: Path, n: int, separator: str | None = None) -> list[int]:
     """Return the first `n` numbers in one of the kernel's files."""
-    text = _text(path)
+    text = read_text(path)
     try:
         found = [int(word) for word in text.split(separator)]
     except ValueError:

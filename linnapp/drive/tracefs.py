@@ -18,7 +18,6 @@ from linnapp.errors import DeviceError
 from linnapp.files import AnyPath, os_errors
 
 DECISION = "linnos/linnos_decision"
-EXPECTED = "linnos/linnos_expected"
 SENT = "block/block_bio_queue"
 REQUESTS = ("block/block_rq_issue", "block/block_rq_complete")
 
@@ -180,27 +179,20 @@ def tracer_of_disks(disks: Sequence[str], *, buffer_kib: int) -> Iterator[int]:
         )
     clock = re.search(r"\[(\w+)\]", _text(root / "trace_clock"))
     before = _text(root / "buffer_size_kb").split()[0]
-
-    def undo(path: Path, text: str) -> None:
-        with contextlib.suppress(OSError):
-            path.write_text(text)
-
-    settings: list[tuple[Path, str, str | None]] = [
-        (root / "trace_clock", "mono", clock[1] if clock else "local"),
-        (root / "buffer_size_kb", str(buffer_kib), before),
-        (root / "options/bin", "1", "0"),
-        (root / "options/context-info", "0", "1"),
-        (root / "current_tracer", "blk", "nop"),
-    ]
-    for disk in disks:
-        trace = sysfs_root() / "block" / disk / "trace"
-        settings.append((trace / "enable", "1", "0"))
-        settings.append((trace / "act_mask", "queue,requeue,issue,complete", None))
     with contextlib.ExitStack() as stack:
-        for path, text, old in settings:
-            if old is not None:
-                stack.callback(undo, path, old)
-            _written(path, text)
+        _set_up(
+            root,
+            stack,
+            ("trace_clock", "mono", clock[1] if clock else "local"),
+            ("buffer_size_kb", str(buffer_kib), before),
+            ("options/bin", "1", "0"),
+            ("options/context-info", "0", "1"),
+            ("current_tracer", "blk", "nop"),
+        )
+        for disk in disks:
+            trace = sysfs_root() / "block" / disk / "trace"
+            _set_up(trace, stack, ("enable", "1", "0"))
+            _written(trace / "act_mask", "queue,requeue,issue,complete")
         pipe = os.open(root / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         stack.callback(os.close, pipe)
         yield pipe
@@ -228,13 +220,10 @@ def _instance(root: Path, name: str) -> Iterator[Path]:
 def _prepare(
     buffer: Path, functions: Collection[int], buffer_kib: int, stack: contextlib.ExitStack
 ) -> None:
-    """Set up a buffer for the tracer and push the steps that undo this on `stack`."""
-
-    def undo(name: str, text: str) -> None:
-        with contextlib.suppress(OSError):
-            (buffer / name).write_text(text)
-
-    settings = (
+    """Set up a buffer for the tracer of functions."""
+    _set_up(
+        buffer,
+        stack,
         ("tracing_on", "0", "1"),
         ("set_ftrace_filter", "".join(f"{place + 1}\n" for place in functions), ""),
         # Trace nothing until a process is chosen: no process has this number.
@@ -243,9 +232,18 @@ def _prepare(
         ("buffer_size_kb", str(buffer_kib), "1408"),
         ("current_tracer", "function_graph", "nop"),
     )
+
+
+def _set_up(directory: Path, stack: contextlib.ExitStack, *settings: tuple[str, str, str]) -> None:
+    """Write texts to files, by name; push the steps that write the last texts on `stack`."""
+
+    def undo(name: str, text: str) -> None:
+        with contextlib.suppress(OSError):
+            (directory / name).write_text(text)
+
     for name, text, before in settings:
         stack.callback(undo, name, before)
-        _written(buffer / name, text)
+        _written(directory / name, text)
 
 
 def _check_idle(root: Path) -> None:

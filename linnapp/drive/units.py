@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The systemd units that run `linnapp restore` at boot, and `linnapp keep` permanently."""
+"""The systemd unit that runs `linnapp restore` at boot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from linnapp.drive.journal import Log
 from linnapp.files import AnyPath
 
 UNIT = "linnapp-restore.service"
-KEEP_UNIT = "linnapp-keep.service"
 _SYSTEMD_RUNS = Path("/run/systemd/system")
 
 
@@ -20,34 +19,24 @@ def is_restored_by_systemd(conf_path: AnyPath) -> bool:
     return Path(conf_path) == DEFAULT_CONF and _SYSTEMD_RUNS.is_dir()
 
 
-def enable_units(conf_path: AnyPath, log: Log) -> None:
-    """Enable restoring at boot and the watchdog, if systemd does this."""
+def enable_unit(conf_path: AnyPath, log: Log) -> None:
+    """Enable restoring at boot, if systemd does this."""
     if Path(conf_path) != DEFAULT_CONF:
-        log(f"to be run after a reboot: linnapp restore --conf {conf_path}; as the watchdog: ")
-        log(f"linnapp keep --conf {conf_path}")
-        return
-    if not _SYSTEMD_RUNS.is_dir():
-        log("systemd is not running: run `linnapp restore` at boot before the application, and")
-        log("`linnapp keep`, the watchdog, from then on")
-        return
-    for unit, words, does in (
-        (UNIT, ("enable",), "restores the settings after a reboot"),
-        (KEEP_UNIT, ("enable", "--now"), "resets drives that deviate from training"),
-    ):
-        if why := _systemctl(*words, unit):
-            command = "linnapp " + unit.removeprefix("linnapp-").removesuffix(".service")
-            log(f"{unit} is not enabled: {why}; run `{command}` by other means")
-        else:
-            log(f"{unit} {does}")
+        log(f"to be run after a reboot: linnapp restore --conf {conf_path}")
+    elif not _SYSTEMD_RUNS.is_dir():
+        log("systemd is not running: run `linnapp restore` at boot before the application")
+    elif why := _systemctl("enable", UNIT):
+        log(f"{UNIT} is not enabled: {why}; run `linnapp restore` by other means")
+    else:
+        log(f"{UNIT} restores the settings after a reboot")
 
 
-def disable_units(conf_path: AnyPath, log: Log) -> None:
-    """Disable both."""
-    if not is_restored_by_systemd(conf_path):
+def disable_unit(conf_path: AnyPath, log: Log) -> None:
+    """Disable it."""
+    if not is_restored_by_systemd(conf_path) or _systemctl("is-enabled", UNIT):
         return
-    for unit, *now in ((UNIT,), (KEEP_UNIT, "--now")):
-        if not _systemctl("is-enabled", unit) and (why := _systemctl("disable", *now, unit)):
-            log(f"{unit} is not disabled: {why}")
+    if why := _systemctl("disable", UNIT):
+        log(f"{UNIT} is not disabled: {why}")
 
 
 def _systemctl(*words: str) -> str:

@@ -21,9 +21,10 @@ import numpy.typing as npt
 from linnapp.errors import EmptyTraceError, NoGainError, TraceError
 from linnapp.files import AnyPath
 from linnapp.learn.evaluate import WITHIN_US, DriveReads, Estimate, judge, nearest
-from linnapp.learn.fit import FittedLatency, fit_latency
+from linnapp.learn.fit import fit_latency
 from linnapp.learn.judge import area_under_roc
 from linnapp.learn.labels import size_classes
+from linnapp.learn.report import FittedLatency
 from linnapp.model.file import CAP
 from linnapp.trace.logged_drive import PAGE_BYTES
 from linnapp.trace.reads import IoTable, Recorded, check_common_clock, load

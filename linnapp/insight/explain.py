@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Explain decisions: the inputs, the most important ones, and changes that reverse the result.
+"""Explain decisions: the inputs, and the most important ones.
 
 The model is treated as a black box. The importance of an input is the change of the output when
-this input alone is replaced by its typical value. A counterfactual is the nearest other value of
-one input that reverses the classification while the other inputs stay the same.
+this input alone is replaced by its typical value.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from linnapp.model.file import (
     CAP,
     FEATURES,
     KERNEL_HIDDEN,
-    LATENCIES,
     LATENCY_DIGITS,
     LATER,
     NOW,
@@ -41,10 +39,6 @@ NOTE_ON_RECORDINGS = (
 
 #: fields of a decision that are copied to the JSON output
 _COPIED_FIELDS = ("time_us", "sector", "n_sectors", "out_fast", "out_slow")
-
-#: Number of values that the search for a counterfactual tries first. Most counterfactuals are
-#: among them, because they are close to the actual value.
-_FIRST_BATCH = 128
 
 AnyModel = Model | LatencyModel
 Table = npt.NDArray[Any]
@@ -92,13 +86,10 @@ class View:
 
     def __init__(self, model: AnyModel) -> None:
         self.model = model
-        self._thresholds: list[list[int]] = [[] for _ in FEATURES]
         if isinstance(model, LatencyModel):
             self.names: Sequence[str] = FEATURES
             self.empty = [CAP if name[:3] == "age" else int(name == "pages") for name in FEATURES]
             self._drive = LoggedDrive(model.overdue_us)
-            for split in np.unique(model.splits).tolist():
-                self._thresholds[split >> 24].append(split & CAP)
             return
         reads = [f"{nth}last read" for nth in ("4th ", "3rd ", "2nd ", "")]
         pending = [f"pages pending at the {read}" for read in reads]
@@ -125,24 +116,6 @@ class View:
             return np.stack([np.full_like(us, self.model.refuse_us), us], axis=1)
         vectors = digits(numbers[:, HISTORY], numbers[:, :HISTORY], numbers[:, HISTORY + 1 :])
         return engine.infer(self.model, vectors, self._engine)
-
-    def values(self, i: int, row: Numbers, n_sectors: int) -> npt.NDArray[np.int64]:
-        """Return the values of input `i` to try for a counterfactual, in ascending order."""
-        if not isinstance(self.model, LatencyModel):
-            # The number of pending pages cannot be lower than that of this read's own pages.
-            own_pages = min(max(1, -(-n_sectors // 8)), int(row[HISTORY]))
-            return np.arange(own_pages if i == HISTORY else 0, int(self._HIGHEST[i]) + 1)
-        # The classification can change only at the threshold of a split, at the age of the oldest
-        # read in flight that raises the prediction above the limit, or, without trees, at the
-        # latency that raises the mean of the last latencies above the limit.
-        edges, refuse_us = list(self._thresholds[i]), self.model.refuse_us
-        if FEATURES[i] == "oldest_us":
-            edges.append(refuse_us + self.model.overdue_us)
-        elif i in LATENCIES and not self.model.n_trees:
-            others = int(row[list(LATENCIES)].sum(dtype=np.int64)) - int(row[i])
-            edges.append(len(LATENCIES) * (refuse_us + 1) - 1 - others)
-        values = np.unique(np.array([edges, [edge + 1 for edge in edges]], np.int64))
-        return values[(values >= int(FEATURES[i] == "pages")) & (values <= CAP)]
 
     def named(self, values: Sequence[Any]) -> dict[str, Any]:
         """Return the values by the names of the trace event or of the features."""
@@ -222,31 +195,12 @@ class Explanation:
     #: Importance of each input: the margin (second output minus first) minus the margin for the
     #: typical value of this input.
     matters: list[int]
-    #: Counterfactual of each input, or None if no value reverses the classification.
-    turns: list[int | None]
     outcome: str
 
     @property
     def slow(self) -> bool:
         """Return whether the read was classified as slow."""
         return bool(self.row["out_slow"] > self.row["out_fast"])
-
-    def nearest(self) -> list[tuple[str, int, int]]:
-        """Return the nearest counterfactual of the inputs not in us, then of the inputs in us.
-
-        Each one is a tuple: the name of the input, its counterfactual value and its actual value.
-        A group of inputs without a counterfactual is left out.
-        """
-        found = []
-        for in_us in (False, True):
-            changes = [
-                (abs(value - now), name, value, now)
-                for name, value, now in zip(self.names, self.turns, self.numbers, strict=True)
-                if value is not None and (name.startswith("us ") or "_us" in name) == in_us
-            ]
-            if changes:
-                found.append(min(changes)[1:])
-        return found
 
     def to_json(self, view: View) -> dict[str, Any]:
         """Return all fields by name."""
@@ -256,7 +210,6 @@ class Explanation:
             "saw": view.named(self.numbers),
             "predicted": "slow" if self.slow else "fast",
             "mattered": view.named(self.matters),
-            "would_turn": view.named(self.turns),
             "reason": decisions.REASONS[int(row["reason"])],
             "revoked": bool(row["revoked"]),
             "latency_us": int(row["latency_us"]) if known else None,
@@ -371,37 +324,10 @@ def explain(selection: Selection, typical: TypicalInputs) -> list[Explanation]:
         rows = np.tile(numbers, (len(numbers) + 1, 1))
         rows[np.arange(len(numbers)) + 1, np.arange(len(numbers))] = typical.numbers
         margins = np.diff(view.outputs(rows))[:, 0]
-        turns = [
-            _counterfactual(view, numbers, i, int(row["n_sectors"])) for i in range(len(numbers))
-        ]
         matters = (margins[0] - margins[1:]).tolist()
         words = outcome(row, selection.view.model)
-        found.append(Explanation(row, view.names, numbers.tolist(), matters, turns, words))
+        found.append(Explanation(row, view.names, numbers.tolist(), matters, words))
     return found
-
-
-def _counterfactual(view: View, row: Numbers, i: int, n_sectors: int) -> int | None:
-    """Return the nearest value of input `i` that reverses the classification, or None."""
-    values = view.values(i, row, n_sectors)
-    now = int(row[i])
-    away = np.abs(values - now)
-    nearest = values[np.argsort(away, kind="stable")][np.count_nonzero(away == 0) :]
-    slow = _slow(view, row[np.newaxis])[0]
-    start, size = 0, _FIRST_BATCH
-    while start < len(nearest):
-        tried = nearest[start : start + size]
-        rows = np.tile(row, (len(tried), 1))
-        rows[:, i] = tried
-        turned = tried[_slow(view, rows) != slow]
-        if len(turned):
-            return int(turned[0])
-        start, size = start + size, 4 * size
-    return None
-
-
-def _slow(view: View, numbers: Numbers) -> npt.NDArray[np.bool_]:
-    outputs = view.outputs(numbers)
-    return np.asarray(outputs[:, 1] > outputs[:, 0])
 
 
 def outcome(row: Any, model: AnyModel) -> str:
@@ -477,11 +403,7 @@ def format_decision(model: AnyModel, each: Explanation, typical: TypicalInputs) 
         head = "mattered" if i == most[0] else ""
         values = f"{each.names[i]} {each.numbers[i]}, not {typical.numbers[i]}"
         lines.append(f"  {head:8}  {amount:>{max(map(len, amounts))}}  {values}")
-    if not getattr(model, "refuses", True):
-        return "\n".join(lines)
-    ways = "; or ".join(f"{name} {value}, not {now}" for name, value, now in each.nearest())
-    other = "fast" if each.slow else "slow"
-    return "\n".join([*lines, f"  {other} with {ways or 'no other value of any one number'}"])
+    return "\n".join(lines)
 
 
 def _format_outputs(model: AnyModel, out_fast: int, out_slow: int) -> str:

@@ -256,7 +256,7 @@ def _execute(command: Sequence[str]) -> NoReturn:
     try:
         os.execvp(command[0], list(command))
     except OSError as error:
-        os.write(2, f"linnapp: {command[0]}: {error.strerror}\n".encode())
+        os.write(2, f"linnapp: error: {command[0]}: {error.strerror}\n".encode())
         os._exit(127)
 
 

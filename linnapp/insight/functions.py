@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import functools
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from linnapp.errors import TraceError
@@ -45,7 +46,7 @@ class Overhead:
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-    """Times of a function within one kind of system call."""
+    """Times of a function within one kind of system call, or when called by one function."""
 
     name: str
     group: str
@@ -56,10 +57,34 @@ class Function:
     self_ns: int
     #: number of calls from it to traced functions
     children: int
+    #: the functions that it called, if only calls by one caller are counted
+    called: list[Function] = dataclasses.field(default_factory=list)
 
     def own_ns(self, overhead: Overhead) -> float:
         """Return its own time without the overhead of tracing it and the functions it called."""
         return self.self_ns - overhead.inside_ns * self.calls - overhead.outside_ns * self.children
+
+    def walk(self) -> Iterator[Function]:
+        """Yield it and all functions below it in the tree, each after its caller."""
+        yield self
+        for function in self.called:
+            yield from function.walk()
+
+    def to_json(self, overhead: Overhead) -> dict[str, Any]:
+        """Return its fields by name, with times in us."""
+        return {
+            "name": self.name,
+            "group": self.group,
+            "calls": self.calls,
+            "us": max(0.0, self.own_ns(overhead)) / 1000,
+            "measured_us": self.self_ns / 1000,
+            "with_called_us": self.total_ns / 1000,
+        }
+
+    def tree_json(self, overhead: Overhead) -> dict[str, Any]:
+        """Return the fields of :meth:`to_json`, and those of the functions that it called."""
+        called = [function.tree_json(overhead) for function in self.called]
+        return {**self.to_json(overhead), "called": called}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,9 +107,32 @@ class Call:
     """Times of one kind of system call."""
 
     name: str
-    calls: int
-    #: by own time, longest first
-    functions: list[Function]
+    #: the function of the system call, with all that it called
+    tree: Function
+
+    @property
+    def calls(self) -> int:
+        """Return the number of calls."""
+        return self.tree.calls
+
+    @functools.cached_property
+    def functions(self) -> list[Function]:
+        """Return the sum of each function over its callers, longest own time first."""
+        parts: dict[str, list[Function]] = {}
+        for part in self.tree.walk():
+            parts.setdefault(part.name, []).append(part)
+        sums = [
+            Function(
+                name,
+                found[0].group,
+                sum(part.calls for part in found),
+                sum(part.total_ns for part in found),
+                sum(part.self_ns for part in found),
+                sum(part.children for part in found),
+            )
+            for name, found in parts.items()
+        ]
+        return sorted(sums, key=lambda f: f.self_ns, reverse=True)
 
     @property
     def measured_us(self) -> float:
@@ -124,17 +172,8 @@ class Call:
             "measured_us": self.measured_us,
             "traced_functions": sum(f.calls for f in self.functions),
             "groups": {name: dataclasses.asdict(group) for name, group in groups.items()},
-            "functions": [
-                {
-                    "name": f.name,
-                    "group": f.group,
-                    "calls": f.calls,
-                    "us": max(0.0, f.own_ns(overhead)) / 1000,
-                    "measured_us": f.self_ns / 1000,
-                    "with_called_us": f.total_ns / 1000,
-                }
-                for f in self.functions
-            ],
+            "functions": [function.to_json(overhead) for function in self.functions],
+            "tree": self.tree.tree_json(overhead),
         }
 
 
@@ -177,26 +216,22 @@ def sum_recordings(
         lib.lg_rows(sums, rows)
     finally:
         lib.lg_free(sums)
-    by_call: dict[int, list[Any]] = {}
-    for row in rows:
-        by_call.setdefault(row.call, []).append(row)
     calls: list[Call] = []
     outside_ns = 0
-    for address, parts in by_call.items():
-        name = system_call(symbols.name(address) or "")
-        if name is None:
-            outside_ns += sum(part.self_ns for part in parts)
-            continue
-        functions = []
-        for part in parts:
-            function = symbols.name(part.function) or hex(part.function)
-            group = groups.get(function, "other")
-            functions.append(
-                Function(function, group, part.calls, part.total_ns, part.self_ns, part.children)
-            )
-        functions.sort(key=lambda f: f.self_ns, reverse=True)
-        n = next(part.calls for part in parts if part.function == address)
-        calls.append(Call(name, n, functions))
+    # The callers of a row, outermost first.
+    callers: list[Function] = []
+    for row in rows:
+        name = symbols.name(row.function) or hex(row.function)
+        group = groups.get(name, "other")
+        function = Function(name, group, row.calls, row.total_ns, row.self_ns, row.children)
+        del callers[row.depth :]
+        if callers:
+            callers[-1].called.append(function)
+        elif call := system_call(name):
+            calls.append(Call(call, function))
+        else:
+            outside_ns += row.total_ns
+        callers.append(function)
     calls.sort(key=lambda call: call.measured_us, reverse=True)
     return FunctionTimes(calls, outside_ns / 1000, counts.events, counts.missed, counts.cut)
 

@@ -73,8 +73,9 @@ class Row(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """Its folder in the folder of all replays."""
-        return "capped" if self.capped else ""
+        """Its folder in the folder of all replays, where files are named after policies."""
+        flags = {"capped": self.capped, "duplicates": self.duplicates}
+        return "-".join(flag for flag, is_set in flags.items() if is_set)
 
     def options(self, profile: Path) -> tuple[str | Path, ...]:
         """Options of the replayer. The heuristics need the recording's log."""

@@ -239,7 +239,6 @@ def replay(
     *,
     models: Sequence[Path] = (),
     hedge_us: float | None = None,
-    mode: str = "enforce",
     prepare: str = "",
     finish: str = "",
 ) -> dict[str, Any]:
@@ -266,8 +265,7 @@ def replay(
     if models and policy in NEEDS_HEIMDALL:
         command += ["--heimdall-network", ",".join(map(places.of, models))]
     script = []
-    if policy in NEEDS_THRESHOLD:
-        mode = "off"
+    mode = "off" if policy in NEEDS_THRESHOLD else "enforce"
     if models and policy in NEEDS_MODEL | NEEDS_THRESHOLD:
         script.append(upload(scenario.array.devices, map(places.of, models), mode))
     script += [prepare, f"sleep {REST_S}", WAIT_FOR_FULL_SECOND + shlex.join(command), finish]

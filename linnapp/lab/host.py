@@ -45,9 +45,9 @@ def training_environment() -> dict[str, str]:
 
 
 def train_arguments(traces: Sequence[Path], model_dir: Path, *options: str) -> list[str]:
-    """Arguments of `linnapp train` for one model a trace."""
+    """Return the arguments of `linnapp train` for one model per trace, a network by default."""
     named = (argument for trace in traces for argument in ("--trace", str(trace)))
-    return ["-o", str(model_dir), *options, *named]
+    return ["-o", str(model_dir), "--kind", "network", *options, *named]
 
 
 def models_of(traces: Sequence[Path], model_dir: Path) -> list[Path]:

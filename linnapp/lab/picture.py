@@ -7,14 +7,15 @@ import math
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
-_WIDTH, _LEFT, _RIGHT, _ROW, _TOP = 900, 400, 60, 34, 60
+_WIDTH, _LEFT, _RIGHT, _ROW, _TOP = 900, 390, 60, 46, 60
 _TICKS_US = (20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)
 
 
 def draw_dots(title: str, rows: Sequence[tuple[str, float, float]]) -> str:
     """Return an SVG with a line per row: a dot at its mean and a ring at its p99, both in us.
 
-    The axis is logarithmic.
+    A row's name is followed by ": " and an explanation, which gets a line of its own, so that it is
+    never as long as to reach the dots. The axis is logarithmic.
     """
     low = math.log(0.7 * min(mean for _, mean, _ in rows))
     high = math.log(1.3 * max(p99 for _, _, p99 in rows))
@@ -28,7 +29,8 @@ def draw_dots(title: str, rows: Sequence[tuple[str, float, float]]) -> str:
 
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {bottom + 60}" '
-        'font-family="sans-serif" font-size="13" fill="#222">',
+        'font-family="sans-serif" font-size="13" fill="#222" role="img">',
+        f"<title>{escape(title)}</title>",
         '<rect width="100%" height="100%" fill="white"/>',
         f'<g font-size="16">{text(20, 28, title, "start")}</g>',
     ]
@@ -41,9 +43,11 @@ def draw_dots(title: str, rows: Sequence[tuple[str, float, float]]) -> str:
     parts.append(text((_LEFT + _WIDTH - _RIGHT) / 2, bottom + 42, "us: ● mean, ○ p99", "middle"))
     for k, (name, mean_us, p99_us) in enumerate(rows):
         y = _TOP + _ROW * (k + 0.5)
+        short, _, explanation = name.partition(": ")
         parts.append(
-            text(20, y + 4, name, "start")
-            + f'<path d="M{x(mean_us):.1f} {y}H{x(p99_us):.1f}" stroke="#aa3377" opacity="0.4"/>'
+            f'<g font-weight="bold">{text(20, y - 4, short, "start")}</g>'
+            f'<g fill="#555">{text(20, y + 13, explanation, "start")}</g>'
+            f'<path d="M{x(mean_us):.1f} {y}H{x(p99_us):.1f}" stroke="#aa3377" opacity="0.4"/>'
             f'<circle cx="{x(mean_us):.1f}" cy="{y}" r="5" fill="#aa3377"/>'
             f'<circle cx="{x(p99_us):.1f}" cy="{y}" r="5" fill="white" stroke="#aa3377"/>'
             + text(x(mean_us) - 9, y + 4, f"{mean_us:.0f}", "end")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # In the lab, for `linnapp tour OUT MODELS`: load under the paper's policy; after 10 s one drive after the other is
-# slow for 3 s. `linnapp top` runs until the load is over, or until the user presses q. The policy's
+# slow for 3 s. `linnapp top` runs until the load is over. The policy's
 # decisions are explained afterwards.
 set -e
 out=$1

@@ -179,8 +179,6 @@ def _arguments(guest: Guest, keys: bool) -> list[str]:
         "quiet",
         # The lab's drives are virtual.
         "blk_linnos.virtual=1",
-        # Runs repeat: md arrays measure their benefit in the same slices of time.
-        "blk_linnos_array.slice_seed=1",
         *(_VIRTUAL_TIME if guest.virtual_time else ()),
         "con=null",
         "ssl=null",

@@ -108,13 +108,13 @@ def counting(totals: Mapping[str, int]) -> Iterator[Counting]:
 
 
 class Steps:
-    """Prints each step, on stdout or on stderr, and how long it took."""
+    """Prints each step, and how long it took."""
 
-    def __init__(self, total: int, *, stderr: bool = False) -> None:
+    def __init__(self, total: int) -> None:
         self.total = total
         self.done = 0
         self.start = time.monotonic()
-        self.console = Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
+        self.console = Console(highlight=False, markup=False, soft_wrap=True)
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,16 @@ N_BINS = 255
 _STRIDE = 256
 SAMPLE_ROWS = 200_000
 
+#: Number of rows that are changed or binned at a time, so that they stay in the cache. It is a
+#: multiple of the distances between changed rows.
+BLOCK_ROWS = 10_000
+
+#: A function that returns all rows of the features, block by block.
+Blocks = Callable[[], Iterable[npt.NDArray[np.uint32]]]
+
 
 def grow(
-    features: npt.NDArray[np.uint32],
+    features: npt.NDArray[np.uint32] | Blocks,
     targets: npt.NDArray[Any],
     like: LatencyModel,
     *,
@@ -48,27 +56,18 @@ def grow(
 ) -> tuple[LatencyModel, float]:
     """Grow trees that estimate the mean of the targets of rows with similar features.
 
-    Parameters
-    ----------
-    features : uint32 array, shape (n, N_FEATURES)
-    targets : array, shape (n,)
-        Positive, such as latencies, or their factors relative to a prediction.
-    like : LatencyModel
-        Provides all fields other than trees: thresholds, and the number of features that are used.
-    n_trees : int
-    learning_rate : float
-    weights : float array, shape (n,), optional
+    `features` can be a function that returns the rows in blocks, so that they need not be in memory
+    at once. `targets` are positive, such as latencies, or their factors relative to a prediction.
+    `like` provides all fields other than trees: thresholds, and the number of features that are
+    used.
 
-    Returns
-    -------
-    model : LatencyModel
-    drift : float
-        Largest difference of the base-2 logarithms of the predictions to those before leaves were
-        rounded, in a sample of the rows.
+    Return the model, and the largest difference of the base-2 logarithms of the predictions to
+    those before leaves were rounded, in a sample of the rows.
     """
     targets = np.ascontiguousarray(targets, np.float64)
     mean = float(np.average(targets, weights=weights))
-    bins, cuts = _binned(features[:, : like.n_features], weights)
+    blocks = features if callable(features) else _blocks_of(features)
+    bins, cuts = _binned(blocks, len(targets), like.n_features, weights)
     scores = np.full(len(targets), math.log(mean))
     splits = np.empty((n_trees, N_SPLITS), np.int32)
     leaves = np.empty((n_trees, N_LEAVES), np.int16)
@@ -94,31 +93,59 @@ def grow(
         leaves=leaves,
         base=min(round(math.log2(mean) * (1 << FRACTION_BITS)), LEAF_LIMIT - 1),
     )
-    sample = slice(0, None, max(1, len(targets) // 10_000))
-    total = model.base + leaves_of(model, features[sample]).sum(axis=1, dtype=np.int64)
-    drift = np.abs(total / (1 << FRACTION_BITS) - scores[sample] / math.log(2)).max()
+    step = max(1, len(targets) // 10_000)
+    total = model.base + leaves_of(model, _sample(blocks, step)).sum(axis=1, dtype=np.int64)
+    drift = np.abs(total / (1 << FRACTION_BITS) - scores[::step] / math.log(2)).max()
     return model, float(drift)
 
 
+def _blocks_of(features: npt.NDArray[np.uint32]) -> Blocks:
+    def blocks() -> Iterator[npt.NDArray[np.uint32]]:
+        for start in range(0, len(features), BLOCK_ROWS):
+            yield features[start : start + BLOCK_ROWS]
+
+    return blocks
+
+
+def _sample(blocks: Blocks, step: int) -> npt.NDArray[np.uint32]:
+    """Return every `step`-th row."""
+    found, n_rows = [], 0
+    for block in blocks():
+        found.append(block[-n_rows % step :: step].copy())
+        n_rows += len(block)
+    return np.concatenate(found)
+
+
 def _binned(
-    features: npt.NDArray[np.uint32], weights: npt.NDArray[np.float64] | None
+    blocks: Blocks, n_rows: int, n_features: int, weights: npt.NDArray[np.float64] | None
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint32]]:
     """Return the bins of all features, and the highest value of each bin, shape (features, 256).
 
     If a feature has more than `N_BINS` values, its bins have about equal weights. Otherwise each
     value has its own bin, and the limit between two bins is halfway between their values.
     """
-    bins = np.empty(features.shape, np.uint8)
-    cuts = np.full((features.shape[1], _STRIDE), CAP, np.uint32)
-    step = -(-len(features) // SAMPLE_ROWS)
-    for k, column in enumerate(features.T):
-        values, which = np.unique(column[::step], return_inverse=True)
+    bins = np.empty((n_rows, n_features), np.uint8)
+    cuts = np.full((n_features, _STRIDE), CAP, np.uint32)
+    step = -(-n_rows // SAMPLE_ROWS)
+    for k, column in enumerate(np.ascontiguousarray(_sample(blocks, step).T[:n_features])):
+        values, counts = np.unique(column, return_counts=True)
         if len(values) > N_BINS:
-            up_to = np.cumsum(np.bincount(which, None if weights is None else weights[::step]))
+            if weights is not None:
+                counts = np.bincount(np.searchsorted(values, column), weights[::step])
+            up_to = np.cumsum(counts)
             wanted = up_to[-1] * np.arange(1, N_BINS) / N_BINS
             limits = values[np.unique(np.searchsorted(up_to, wanted))]
         else:
             limits = values[:-1] + (values[1:] - values[:-1]) // 2
         cuts[k, : len(limits)] = limits
-        bins[:, k] = np.searchsorted(limits, column)
+    library, start = native(), 0
+    for block in blocks():
+        rows = np.ascontiguousarray(block)
+        library.lib.lb_bin(
+            library.address(rows),
+            *(len(rows), rows.shape[1], n_features),
+            library.address(cuts),
+            library.address(bins[start : start + len(rows)]),
+        )
+        start += len(rows)
     return bins, cuts

@@ -142,52 +142,6 @@ class _Scores:
         return [np.concatenate(column) for column in zip(*self._parts, strict=True)]
 
 
-class _Tally:
-    """Metrics that are accumulated chunk by chunk."""
-
-    def __init__(self, threshold_us: int) -> None:
-        self._threshold_us = threshold_us
-        self._counts = np.zeros(4, np.int64)
-        self._sum_us = self._sum_admitted_us = 0.0
-        self._n_admitted = 0
-        self._scores = _Scores()
-
-    def add(
-        self,
-        served: IoChunk,
-        refused: npt.NDArray[np.bool_],
-        score: npt.NDArray[Any],
-    ) -> npt.NDArray[np.uint64]:
-        """Add the next served reads with the model's refusals and scores. Return latencies, us."""
-        latency_us = served.latency_ns // np.uint64(1000)
-        slow = latency_us > np.uint64(self._threshold_us)
-        self._counts += np.array(dataclasses.astuple(Confusion.of(slow, refused)))
-        self._sum_us += float(latency_us.sum())
-        self._sum_admitted_us += float(latency_us[~refused].sum())
-        self._n_admitted += int(np.count_nonzero(~refused))
-        self._scores.add(
-            score, served.hist_latency_us.sum(axis=1, dtype=np.uint64), served.pending, slow
-        )
-        return latency_us
-
-    def result(self, model_id: str, trace: Recorded) -> Evaluation:
-        """Return the metrics. Raise TraceError if no reads were added."""
-        confusion = Confusion(*(int(count) for count in self._counts))
-        if not confusion.total:
-            raise TraceError(f"{trace}: no completed read to evaluate on")
-        score, last_latencies, pending, slow = self._scores.columns()
-        return Evaluation(
-            model_id,
-            self._threshold_us,
-            confusion,
-            self._sum_us / confusion.total,
-            self._sum_admitted_us / self._n_admitted if self._n_admitted else 0.0,
-            area_under_roc(score, slow),
-            area_under_roc(last_latencies, slow),
-            area_under_roc(pending, slow),
-        )
-
-
 @dataclasses.dataclass(frozen=True)
 class Predictions:
     """Predictions of a model for the served reads of a chunk."""
@@ -259,22 +213,44 @@ def evaluate(
         If the trace cannot be read or contains no completed read.
     """
     model = getattr(model, "model_", model)
-    tally = _Tally(getattr(model, "threshold_us", 0))
-    sums = np.zeros(3)
+    threshold_us = getattr(model, "threshold_us", 0)
+    scores = _Scores()
+    counts = np.zeros(4, np.int64)
+    #: Sums over all reads: latency, and that of admitted reads. For a latency model, prediction,
+    #: and errors of the prediction and of the mean of the last latencies.
+    sums = np.zeros(5)
     for found in predictions(model, trace, **reader_options):
-        latency_us = tally.add(found.served, found.refused, found.score)
+        served = found.served
+        latency_us = served.latency_ns // np.uint64(1000)
+        slow = latency_us > np.uint64(threshold_us)
+        counts += np.array(dataclasses.astuple(Confusion.of(slow, found.refused)))
+        sums[:2] += float(latency_us.sum()), float(latency_us[~found.refused].sum())
+        last_us = served.hist_latency_us.sum(axis=1, dtype=np.uint64)
+        scores.add(found.score, last_us, served.pending, slow)
         if isinstance(model, LatencyModel):
             latency_us = np.maximum(latency_us, 1)
-            last_us = np.maximum(found.served.hist_latency_us.mean(axis=1), 1)
-            sums += (
+            mean_last_us = np.maximum(served.hist_latency_us.mean(axis=1), 1)
+            sums[2:] += (
                 found.score.sum(dtype=np.float64),
                 np.abs(np.log2(latency_us / found.score)).sum(),
-                np.abs(np.log2(latency_us / last_us)).sum(),
+                np.abs(np.log2(latency_us / mean_last_us)).sum(),
             )
-    whole = tally.result(model.model_id, trace)
+    confusion = Confusion(*counts.tolist())
+    if not confusion.total:
+        raise TraceError(f"{trace}: no completed read to evaluate on")
+    *ranked, slow = scores.columns()
+    n_admitted = confusion.true_fast + confusion.false_submit
+    whole = Evaluation(
+        model.model_id,
+        threshold_us,
+        confusion,
+        float(sums[0]) / confusion.total,
+        float(sums[1]) / n_admitted if n_admitted else 0.0,
+        *(area_under_roc(score, slow) for score in ranked),
+    )
     if not isinstance(model, LatencyModel):
         return whole
-    predicted_us, error, error_last = (sums / whole.confusion.total).tolist()
+    predicted_us, error, error_last = (sums[2:] / confusion.total).tolist()
     return LatencyEvaluation(
         **vars(whole),
         refuse_us=model.refuse_us,
@@ -402,13 +378,7 @@ def judge_models(
 ) -> PairsJudged:
     """Compare the models of an array's drives with choosing the fewest pending pages.
 
-    Parameters
-    ----------
-    models : sequence of LatencyModel
-    traces : sequence of path or IoTable
-        Simultaneous recordings of the drives on one machine, in the order of `models`.
-    **reader_options
-        Those of :func:`~linnapp.trace.reads.open_recording`.
+    `traces` are simultaneous recordings of the drives on one machine, in the order of `models`.
     """
 
     def reads(model: LatencyModel, trace: Recorded) -> Iterator[DriveReads]:

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Feature vectors: the network's view of a read, as decimal digits (docs/formats.md).
+"""The reads of a trace with the inputs of a model, and synthetic bursts that are added to them.
 
-Synthetic bursts of continuous slowness that are added to a recorded trace for training.
+A network sees a read as decimal digits (docs/formats.md), a latency model as features.
 
 A network that has only seen the latencies of the recording gives arbitrary answers when a drive
 becomes slower than it ever was there. For a perceptron on decimal digits, four reads of 2013 us are
 a point far from all its examples, not "much slower than 200 us". Bai et al. ("uScope", JSA 2025)
 report the effect: single slow I/Os are predicted, continuous ones are not. Such a network has also
 never seen the effect of revocation: an avoided drive has few pending pages, and only old, slow
-reads in its history.
+reads in its history. Trees cannot predict higher latencies than they have seen, and a recording of
+a lightly loaded drive contains no bursts of garbage collection.
 
 This module therefore makes examples of both from the recording. It chooses windows of time at
 random. Every read that arrives in a window takes longer by an amount that is chosen for the window,
@@ -17,18 +18,8 @@ to the drive, as if they had been revoked. Pending pages and histories are then 
 that cannot be distinguished from others are not used: reads of a window before its first slow read
 has completed, and reads after a window while the read that completed last was a slow one.
 
-Make examples of synthetic bursts for the three parts of a trace, in chunks.
-
-Training, validation and test examples come each from their own part of the trace. A short trace is
-processed several times with new random windows until there are enough bursts and examples.
-
-Synthetic bursts for training a latency model, in addition to the recorded reads.
-
-Trees cannot predict higher latencies than they have seen. A recording of a lightly loaded drive
-contains no information about bursts of garbage collection, so bursts are added to it
-(:mod:`linnapp.learn.examples`).
-
-The served reads of a trace, in columns compact enough to hold a day of reads in memory.
+Training, validation and test examples of a network come each from their own part of the trace. A
+short trace is processed several times with new random windows until there are enough examples.
 """
 
 from __future__ import annotations
@@ -49,7 +40,7 @@ from linnapp.model.file import FEATURES, LATENCY_DIGITS, N_INPUTS, PENDING_DIGIT
 from linnapp.native import HISTORY, N_FEATURES
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, IoChunk, TraceStats
 from linnapp.trace.logged_drive import LoggedDrive
-from linnapp.trace.reads import Reader, Recorded, name_of, open_recording
+from linnapp.trace.reads import Recorded, name_of, open_recording
 from linnapp.trace.rows import Rows, Split
 
 UInt32Array = npt.NDArray[np.uint32]
@@ -61,24 +52,12 @@ def digits(
     hist_pending: UInt32Array,
     hist_latency_us: UInt32Array,
 ) -> DigitArray:
-    """Encode features as digits from 0 to 9, most significant first.
+    """Encode features as digits from 0 to 9, most significant first, shape (n, N_INPUTS).
 
-    Parameters
-    ----------
-    pending : uint32 array, shape (n,)
-        Pending pages at arrival, including those of the read itself.
-    hist_pending, hist_latency_us : uint32 array, shape (n, HISTORY)
-        Pending pages and latencies (us) of the last completed reads, oldest first.
-
-    Returns
-    -------
-    uint8 array, shape (n, N_INPUTS)
-        The digits of `hist_pending`, then of `pending`, then of `hist_latency_us`.
-
-    Raises
-    ------
-    ValueError
-        If an array has the wrong shape.
+    `pending` are the pending pages at arrival, including those of the read itself, shape (n,).
+    `hist_pending` and `hist_latency_us` are the pending pages and latencies of the last completed
+    reads, oldest first, shape (n, HISTORY). The order of the digits is that of `hist_pending`, of
+    `pending`, and of `hist_latency_us`. Arrays of other shapes raise ValueError.
     """
     n = len(pending)
     for name, array in (("hist_pending", hist_pending), ("hist_latency_us", hist_latency_us)):
@@ -116,8 +95,9 @@ AFTER_NS = 5_000_000
 class BurstReads(Rows):
     """Reads of synthetic bursts and reads shortly after them."""
 
-    #: uint8 array, shape (n, N_INPUTS). Feature vectors.
-    digits: DigitArray
+    #: Inputs of a model for each read: digits, uint8, shape (n, N_INPUTS), for a network, and
+    #: features, uint32, shape (n, N_FEATURES), for a latency model.
+    inputs: npt.NDArray[Any]
     #: bool array, shape (n,). Labels.
     slow: npt.NDArray[np.bool_]
     #: int64 array, shape (n,). Latency on the drive, including the added latency.
@@ -125,40 +105,50 @@ class BurstReads(Rows):
     #: int64 array, shape (n,). Latency in the recording, which a replica without the burst might
     #: have.
     recorded_us: npt.NDArray[np.int64]
+    #: int64 array, shape (n,). Index of each read among the served reads of the chunk.
+    place: npt.NDArray[np.int64]
+
+    def before(self, place: int) -> BurstReads:
+        """Return the reads that were made from the first `place` served reads."""
+        return self.take(self.place < place)
+
+    @classmethod
+    def none(cls, overdue_us: int | None = None) -> BurstReads:
+        """Return an empty set of reads."""
+        width, dtype = (N_INPUTS, np.uint8) if overdue_us is None else (N_FEATURES, np.uint32)
+        none = np.empty(0, np.int64)
+        return cls(np.empty((0, width), dtype), none.astype(bool), none, none, none)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Slowed:
-    """I/Os that reached the drive, with synthetic bursts added."""
-
-    #: The I/Os as recorded.
-    done: IoChunk
-    #: Latencies, including the added latency.
-    latency_ns: npt.NDArray[np.int64]
-    #: The requested columns for each I/O, from :data:`linnapp.trace.logged_drive.SEEN`.
-    found: list[npt.NDArray[np.uint32]]
-    #: Served reads that arrived after another read had completed.
-    known: npt.NDArray[np.bool_]
-    #: Reads in a burst.
-    burst: npt.NDArray[np.bool_]
-    #: Reads whose history contains a read of a burst.
-    any_is_slow: npt.NDArray[np.bool_]
-    #: Reads shortly after a burst, if the read that completed last was not in a burst.
-    after: npt.NDArray[np.bool_]
-
-
-def _slow_down(
+def add_bursts(
     chunk: IoChunk,
     threshold_us: int,
     rng: np.random.Generator,
-    wanted: tuple[str, ...],
-    overdue_us: int = 0,
-) -> _Slowed | None:
-    """Add bursts. Return None if there are too few I/Os."""
+    limits: SlowLimits | None = None,
+    *,
+    overdue_us: int | None = None,
+) -> BurstReads:
+    """Make examples of continuous slowness from recorded I/Os; none if there are too few of them.
+
+    Parameters
+    ----------
+    chunk : IoChunk
+        I/Os in order of arrival.
+    threshold_us : int
+        Minimum of the added latencies.
+    rng : Generator
+    limits : SlowLimits, optional
+        Limits for the labels. By default a read is slow if it takes longer than `threshold_us`.
+    overdue_us : int, optional
+        Make examples for a latency model. It also sees that a read has been in flight for longer.
+        If there is such a read, reads of a burst are used even before any read of the burst has
+        completed.
+    """
+    limits = limits or SlowLimits.of_paper(threshold_us)
     # A revoked read never reached the drive. A failed I/O did, but it is not part of the history.
     done = chunk.take((chunk.flags & (COMPLETED | REVOKED)) == COMPLETED)
     if len(done) <= HISTORY:
-        return None
+        return BurstReads.none(overdue_us)
     arrival = done.arrival_ns.astype(np.int64)
     served = done.is_served_read
 
@@ -170,8 +160,9 @@ def _slow_down(
     present = ~burst | (rng.random(len(arrival)) < sent[window])
 
     flags = np.where(present, done.flags, done.flags | REVOKED)
-    *found, nr = LoggedDrive(overdue_us).feed(
-        (*wanted, "hist_nr"),
+    seen = ("pending", "hist_pending", "hist_latency_us") if overdue_us is None else ("features",)
+    *found, nr = LoggedDrive(overdue_us or 0).feed(
+        (*seen, "hist_nr"),
         *(arrival, latency, done.sector, done.size_bytes, flags),
         ties_in_order=chunk.ties_in_order,
     )
@@ -179,93 +170,23 @@ def _slow_down(
     answered = np.flatnonzero(present & done.is_read & ((done.flags & ERROR) == 0))
     by_end = answered[np.argsort((arrival + latency)[answered], kind="stable")]
     history = np.concatenate(([0], by_end))[nr]
-    known = served & (nr[:, 0] > 0)
     since_end = arrival - ends[window]
     soon = (window >= 0) & (since_end >= 0) & (since_end < AFTER_NS)
-    return _Slowed(
-        done, latency, found, known, burst,
-        any_is_slow=np.asarray(burst[history].any(axis=1)),
-        after=soon & ~burst[history[:, -1]],
-    )  # fmt: skip
-
-
-def add_bursts(
-    chunk: IoChunk,
-    threshold_us: int,
-    rng: np.random.Generator,
-    limits: SlowLimits | None = None,
-) -> BurstReads:
-    """Make examples of continuous slowness from recorded I/Os.
-
-    Parameters
-    ----------
-    chunk : IoChunk
-        I/Os in order of arrival.
-    threshold_us : int
-        Minimum of the added latencies.
-    rng : Generator
-    limits : SlowLimits, optional
-        Limits for the labels. By default a read is slow if it takes longer than `threshold_us`.
-
-    Returns
-    -------
-    BurstReads
-        The examples. There are none if the chunk has too few I/Os.
-    """
-    limits = limits or SlowLimits.of_paper(threshold_us)
-    slowed = _slow_down(chunk, threshold_us, rng, ("pending", "hist_pending", "hist_latency_us"))
-    if slowed is None:
-        return no_reads()
-    pending, hist_pending, hist_latency_us = slowed.found
-    used = slowed.known & ((slowed.burst & slowed.any_is_slow) | slowed.after)
-    latency_us = slowed.latency_ns // 1000
-    pages = (slowed.done.size_bytes.astype(np.int64) + 4095) // 4096
+    is_told = np.asarray(burst[history].any(axis=1))
+    after = soon & ~burst[history[:, -1]]
+    if overdue_us is not None:
+        waits = found[0][:, FEATURES.index("overdue")] > 0
+        is_told, after = is_told | waits, after & ~waits
+    used = served & (nr[:, 0] > 0) & ((burst & is_told) | after)
+    columns = [column[used] for column in found]
+    latency_us = latency[used] // 1000
+    pages = (done.size_bytes[used].astype(np.int64) + 4095) // 4096
     return BurstReads(
-        digits(pending[used], hist_pending[used], hist_latency_us[used]),
-        limits.slow(latency_us[used], pages[used]),
-        latency_us[used],
-        slowed.done.latency_ns[used].astype(np.int64) // 1000,
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class SlowedReads(Rows):
-    """Reads of synthetic bursts and shortly after them, with the features of a latency model."""
-
-    #: uint32 array, shape (n, linnapp.native.N_FEATURES).
-    features: npt.NDArray[np.uint32]
-    #: int64 array, shape (n,). Latency, including the added latency.
-    latency_us: npt.NDArray[np.int64]
-    #: int64 array, shape (n,). Latency without the added latency.
-    recorded_us: npt.NDArray[np.int64]
-    #: int64 array, shape (n,). Index of each read among the served reads of the chunk.
-    place: npt.NDArray[np.int64]
-
-    def before(self, place: int) -> SlowedReads:
-        """Return the reads that were made from the first `place` served reads."""
-        return self.take(self.place < place)
-
-
-def add_slow_reads(
-    chunk: IoChunk, threshold_us: int, overdue_us: int, rng: np.random.Generator
-) -> SlowedReads:
-    """Make examples of continuous slowness for a latency model, like :func:`add_bursts`.
-
-    A latency model also sees that a read has been in flight for longer than `overdue_us`. If there
-    is such a read, reads of a burst are used even before any read of the burst has completed.
-    """
-    slowed = _slow_down(chunk, threshold_us, rng, ("features",), overdue_us)
-    if slowed is None:
-        none = np.empty(0, np.int64)
-        return SlowedReads(np.empty((0, N_FEATURES), np.uint32), none, none, none)
-    [features] = slowed.found
-    waits = features[:, FEATURES.index("overdue")] > 0
-    used = slowed.known & ((slowed.burst & (slowed.any_is_slow | waits)) | (slowed.after & ~waits))
-    return SlowedReads(
-        features[used],
-        slowed.latency_ns[used] // 1000,
-        slowed.done.latency_ns[used].astype(np.int64) // 1000,
-        np.cumsum(slowed.done.is_served_read)[used] - 1,
+        digits(*columns) if overdue_us is None else columns[0],
+        limits.slow(latency_us, pages),
+        latency_us,
+        done.latency_ns[used].astype(np.int64) // 1000,
+        np.cumsum(served)[used] - 1,
     )
 
 
@@ -293,12 +214,6 @@ def check_span(trace: Recorded, chunk: IoChunk) -> None:
             f"{trace}: {len(chunk)} I/Os in a row lie {days:.0f} days apart, at most {MOST_DAYS} "
             "are accepted: a time in it is wrong, or the drive had next to nothing to do"
         )
-
-
-def no_reads() -> BurstReads:
-    """Return an empty set of reads."""
-    none = np.empty(0, np.int64)
-    return BurstReads(np.empty((0, N_INPUTS), np.uint8), none.astype(bool), none, none)
 
 
 def _windows(
@@ -344,24 +259,9 @@ def sample_bursts(
 ) -> tuple[BurstReads, BurstReads, BurstReads]:
     """Make the examples that are added to a trace's reads for training, validation and testing.
 
-    Parameters
-    ----------
-    trace : path or table
-    parts : Split
-    share : float
-        Share of added examples among all training examples. Very short traces have fewer.
-    threshold_us : int
-        Minimum of the added latencies.
-    seed : int
-    limits : SlowLimits, optional
-        See :func:`~linnapp.learn.examples.add_bursts`.
-    **reader_options
-        Those of :func:`~linnapp.trace.reads.open_recording`.
-
-    Returns
-    -------
-    tuple of BurstReads
-        Examples for training, validation and testing.
+    `share` is the share of added examples among all training examples. Very short traces have
+    fewer. `threshold_us` and `limits` are those of :func:`add_bursts`, and the other options those
+    of :func:`~linnapp.trace.reads.open_recording`.
     """
     # The drive's name is part of the seed, so that the drives of an array get different bursts.
     drive = zlib.crc32(os.fsencode(name_of(trace)))
@@ -376,7 +276,7 @@ def sample_bursts(
         )
     ):
         rng = np.random.default_rng([seed, drive, number])
-        found = [no_reads()]
+        found = [BurstReads.none()]
         n_found = 0
         # The examples of one pass over a long trace are thinned evenly, not truncated.
         expected = max(1.0, COVERED * n_train)
@@ -439,33 +339,22 @@ BURST_WEIGHT = 0.03
 
 def sample_slow_reads(
     trace: Recorded, n_reads: int, overdue_us: int, seed: int, **reader: Any
-) -> SlowedReads:
-    """Add bursts to a recording and return the reads in and shortly after them.
+) -> BurstReads:
+    """Add bursts to a recording for a latency model, and return the reads in and after them.
 
-    Parameters
-    ----------
-    trace : path or IoTable
-    n_reads : int
-        Number of served reads of the recording. `place` of the result is an index among them.
-    overdue_us : int
-        A read in flight for longer is overdue. Bursts add at least `LEAST_OVERDUES` times as much.
-    seed : int
-    **reader
-        Options of :func:`~linnapp.trace.reads.open_recording`.
-
-    Returns
-    -------
-    SlowedReads
+    The recording has `n_reads` served reads, and `place` of the result is an index among them.
+    Bursts add at least `LEAST_OVERDUES` times `overdue_us`. The other options are those of
+    :func:`~linnapp.trace.reads.open_recording`.
     """
     rng = np.random.default_rng(seed)
     kept = min(1.0, MAX_SLOW_ROWS / max(1.0, 2 * COVERED * n_reads))
-    parts: list[SlowedReads] = []
+    parts: list[BurstReads] = []
     n_rows = 0
     for _ in range(MAX_PASSES):
         n_before = 0
         for chunk in open_recording(trace, **reader):
             check_span(trace, chunk)
-            made = add_slow_reads(chunk, LEAST_OVERDUES * overdue_us, overdue_us, rng)
+            made = add_bursts(chunk, LEAST_OVERDUES * overdue_us, rng, overdue_us=overdue_us)
             if kept < 1:
                 made = made.take(rng.random(len(made)) < kept)
             parts.append(dataclasses.replace(made, place=made.place + n_before))
@@ -473,7 +362,7 @@ def sample_slow_reads(
             n_rows += len(made)
         if n_rows >= ENOUGH_SLOW_ROWS or not n_rows:
             break
-    return SlowedReads.joined(parts)
+    return BurstReads.joined(parts)
 
 
 #: Number of reads whose digits are computed at a time.
@@ -481,42 +370,37 @@ _DIGIT_ROWS = 1 << 18
 
 
 @dataclasses.dataclass(frozen=True)
-class ReadSet(Rows):
-    """Reads that the drive answered, in arrival order, and what the kernel knew at each read."""
+class Reads(Rows):
+    """Reads that the drive answered, in arrival order, and the inputs of a model for each.
 
-    #: uint32 array, shape (n,). Not capped.
-    latency_us: npt.NDArray[np.uint32]
-    #: uint16 array, shape (n,). Number of 4 KiB pages of the read, rounded up.
-    pages: npt.NDArray[np.uint16]
-    #: unsigned array, shape (n,). Number of pending 4 KiB pages at arrival. This column and the
-    #: following ones are capped at the maximum that their digits can represent.
-    pending: npt.NDArray[Any]
-    #: `hist_pending`, `hist_latency_us`: unsigned arrays, shape (n, HISTORY). Values of the last
-    #: completed reads, oldest first.
-    hist_pending: npt.NDArray[Any]
-    hist_latency_us: npt.NDArray[Any]
+    A network sees the pending pages and the history, a latency model the features.
+    """
+
     #: uint64 array, shape (n,).
     arrival_ns: npt.NDArray[np.uint64]
+    #: uint32 array, shape (n,).
+    latency_us: npt.NDArray[np.uint32]
+    #: unsigned array, shape (n,). Size in pages of 4 KiB, rounded up.
+    pages: npt.NDArray[Any]
+    #: unsigned array, shape (n,). Number of pending pages at arrival.
+    pending: npt.NDArray[Any]
     #: Statistics of the whole trace.
-    stats: TraceStats
-
-    def every(self, step: int) -> ReadSet:
-        """Return a copy of every `step`-th read."""
-        return self.take(slice(None, None, step)).each(np.copy)
+    stats: TraceStats = None  # type: ignore[assignment]
+    #: `hist_pending`, `hist_latency_us`: unsigned arrays, shape (n, HISTORY). Values of the last
+    #: completed reads, oldest first. These columns and `pending` are capped at the maximum that
+    #: their digits can represent.
+    hist_pending: npt.NDArray[Any] = None  # type: ignore[assignment]
+    hist_latency_us: npt.NDArray[Any] = None  # type: ignore[assignment]
+    #: uint32 array, shape (n, N_FEATURES).
+    features: npt.NDArray[np.uint32] = None  # type: ignore[assignment]
 
     def digits(self, rows: slice | npt.NDArray[np.intp] = slice(None)) -> DigitArray:
-        """Return the feature vectors of the selected reads, shape (n, N_INPUTS)."""
-        pending = self.pending[rows]
-        n = len(pending)
-        hist_pending, hist_latency_us = self.hist_pending[rows], self.hist_latency_us[rows]
-        out = np.empty((n, N_INPUTS), np.uint8)
-        for start in range(0, n, _DIGIT_ROWS):
+        """Return the inputs of a network for the selected reads, shape (n, N_INPUTS)."""
+        columns = [each[rows] for each in (self.pending, self.hist_pending, self.hist_latency_us)]
+        out = np.empty((len(columns[0]), N_INPUTS), np.uint8)
+        for start in range(0, len(out), _DIGIT_ROWS):
             part = slice(start, start + _DIGIT_ROWS)
-            out[part] = digits(
-                pending[part].astype(np.uint32),
-                hist_pending[part].astype(np.uint32),
-                hist_latency_us[part].astype(np.uint32),
-            )
+            out[part] = digits(*(column[part].astype(np.uint32) for column in columns))
         return out
 
 
@@ -530,30 +414,37 @@ def _capped(array: npt.NDArray[np.uint32], n_digits: int) -> npt.NDArray[Any]:
 def load_reads(
     trace: Recorded,
     *,
+    overdue_us: int | None = None,
+    step: int = 1,
     on_progress: Callable[[int, int], None] | None = None,
     **options: Any,
-) -> ReadSet:
-    """Read the served reads of a trace.
+) -> Reads:
+    """Read every `step`-th served read of a trace.
 
-    Parameters
-    ----------
-    trace : path or IoTable
-    on_progress : callable, optional
-        Called with the number of bytes read so far and their total.
-    **options
-        Those of :func:`~linnapp.trace.reads.open_recording`.
+    With `overdue_us`, the reads have the features of a latency model, for which a read in flight
+    for longer is overdue, otherwise the inputs of a network. `on_progress` is called with the
+    number of bytes read so far and their total. The other options are those of
+    :func:`~linnapp.trace.reads.open_recording`.
 
     Raises
     ------
     TraceError
         If the trace contains no completed read.
     """
-    reader = open_recording(trace, **options)
-    parts: list[list[npt.NDArray[Any]]] = [[] for _ in range(6)]
-    for chunk in _reported(reader, on_progress):
-        for column, part in zip(parts, _compact(chunk), strict=True):
-            column.append(part)
-    n_reads = sum(len(part) for part in parts[0])
+    reader = open_recording(trace, overdue_us=overdue_us, **options)
+    drive = None if overdue_us is None else LoggedDrive(overdue_us)
+    parts: dict[str, list[npt.NDArray[Any]]] = {}
+    n_reads, total_bytes = 0, reader.size_bytes
+    for chunk in reader:
+        if on_progress is not None:
+            on_progress(reader.stats["bytes"], total_bytes)
+        features = None if drive is None else drive.features_of(chunk)
+        columns = _compact(chunk.take(chunk.is_served_read), features)
+        rows = slice(-n_reads % step, None, step)
+        n_reads += len(columns["latency_us"])
+        for name, column in columns.items():
+            kept = column if step == 1 else column[rows].copy()
+            parts.setdefault(name, []).append(kept)
     if not n_reads:
         stats = reader.stats
         raise TraceError(
@@ -563,32 +454,36 @@ def load_reads(
             f"{stats['writes']} writes were submitted, {stats['revoked']} revoked); "
             "trace longer, or while the drive is in use"
         )
-    columns = []
-    for column in parts:
-        columns.append(np.concatenate(column))
-        column.clear()  # Avoids holding all columns twice.
-    latency_us, pages, pending, hist_pending, hist_latency_us, arrival_ns = columns
-    return ReadSet(
-        latency_us, pages, pending, hist_pending, hist_latency_us, arrival_ns, reader.stats
-    )
+    # Each column's parts are freed before the next column is joined.
+    return Reads(**{name: np.concatenate(parts.pop(name)) for name in list(parts)},
+                 stats=reader.stats)  # fmt: skip
 
 
-def _reported(reader: Reader, on_progress: Callable[[int, int], None] | None) -> Iterator[IoChunk]:
-    total = reader.size_bytes
-    for chunk in reader:
-        if on_progress is not None:
-            on_progress(reader.stats["bytes"], total)
-        yield chunk
+def whole_us(latency_ns: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
+    """Return latencies in whole us."""
+    capped = np.minimum(latency_ns // np.uint64(1000), np.uint64(2**32 - 1))
+    return np.asarray(capped, np.uint32)
 
 
-def _compact(chunk: IoChunk) -> tuple[npt.NDArray[Any], ...]:
-    served = chunk.take(chunk.is_served_read)
-    latency_us = np.minimum(served.latency_ns // np.uint64(1000), np.uint64(2**32 - 1))
-    return (
-        latency_us.astype(np.uint32),
-        np.minimum(-(-served.size_bytes.astype(np.int64) // 4096), 65535).astype(np.uint16),
-        _capped(served.pending, PENDING_DIGITS),
-        _capped(served.hist_pending, PENDING_DIGITS),
-        _capped(served.hist_latency_us, LATENCY_DIGITS),
-        served.arrival_ns,
-    )
+def _compact(
+    served: IoChunk, features: npt.NDArray[np.uint32] | None
+) -> dict[str, npt.NDArray[Any]]:
+    columns: dict[str, Any] = {
+        "arrival_ns": served.arrival_ns,
+        "latency_us": whole_us(served.latency_ns),
+    }
+    if features is not None:
+        seen: dict[str, Any] = {
+            "pages": features[:, 0],
+            "pending": served.pending,
+            "features": features,
+        }
+    else:
+        pages = -(-served.size_bytes.astype(np.int64) // 4096)
+        seen = {
+            "pages": np.minimum(pages, 65535).astype(np.uint16),
+            "pending": _capped(served.pending, PENDING_DIGITS),
+            "hist_pending": _capped(served.hist_pending, PENDING_DIGITS),
+            "hist_latency_us": _capped(served.hist_latency_us, LATENCY_DIGITS),
+        }
+    return {**columns, **seen}

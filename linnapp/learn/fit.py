@@ -3,7 +3,9 @@
 
 The drives of an array are replicas of each other. Their inflection points are found together. Each
 drive then gets its own model, ``<trace>.linnos``, and a training record, ``<trace>.json``. Either
-all of these files appear at once or none. Files of other drives in the directory are kept.
+all of these files appear at once or none. Files of other drives in the directory are kept. A drive
+can have a network and a latency model in one directory: the latter is then in
+``<trace>.latency.linnos`` and ``<trace>.latency.json``.
 
 Labelling needs only the latency distribution of each drive, and training needs only its own trace,
 so drives are processed in parallel (:mod:`linnapp.learn.parallel`, :mod:`linnapp.learn.fleet`). A
@@ -19,12 +21,11 @@ a model to one recording, which represents all replicas.
 
 from __future__ import annotations
 
-import abc
-import contextlib
 import dataclasses
-import shutil
+import functools
+import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +33,20 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.arguments import check_names
-from linnapp.errors import NoGainError, TraceError
-from linnapp.figures import axes_for
+from linnapp.errors import ModelError, NoGainError, TraceError
 from linnapp.files import (
     AnyPath,
     check_replaced_directory,
     replaced_directory,
 )
-from linnapp.learn.evaluate import Evaluation, evaluate, predictions
-from linnapp.learn.examples import BurstReads, ReadSet, load_reads, sample_bursts
-from linnapp.learn.judge import REMEDY, Confusion, ScoredReads, choose_margin
+from linnapp.learn.examples import BurstReads, Reads, load_reads, sample_bursts
+from linnapp.learn.judge import (
+    REMEDY,
+    Confusion,
+    ScoredReads,
+    area_under_roc,
+    choose_margin,
+)
 from linnapp.learn.labels import (
     InflectionPoint,
     LatencyDistribution,
@@ -49,7 +54,6 @@ from linnapp.learn.labels import (
     find_inflection_points,
 )
 from linnapp.learn.network import (
-    BiasChoice,
     Examples,
     TrainedNetwork,
     choose_bias,
@@ -65,13 +69,17 @@ from linnapp.learn.options import (
 )
 from linnapp.learn.parallel import Pool, Task
 from linnapp.learn.report import (
-    TrainedDrive,
+    FittedLatency,
+    FittedModel,
+    FittedNetwork,
+    fitted,
     record_of_point,
     record_of_trace,
     record_of_versions,
 )
-from linnapp.model import SUFFIX, LatencyModel, Model, engine
-from linnapp.trace.reads import Recorded, check_losses, drive_name, release
+from linnapp.model import LATENCY_SUFFIX, SUFFIX, engine, find_model
+from linnapp.model import load_model as read_model
+from linnapp.trace.reads import Recorded, check_losses, drive_name, releasing
 from linnapp.trace.rows import Split, check_enough, split
 
 #: Suffixes of all files that training writes for a drive.
@@ -87,27 +95,19 @@ def drive_names(traces: Sequence[AnyPath]) -> list[str]:
     return names
 
 
-@contextlib.contextmanager
-def releasing() -> Iterator[None]:
-    """Free the recordings in memory at the end."""
-    try:
-        yield
-    finally:
-        release()
-
-
 def read_latencies(
-    trace: Recorded, recipe: Recipe, observer: Observer | None = None, *, whole: bool = False
+    trace: Recorded,
+    recipe: Recipe,
+    observer: Observer | None = None,
+    *,
+    whole: bool = False,
+    may_be_few: bool = False,
 ) -> LatencyDistribution:
     """Return the latency distribution of a trace's training slice or, if `whole`, of all reads.
 
     An inflection point for training must come from the training slice alone. Otherwise reads of the
     other slices would contribute to the definition of a slow read, on which their results depend.
-
-    Raises
-    ------
-    TraceError
-        If there are too few reads.
+    Too few reads raise TraceError, unless they `may_be_few` for a model.
     """
     observer = observer or Observer()
     name = drive_name(trace)
@@ -119,7 +119,7 @@ def read_latencies(
     reads = load_reads(recording, on_progress=show, **recipe.reader)
     if recipe.check_losses:
         check_losses(trace, reads.stats)
-    if not whole:
+    if not whole and not may_be_few:
         try:
             check_enough(len(reads))
         except TraceError as error:
@@ -140,7 +140,9 @@ def train_array(
     *,
     observer: Observer | None = None,
     processes: int | None = None,
-) -> list[str]:
+    suffix: str = SUFFIX,
+    replaced: Sequence[str] = (SUFFIX, LATENCY_SUFFIX),
+) -> dict[str, FittedModel]:
     """Train the models of an array.
 
     Parameters
@@ -155,10 +157,15 @@ def train_array(
         Receives progress reports.
     processes : int, optional
         Maximum number of processes; see :class:`~linnapp.learn.parallel.Pool`.
+    suffix : str
+        End of the names of the model files.
+    replaced : sequence of str
+        Ends of the names of earlier model files that are removed if a drive has a new model. By
+        default a drive's model of the other kind is removed, because it would be older.
 
     Returns
     -------
-    list of str
+    dict of str to FittedModel
         The drives that have a new model. Drives for which no model would be better than admitting
         every read are reported to the observer instead. After ctrl-C, the drives whose training had
         begun are included with their best epoch. For all other drives, `out_dir` keeps its previous
@@ -184,7 +191,13 @@ def train_array(
         points = find_inflection_points(distributions, recipe.labelling)
         for name, point, distribution in zip(names, points, distributions, strict=True):
             observer.labelled(name, point, len(distribution))
-        return train_labelled(traces, points, out_dir, recipe, observer=observer, pool=pool)
+        return train_labelled(
+            *(traces, points, out_dir, recipe),
+            observer=observer,
+            pool=pool,
+            suffix=suffix,
+            replaced=replaced,
+        )
 
 
 def train_labelled(
@@ -196,7 +209,9 @@ def train_labelled(
     observer: Observer | None = None,
     pool: Pool | None = None,
     keep_interrupted: bool = True,
-) -> list[str]:
+    suffix: str = SUFFIX,
+    replaced: Sequence[str] = (SUFFIX, LATENCY_SUFFIX),
+) -> dict[str, FittedModel]:
     """Train the models of drives with known inflection points, like :func:`train_array`.
 
     `pool` runs the tasks; by default it has a process per CPU. If `keep_interrupted` is false,
@@ -205,8 +220,8 @@ def train_labelled(
     out_dir = Path(out_dir)
     observer = observer or Observer()
     names = drive_names(traces)
-    replaced = [f"{name}{suffix}" for name in names for suffix in SUFFIXES]
-    with replaced_directory(out_dir, SUFFIXES, replaced) as directory:
+    removed: list[str] = []  # read when the directory is replaced
+    with replaced_directory(out_dir, SUFFIXES, removed) as directory:
         tasks = [
             Task(name, _train_or_why_not, (trace, point, recipe))
             for name, trace, point in zip(names, traces, points, strict=True)
@@ -221,14 +236,15 @@ def train_labelled(
                 f"no model for {', '.join(without)}: none would be better than admitting every read"
             )
         for name, result in trained.items():
-            save_drive(directory, name, result)
-        _keep_old(out_dir, directory, set(names) - trained.keys())
-    return list(trained)
+            save_drive(directory, name, result, suffix)
+            for end in replaced:
+                removed += f"{name}{end}", f"{name}{end.removesuffix(SUFFIX)}.json"
+    return trained
 
 
 def _train_or_why_not(
     trace: Recorded, point: InflectionPoint, recipe: Recipe, observer: Observer
-) -> TrainedDrive | NoGainError:
+) -> FittedModel | NoGainError:
     """Return a drive's model, or the error that explains why it has none.
 
     The error is returned, not raised, so that the other drives still get their models.
@@ -239,16 +255,9 @@ def _train_or_why_not(
         return error
 
 
-def save_drive(directory: AnyPath, name: str, result: TrainedDrive) -> None:
+def save_drive(directory: AnyPath, name: str, result: FittedModel, suffix: str = SUFFIX) -> None:
     """Write all files of a drive. The record is last: if it exists, the others are complete."""
-    result.save(Path(directory) / f"{name}{SUFFIX}")
-
-
-def _keep_old(old: Path, new: Path, names: set[str]) -> None:
-    for name in names:
-        for suffix in SUFFIXES:
-            if (old / f"{name}{suffix}").exists():
-                shutil.copy2(old / f"{name}{suffix}", new)
+    result.save(Path(directory) / f"{name}{suffix}")
 
 
 #: A longer trace is thinned to every second, third, ... read. The limit bounds memory use to about
@@ -267,7 +276,7 @@ DECIDED_BY = {
 
 def train_drive(
     trace: Recorded, point: InflectionPoint, recipe: Recipe, observer: Observer | None = None
-) -> TrainedDrive:
+) -> FittedModel:
     """Train the model of one drive, of the kind that `recipe` selects.
 
     Raises
@@ -285,25 +294,51 @@ def train_drive(
     name = drive_name(trace)
     begin = time.monotonic()
     trace, recipe = recipe.opened(trace)
-    lesson = _prepare(trace, point, recipe)
+    options = recipe.training
+    reads = load_reads(trace, **recipe.reader)
+    parts = split(len(reads), options)
+    limits = find_slow_limits(reads.take(parts.training), point, recipe)
+    #: Synthetic bursts for training, for validation and for testing; none if they have no share.
+    bursts: tuple[BurstReads, ...] = ()
+    if options.burst_share:
+        bursts = sample_bursts(
+            *(trace, parts, options.burst_share, point.threshold_us, options.seed, limits),
+            **recipe.reader,
+        )
+    if len(reads) > MAX_READS:
+        step = -(-len(reads) // MAX_READS)
+        reads = reads.take(slice(None, None, step)).each(np.copy)  # Frees the other reads.
+    digits, slow = reads.digits(), limits.slow(reads.latency_us, reads.pages)
+    examples = [Examples(each.inputs, each.slow) for each in bursts]
+    added, added_validation = examples[:2] or (None, None)
+    choice = None
     try:
-        choice = _choose_bias(lesson, point, recipe, shown, name) if recipe.auto_bias else None
-        options = recipe.training
-        if choice is not None:
+        if recipe.auto_bias:
+            choice = choose_bias(
+                *(digits, slow, reads.latency_us, options),
+                failover_us=recipe.labelling.failover_us,
+                replicas=point.replicas,
+                pages=reads.pages,
+                added=added,
+                bursts=bursts[1] if bursts else None,
+                on_candidate=functools.partial(shown.candidate, name),
+            )
             options = dataclasses.replace(options, bias=choice.bias)
         network = train_network(
-            lesson.digits,
-            lesson.slow,
-            options,
-            lambda epoch: shown.epoch(name, epoch),
-            added=_examples(lesson.bursts.training),
-            added_validation=_examples(lesson.bursts.validation),
+            *(digits, slow, options, functools.partial(shown.epoch, name)),
+            added=added,
+            added_validation=added_validation,
         )
     except TraceError as error:
         raise TraceError(f"{trace}: {error}") from error
     model = quantise(dict(network.weights), point.threshold_us)
-    scored = _score(model, lesson, point, recipe)
-    parts = split(len(lesson.slow), options)
+    outputs = engine.infer(model, digits)
+    scored = ScoredReads(
+        outputs[:, 1] - outputs[:, 0],
+        *(reads.latency_us, reads.pages, point.threshold_us, recipe.labelling.failover_us),
+        point.replicas,
+    )
+    parts = split(len(slow), options)
     try:
         margin = choose_margin(
             scored.take(parts.training),
@@ -316,164 +351,79 @@ def train_drive(
     # A read is refused if its output for slow exceeds that for fast by more than the margin. Adding
     # the margin to the output for fast has the same effect.
     model = dataclasses.replace(model, output_bias=model.output_bias + np.array([margin, 0]))
+    floats = outputs_of(network.weights, digits)
+    disagree = int(np.count_nonzero(scored.refused(0) != (floats[:, 1] > floats[:, 0])))
     record = {
         "model_id": model.model_id,
         **record_of_point(point, recipe),
-        **_of_labels(lesson, recipe),
-        "scale": model.scale,
-        **_of_decisions(lesson, network, scored, margin, parts),
-        **_of_margin(scored, margin, parts, recipe),
-        "options": dataclasses.asdict(options),
-        **_of_epochs(network),
-        "trace": record_of_trace(trace, lesson.reads.stats),
-        "versions": record_of_versions({"tensorflow": import_tensorflow().__version__}),
-        **_of_bias(choice),
-        **_of_bursts(lesson.bursts, model),
-        "training_seconds": round(time.monotonic() - begin, 3),
-    }
-    shown.trained(name, model, record)
-    return TrainedDrive(model, record)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Bursts:
-    """Examples of synthetic bursts for each part of the trace, or None without them."""
-
-    training: BurstReads | None = None
-    validation: BurstReads | None = None
-    test: BurstReads | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class _Lesson:
-    """Training data from one trace: its reads, their digits and labels, and synthetic bursts."""
-
-    reads: ReadSet
-    digits: npt.NDArray[np.uint8]
-    slow: npt.NDArray[np.bool_]
-    bursts: _Bursts
-
-
-def _prepare(trace: Recorded, point: InflectionPoint, recipe: Recipe) -> _Lesson:
-    reads = load_reads(trace, **recipe.reader)
-    parts = split(len(reads), recipe.training)
-    limits = _limits(reads, parts.training, point, recipe)
-    bursts = _sample(trace, parts, point, limits, recipe)
-    if len(reads) > MAX_READS:
-        reads = reads.every(-(-len(reads) // MAX_READS))  # Frees the other reads.
-    return _Lesson(reads, reads.digits(), limits.slow(reads.latency_us, reads.pages), bursts)
-
-
-def _sample(
-    trace: Recorded, parts: Split, point: InflectionPoint, limits: SlowLimits, recipe: Recipe
-) -> _Bursts:
-    if not recipe.training.burst_share:
-        return _Bursts()
-    return _Bursts(
-        *sample_bursts(
-            trace,
-            parts,
-            recipe.training.burst_share,
-            point.threshold_us,
-            recipe.training.seed,
-            limits,
-            **recipe.reader,
-        )
-    )
-
-
-def _examples(bursts: BurstReads | None) -> Examples | None:
-    return None if bursts is None else Examples(bursts.digits, bursts.slow)
-
-
-def _limits(reads: ReadSet, rows: slice, point: InflectionPoint, recipe: Recipe) -> SlowLimits:
-    """Return the limits for labelling reads slow. Medians come from the training part alone."""
-    if recipe.labels == "paper":
-        return SlowLimits.of_paper(point.threshold_us)
-    return SlowLimits.of_avoidable(
-        point.threshold_us,
-        reads.latency_us[rows],
-        reads.pages[rows],
-        recipe.labelling.failover_us,
-    )
-
-
-def _choose_bias(
-    lesson: _Lesson, point: InflectionPoint, recipe: Recipe, observer: Observer, name: str
-) -> BiasChoice:
-    return choose_bias(
-        lesson.digits,
-        lesson.slow,
-        lesson.reads.latency_us,
-        recipe.training,
-        failover_us=recipe.labelling.failover_us,
-        replicas=point.replicas,
-        pages=lesson.reads.pages,
-        added=_examples(lesson.bursts.training),
-        bursts=lesson.bursts.validation,
-        on_candidate=lambda bias, mean_us: observer.candidate(name, bias, mean_us),
-    )
-
-
-def _of_labels(lesson: _Lesson, recipe: Recipe) -> dict[str, Any]:
-    return {
         # The definition of a slow read, which also applies to every confusion matrix below.
         "labels": recipe.labels,
-        "labelled_slow_ratio": float(np.mean(lesson.slow)),
-    }
-
-
-def _score(model: Model, lesson: _Lesson, point: InflectionPoint, recipe: Recipe) -> ScoredReads:
-    outputs = engine.infer(model, lesson.digits)
-    return ScoredReads(
-        outputs[:, 1] - outputs[:, 0],
-        lesson.reads.latency_us,
-        lesson.reads.pages,
-        point.threshold_us,
-        recipe.labelling.failover_us,
-        point.replicas,
-    )
-
-
-def _of_decisions(
-    lesson: _Lesson, network: TrainedNetwork, scored: ScoredReads, margin: int, parts: Split
-) -> dict[str, Any]:
-    slow = lesson.slow
-    outputs = outputs_of(network.weights, lesson.digits)
-    disagree = int(np.count_nonzero(scored.refused(0) != (outputs[:, 1] > outputs[:, 0])))
-    refused = scored.refused(margin)
-    by_slice = {name: Confusion.of(slow[rows], refused[rows]) for name, rows in vars(parts).items()}
-    test = by_slice["test"]
-    return {
-        # Results of the integer model on the test slice, which contributed to no decision.
-        "accuracy": test.accuracy,
-        "false_submit_ratio": test.false_submit_ratio,
-        "false_revoke_ratio": test.false_revoke_ratio,
-        "slow_recall": test.slow_recall,
-        **{name: confusion.to_json() for name, confusion in by_slice.items()},
+        "labelled_slow_ratio": float(np.mean(slow)),
+        "scale": model.scale,
+        **_record_of_margin(scored, slow, margin, parts),
         "decided_by": DECIDED_BY,
         "quantisation": {"reads": len(slow), "integer_differs_from_float": disagree},
+        "max_refused": recipe.refused_limit,
+        "options": dataclasses.asdict(options),
+        **_record_of_epochs(network),
+        "trace": record_of_trace(trace, reads.stats),
+        "versions": record_of_versions({"tensorflow": import_tensorflow().__version__}),
+        "training_seconds": round(time.monotonic() - begin, 3),
+    }
+    if choice is not None:
+        record["bias_search"] = {str(b): mean for b, mean in choice.expected_mean_us.items()}
+    if bursts:
+        taught, judged, test = bursts
+        record["bursts"] = {
+            "training_rows": len(taught),
+            "training_slow": int(np.count_nonzero(taught.slow)),
+            "validation_rows": len(judged),
+            "rows": len(test),
+            "slow": int(np.count_nonzero(test.slow)),
+            **Confusion.of(test.slow, engine.predict(model, test.inputs)).to_json(),
+        }
+    shown.trained(name, model, record)
+    return fitted(model, record, point)
+
+
+def find_slow_limits(taught: Reads, point: InflectionPoint, recipe: Recipe) -> SlowLimits:
+    """Return the limits for labelling reads slow. Medians are those of the training slice."""
+    if recipe.labels == "paper":
+        return SlowLimits.of_paper(point.threshold_us)
+    failover_us = recipe.labelling.failover_us
+    return SlowLimits.of_avoidable(point.threshold_us, taught.latency_us, taught.pages, failover_us)
+
+
+def _record_of_margin(
+    scored: ScoredReads, slow: npt.NDArray[np.bool_], margin: int, parts: Split
+) -> dict[str, Any]:
+    """Return the results of the integer model by slice.
+
+    Confusion matrices use the labels, `quality` and `auc` the inflection point alone, as
+    ``linnapp evaluate`` and the record of a latency model.
+    """
+    refused = scored.refused(margin)
+    by_slice = {name: Confusion.of(slow[rows], refused[rows]) for name, rows in vars(parts).items()}
+    ratios = ("accuracy", "false_submit_ratio", "false_revoke_ratio", "slow_recall")
+    validation, test = scored.take(parts.validation), scored.take(parts.test)
+    return {
+        # The test slice contributed to no decision.
+        **{name: getattr(by_slice["test"], name) for name in ratios},
+        "auc": area_under_roc(test.score, ~test.fast),
+        **{name: confusion.to_json() for name, confusion in by_slice.items()},
         "reads": len(slow),
         **{f"{name}_reads": confusion.total for name, confusion in by_slice.items()},
-    }
-
-
-def _of_margin(scored: ScoredReads, margin: int, parts: Split, recipe: Recipe) -> dict[str, Any]:
-    """Return the fields about the margin, with metrics as ``linnapp evaluate`` defines them."""
-    validation = scored.take(parts.validation)
-    return {
-        "max_refused": recipe.refused_limit,
         "margin": margin,
         "remedy": REMEDY if validation.refuses_almost_nothing(margin) else None,
         "quality": {
             "as_trained": validation.quality(0),
             "validation": validation.quality(margin),
-            "test": scored.take(parts.test).quality(margin),
+            "test": test.quality(margin),
         },
     }
 
 
-def _of_epochs(network: TrainedNetwork) -> dict[str, Any]:
+def _record_of_epochs(network: TrainedNetwork) -> dict[str, Any]:
     return {
         "interrupted": network.interrupted,
         "best_epoch": network.best.number,
@@ -492,158 +442,11 @@ def _of_epochs(network: TrainedNetwork) -> dict[str, Any]:
     }
 
 
-def _of_bias(choice: BiasChoice | None) -> dict[str, Any]:
-    if choice is None:
-        return {}
-    return {"bias_search": {str(b): mean for b, mean in choice.expected_mean_us.items()}}
-
-
-def _of_bursts(bursts: _Bursts, model: Model) -> dict[str, Any]:
-    added, validation, test = bursts.training, bursts.validation, bursts.test
-    if added is None or validation is None or test is None:
-        return {}
-    return {
-        "bursts": {
-            "training_rows": len(added),
-            "training_slow": int(np.count_nonzero(added.slow)),
-            "validation_rows": len(validation),
-            "rows": len(test),
-            "slow": int(np.count_nonzero(test.slow)),
-            **Confusion.of(test.slow, engine.predict(model, test.digits)).to_json(),
-        }
-    }
-
-
 #: Options that determine how an inflection point is found.
 _LABELLING = ("failover_us", "replicas", "search", "threshold_us")
 
-#: Number of groups into which a figure divides the reads, in order of their scores.
-_PARTS = 20
 
-
-class FittedModel(abc.ABC):
-    """A drive's model and the record of how it was made.
-
-    Two instances are equal if their models are equal, whatever they were made from.
-
-    Attributes
-    ----------
-    model_ : Model or LatencyModel
-        The model that the kernel runs.
-    point_ : InflectionPoint or None
-        The inflection point of the part of the reads that the model was trained on. None for a
-        model from a file, whose ``model_.threshold_us`` is its inflection point.
-    record_ : dict
-        How the model was made and how good it is (linnapp/topics/records.txt), JSON serialisable.
-        Empty for a model file without a record.
-    """
-
-    def __init__(self, trained: TrainedDrive, point: InflectionPoint | None = None) -> None:
-        self.model_ = trained.model
-        self.point_ = point
-        self.record_ = trained.record
-        self._trained = trained
-
-    @property
-    def model_id(self) -> str:
-        """CRC-32 of the model's file as 8 hexadecimal digits, as the kernel prints it."""
-        return self.model_.model_id
-
-    @abc.abstractmethod
-    def predict(self, reads: Recorded) -> npt.NDArray[Any]:
-        """Predict each served read, that is, the rows of ``reads.is_served_read``, in order."""
-
-    def score(self, reads: Recorded) -> float:
-        """Return the probability that a slow read scores higher than a fast one; 0.5 is chance.
-
-        This is the area under the ROC curve. It is NaN if all reads are slow or all are fast.
-        :func:`linnapp.evaluate` returns all metrics.
-        """
-        area = self.evaluate(reads).auc
-        return float("nan") if area is None else area
-
-    def evaluate(self, reads: Recorded) -> Evaluation:
-        """Return all metrics on these reads."""
-        return evaluate(self.model_, reads)
-
-    def save(self, path: AnyPath) -> None:
-        """Write the model to `path`, and its record to the same name with the suffix ``.json``."""
-        self._trained.save(path)
-
-    def plot(self, reads: Recorded, axes: Any = None) -> Any:
-        """Plot the latency of reads against their predicted slowness, in groups of 5 %.
-
-        Reads that the model was not fitted to are more informative.
-
-        Parameters
-        ----------
-        reads : IoTable or path
-        axes : matplotlib axes, optional
-
-        Returns
-        -------
-        matplotlib axes
-
-        Raises
-        ------
-        TraceError
-            If there is no completed read.
-        """
-        axes = axes_for(axes)
-        found = list(predictions(self.model_, reads))
-        if not found:
-            raise TraceError(f"{reads}: no completed read to draw")
-        score = np.concatenate([part.score for part in found])
-        latency_us = np.concatenate([part.served.latency_ns for part in found]) / 1000
-        order = np.argsort(score, kind="stable")
-        parts = [part for part in np.array_split(latency_us[order], _PARTS) if len(part)]
-        share = 100 * (np.arange(len(parts)) + 0.5) / len(parts)
-        axes.plot(share, [part.mean() for part in parts], "o-", label="mean")
-        axes.plot(share, [np.percentile(part, 95) for part in parts], "^-", label="p95")
-        axes.axhline(self.model_.threshold_us, color="tab:red", label="inflection point")
-        axes.set_yscale("log")
-        axes.set_xlabel("reads by how slow they are predicted, %")
-        axes.set_ylabel("read latency, us")
-        axes.set_title(f"{self.model_id} on {reads}")
-        axes.legend()
-        return axes
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.model_!r}>"
-
-    def __eq__(self, other: object) -> bool:
-        return self.model_ == other.model_ if isinstance(other, FittedModel) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.model_)
-
-
-class FittedNetwork(FittedModel):
-    """The network of the paper, which classifies reads as fast or slow."""
-
-    model_: Model
-
-    def predict(self, reads: Recorded) -> npt.NDArray[np.bool_]:
-        """Predict whether each served read is slow, shape (n,). See :meth:`FittedModel.predict`."""
-        refused = [part.refused for part in predictions(self.model_, reads)]
-        return np.concatenate([np.empty(0, np.bool_), *refused])
-
-
-class FittedLatency(FittedModel):
-    """Boosted trees, which predict the latency of a read."""
-
-    model_: LatencyModel
-
-    def predict(self, reads: Recorded) -> npt.NDArray[np.uint32]:
-        """Predict the latency of each served read in us, shape (n,).
-
-        See :meth:`FittedModel.predict`.
-        """
-        score = [part.score for part in predictions(self.model_, reads)]
-        return np.concatenate([np.empty(0, np.uint32), *score])
-
-
-def load_model(path: AnyPath) -> FittedNetwork | FittedLatency:
+def load_model(path: AnyPath) -> FittedModel:
     """Read a model that was saved or that ``linnapp train`` wrote, with its record.
 
     Parameters
@@ -656,9 +459,17 @@ def load_model(path: AnyPath) -> FittedNetwork | FittedLatency:
     ModelError
         If there is no such model, or if it or its record is damaged.
     """
-    trained = TrainedDrive.load(path)
-    kind = FittedLatency if isinstance(trained.model, LatencyModel) else FittedNetwork
-    return kind(trained)
+    path = find_model(path)
+    record_path = path.with_suffix(".json")
+    try:
+        record = json.loads(record_path.read_bytes()) if record_path.is_file() else {}
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"{record_path}: not a training record ({error}); remove it to load the model alone"
+        ) from error
+    if not isinstance(record, dict):
+        raise ModelError(f"{record_path}: not a training record; remove it to load the model alone")
+    return fitted(read_model(path), record)
 
 
 def fit_network(reads: Recorded, **options: Any) -> FittedNetwork:
@@ -698,8 +509,9 @@ def fit_network(reads: Recorded, **options: Any) -> FittedNetwork:
     TypeError, ValueError
         If an option is unknown or its value is invalid.
     """
-    trained, point = _fit(reads, recipe_of("network", options), options.get("observer"))
-    return FittedNetwork(trained, point)
+    found = _fit(reads, recipe_of("network", options), options.get("observer"))
+    assert isinstance(found, FittedNetwork)
+    return found
 
 
 def fit_latency(reads: Recorded, **options: Any) -> FittedLatency:
@@ -735,8 +547,9 @@ def fit_latency(reads: Recorded, **options: Any) -> FittedLatency:
     TypeError, ValueError
         If an option is unknown or its value is invalid.
     """
-    trained, point = _fit(reads, recipe_of("latency", options), options.get("observer"))
-    return FittedLatency(trained, point)
+    found = _fit(reads, recipe_of("latency", options), options.get("observer"))
+    assert isinstance(found, FittedLatency)
+    return found
 
 
 def inflection_point(reads: Recorded, **options: Any) -> InflectionPoint:
@@ -768,12 +581,10 @@ def inflection_point(reads: Recorded, **options: Any) -> InflectionPoint:
     return find_inflection_points([distribution], recipe.labelling)[0]
 
 
-def _fit(
-    reads: Recorded, recipe: Recipe, observer: Observer | None
-) -> tuple[TrainedDrive, InflectionPoint]:
+def _fit(reads: Recorded, recipe: Recipe, observer: Observer | None) -> FittedModel:
     observer = observer or Observer()
     with releasing():
         distribution = read_latencies(reads, recipe, observer)
         [point] = find_inflection_points([distribution], recipe.labelling)
         observer.labelled(drive_name(reads), point, len(distribution))
-        return train_drive(reads, point, recipe, observer), point
+        return train_drive(reads, point, recipe, observer)

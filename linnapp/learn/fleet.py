@@ -27,7 +27,7 @@ from linnapp.learn.labels import (
     find_inflection_points,
 )
 from linnapp.learn.options import Recipe
-from linnapp.learn.report import TrainedDrive
+from linnapp.learn.report import FittedModel
 from linnapp.model import SUFFIX
 from linnapp.signals import signals_held
 
@@ -69,31 +69,12 @@ def train_fleet(
     workers: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> list[Progress]:
-    """Train all drives of all arrays that have no model yet.
+    """Train all drives of all arrays that have no model yet, and return the results as they arrive.
 
-    Parameters
-    ----------
-    arrays : mapping of str to sequence of path
-        The traces of each array, whose drives are replicas. All workers must be able to read them.
-    out_dir : path
-        Receives ``<array>/<drive>.linnos`` and ``.json``. Drives that have both are skipped.
-    recipe : Recipe
-    scheduler : str, optional
-        Address of a Dask scheduler. By default a local cluster is started.
-    workers : int, optional
-        Number of processes of the local cluster.
-    on_progress : callable, optional
-        Called with the result of each drive.
-
-    Returns
-    -------
-    list of Progress
-        The results in order of completion.
-
-    Raises
-    ------
-    LinnappError
-        If no cluster can be started or reached.
+    `arrays` are the traces of each array, whose drives are replicas. All workers must be able to
+    read them. `out_dir` receives ``<array>/<drive>.linnos`` and ``.json``; drives that have both
+    are skipped. `scheduler` is the address of a Dask scheduler. By default a local cluster is
+    started, with `workers` processes. `on_progress` is called with the result of each drive.
     """
     out_dir = Path(out_dir)
     with needs("a fleet needs Dask", "'linnapp[fleet]'"):
@@ -122,7 +103,7 @@ def train_fleet(
         for task in as_completed(tasks):
             name, drive = tasks.pop(task)
             try:
-                result: TrainedDrive = task.result()
+                result: FittedModel = task.result()
             except Exception as error:  # A worker's error can be of any type.
                 progress = Progress(
                     *(name, drive, None, str(error) or repr(error)),
@@ -133,8 +114,8 @@ def train_fleet(
                     (out_dir / name).mkdir(parents=True, exist_ok=True)
                 save_drive(out_dir / name, drive, result)
                 progress = Progress(
-                    *(name, drive, result.model.model_id),
-                    threshold_percentile=result.record["threshold_percentile"],
+                    *(name, drive, result.model_id),
+                    threshold_percentile=result.record_["threshold_percentile"],
                 )
             results.append(progress)
             if on_progress is not None:
@@ -187,7 +168,7 @@ def _find_points(latencies: list[LatencyDistribution], recipe: Recipe) -> list[I
     ]
 
 
-def _train(trace: Path, points: list[InflectionPoint], i: int, recipe: Recipe) -> TrainedDrive:
+def _train(trace: Path, points: list[InflectionPoint], i: int, recipe: Recipe) -> FittedModel:
     return train_drive(trace, points[i], recipe)
 
 

@@ -154,30 +154,18 @@ def choose_margin(
 ) -> int:
     """Choose the margin (output for slow minus output for fast) above which a read is refused.
 
-    Parameters
-    ----------
-    taught, judged : ScoredReads
-        The training and the validation slice, scored by the network as trained, which refuses reads
-        with a score above 0.
-    max_refused : float
-        Maximum share of the fast reads of either slice that may be refused. 1 means no limit.
-    even_if_worse : bool
-        Consider only this limit, not the gain.
+    `taught` and `judged` are the training and the validation slice, scored by the network as
+    trained, which refuses reads with a score above 0. `max_refused` limits the share of the fast
+    reads of either slice that may be refused; 1 means no limit. If `even_if_worse`, only this limit
+    matters.
 
-    Returns
-    -------
-    int
-        The smallest margin that obeys the limit, if it lowers the array's expected mean on the
-        validation slice significantly. It is 0 if the network as trained obeys the limit. Otherwise
-        the margin with the lowest mean among larger ones, if that is significant. Otherwise 0, if
-        the network as trained obeys the limit, refuses almost no reads of the validation slice and
-        does not increase the mean there. It must also have a significant gain on the training
-        slice, or refuse almost no reads there either.
-
-    Raises
-    ------
-    NoGainError
-        If no margin has a significantly lower mean than admitting every read.
+    The result is the smallest margin that obeys the limit, if it lowers the array's expected mean
+    on the validation slice significantly. It is 0 if the network as trained obeys the limit.
+    Otherwise the margin with the lowest mean among larger ones, if that is significant. Otherwise
+    0, if the network as trained obeys the limit, refuses almost no reads of the validation slice
+    and does not increase the mean there. It must also have a significant gain on the training
+    slice, or refuse almost no reads there either. If no margin is better than admitting every read,
+    NoGainError is raised.
     """
     both = (taught, judged)
     least = 0
@@ -229,20 +217,10 @@ Floats = npt.NDArray[np.float64]
 def array_means_us(sums: Floats, failover_us: float, replicas: int) -> Floats:
     """Return the mean latency of an array whose drives all behave like this one, for each policy.
 
-    Parameters
-    ----------
-    sums : array, shape (..., classes, 1 + policies, 2)
-        For each size class, the number of reads and the sum of their latencies. The first row is
-        about all reads, and each of the other rows about the reads that a policy refuses.
-    failover_us : float
-        Cost of a failover.
-    replicas : int
-        Number of drives that hold each block.
-
-    Returns
-    -------
-    array, shape (..., 1 + policies)
-        Mean latencies in us. The first one is that of refusing no read.
+    `sums` has the shape (..., classes, 1 + policies, 2): for each size class, the number of reads
+    and the sum of their latencies. The first row is about all reads, and each of the other rows
+    about the reads that a policy refuses. The result, in us, has the shape (..., 1 + policies), and
+    its first element is the mean latency of refusing no read.
     """
     refused = sums.copy()
     refused[..., 0, :] = 0.0
@@ -358,23 +336,9 @@ def expected_mean_us(
 ) -> float:
     """Return the mean latency of an array whose drives all behave like this one.
 
-    Parameters
-    ----------
-    latency_us : uint32 array, shape (n,)
-    revoked : bool array, shape (n,)
-        Reads that are refused.
-    failover_us : float
-        Cost of a failover.
-    replicas : int
-        Number of drives that hold each block.
-    pages : uint16 array, shape (n,), optional
-        Sizes in pages of 4 KiB. If given, a refused read is assumed to take as long on another
-        replica as reads of the same size class.
-
-    Returns
-    -------
-    float
-        Mean latency in us.
+    If `pages`, the sizes of the reads, are given, a refused read is assumed to take as long on
+    another replica as reads of the same size class. `failover_us` is the cost of a failover, and
+    `replicas` the number of drives that hold each block.
     """
     if pages is None:
         pages = np.ones(len(latency_us), np.uint16)

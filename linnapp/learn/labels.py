@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Find inflection points, label slow reads, and plot how a point was found.
+"""Find inflection points, and label slow reads.
 
-The inflection point of a drive is the latency beyond which it pays to read from another replica.
-See section 4.2 of Hao et al., OSDI 2020. An array stores each block on several drives. A read that
-would take longer on its drive than the drive's inflection point is revoked and sent to the next
-replica; the last replica always serves it. For a candidate point, the *boost area* is the area
-between the CDFs of read latency without and with this admission control. The candidate with the
-largest area is chosen.
+The inflection point of a drive is the latency beyond which it pays to read from another replica
+(section 4.2 of Hao et al., OSDI 2020). A read that would take longer on its drive than the drive's
+inflection point is revoked and sent to the next replica; the last replica always serves it. For a
+candidate point, the *boost area* is the area between the CDFs of read latency without and with this
+admission control. The candidate with the largest area is chosen.
 
 The search begins at the percentile at which the slope of the CDF is one. The first candidates are
 the percentiles within ten of it, in steps of 0.1. While the lowest or the highest candidate is the
@@ -22,24 +21,18 @@ failover, and M the mean latency of the last replica. With three replicas,
 
 A revoked read is "failed over to another randomly selected node" (section 4.2.1), so the mean is
 the expectation over all orders in which the other drives can follow. A point therefore does not
-depend on the order in which the drives are given, and identical drives have the same point.
-The closed form is evaluated over the empirical distributions. The paper estimates the same quantity
-from random reads, each with a random order of drives.
+depend on the order in which the drives are given, and identical drives have the same point. The
+paper estimates the same quantity from random reads, each with a random order of drives.
 
 The closed form does not model load: the best point of a drive that is slower than its replicas can
-be so low that most of its reads count as slow. :meth:`InflectionPoint.warning` reports this.
-
-As in the paper, the latency on every replica is that of any read of that drive. A failover reads
-the same block, though, so a large read stays large. A point can therefore look good only because
-large reads are exchanged for small ones.
+be so low that most of its reads count as slow. :meth:`InflectionPoint.warning` reports this. As in
+the paper, the latency on every replica is that of any read of that drive. A failover reads the same
+block, though, so a point can look good only because large reads are exchanged for small ones.
 
 The labels are the reads that a network is trained to classify as slow. With ``paper``, these are
 the reads that took longer than the drive's inflection point. With ``avoidable``, they are only
-those that also took longer than the median read of the same size class plus a failover. A failover
+those that also took longer than the median read of the same size class plus a failover: a failover
 repeats the same read, so a read that is slow only because it is large gains nothing from it.
-
-:func:`draw` plots the CDF of a drive's latencies with its inflection point (top) and the boost
-areas of the candidates (bottom).
 """
 
 from __future__ import annotations
@@ -48,16 +41,14 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from linnapp.arguments import check_options_of, option
-from linnapp.errors import TraceError, needs
-from linnapp.figures import axes_for, in_plain_numbers, save
-from linnapp.files import AnyPath, os_errors
+from linnapp.errors import TraceError
+from linnapp.figures import axes_for
 
 #: Cost of a failover in us, in addition to the next replica's latency, as in the paper.
 FAILOVER_US = 15.0
@@ -138,33 +129,14 @@ def size_classes(pages: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 class LatencyDistribution:
     """Empirical distribution of a drive's read latencies, stored as counts of whole microseconds.
 
-    Memory use is proportional to the number of different latencies, not of reads.
-
-    Parameters
-    ----------
-    latency_us : array, shape (n,)
-    counts : integer array, shape (n,), optional
-        Number of reads that each entry represents, by default one.
-
-    Raises
-    ------
-    TraceError
-        If there are no reads.
+    Memory use is proportional to the number of different latencies, not of reads. Without any
+    latency, TraceError is raised.
     """
 
-    def __init__(
-        self,
-        latency_us: npt.NDArray[Any],
-        counts: npt.NDArray[np.int64] | None = None,
-    ) -> None:
-        if not len(latency_us) or (counts is not None and not counts.any()):
+    def __init__(self, latency_us: npt.NDArray[Any]) -> None:
+        if not len(latency_us):
             raise TraceError("no read latencies to find an inflection point from")
-        if counts is None:
-            self._values_us, counts = np.unique(latency_us, return_counts=True)
-        else:
-            there = counts > 0
-            self._values_us, index = np.unique(latency_us[there], return_inverse=True)
-            counts = np.bincount(index, weights=counts[there]).astype(np.int64)
+        self._values_us, counts = np.unique(latency_us, return_counts=True)
         self._below = np.concatenate(([0], np.cumsum(counts)))
         sums = np.cumsum(self._values_us * counts.astype(np.float64))
         self._prefix_us = np.concatenate(([0.0], sums))
@@ -409,16 +381,8 @@ class _Window:
 class _Exact:
     """The closed form, averaged over all orders of the drives.
 
-    Parameters
-    ----------
-    distributions : sequence of LatencyDistribution
-        The different drives.
-    counts : sequence of int
-        Number of drives with each distribution. They share one threshold.
-    replicas : int
-        Number of drives that hold each block.
-    failover_us : float
-        Cost of a failover.
+    `distributions` are those of the different drives, and `counts` the numbers of drives with each,
+    which share one threshold.
     """
 
     def __init__(
@@ -535,35 +499,3 @@ class SlowLimits:
         """Return true for slow reads. Both arrays have shape (n,)."""
         kinds = np.minimum(size_classes(pages), _N_CLASSES - 1)
         return np.asarray(latency_us > self.limit_us[kinds])
-
-
-def draw(
-    path: AnyPath, drive: str, distribution: LatencyDistribution, point: InflectionPoint
-) -> None:
-    """Write the figure as a PNG file."""
-    path = Path(path)
-    with needs("figures need matplotlib", "'linnapp[figures]'"):
-        from matplotlib.figure import Figure
-    percentiles = np.concatenate((np.arange(1, 99, 0.25), np.arange(99, 99.99, 0.01)))
-    figure = Figure(figsize=(6.4, 6.4), layout="constrained")
-    cdf, areas = figure.subplots(2, 1)
-    # The scale is set before plotting, because a linear axis has no range if all latencies are
-    # equal.
-    cdf.set_xscale("log")
-    cdf.plot(distribution.percentile_us(percentiles), percentiles, color="tab:blue")
-    start_us = float(distribution.percentile_us(point.start_percentile))
-    cdf.plot(start_us, point.start_percentile, "o", color="tab:gray", label="slope one")
-    cdf.axvline(
-        point.threshold_us,
-        color="tab:red",
-        label=f"inflection point, {point.threshold_us} us (p{point.percentile:.1f})",
-    )
-    in_plain_numbers(cdf.xaxis)
-    cdf.set_xlabel("read latency, us")
-    cdf.set_ylabel("reads, %")
-    cdf.set_title(f"{drive}: {len(distribution)} reads")
-    cdf.legend(loc="lower right")
-    point.plot(areas)
-    with os_errors(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    save(figure, path)

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Train a drive's network (:mod:`linnapp.learn.network`).
+"""Train a drive's network, choose its bias, and quantise it for the kernel.
 
-31 digits -> 256 ReLU -> 2, categorical hinge loss, sections 4.3 and 4.4 of Hao et al., OSDI 2020.
-The loss of false submits (slow reads that are predicted fast) is multiplied by a bias
-(:func:`hinge`): the user waits for such a read, while a false revoke costs only a failover. Digits
-are not normalised, so that the kernel needs no normalisation.
-
-Synthetic examples (:mod:`linnapp.learn.examples`) can be added to the training reads
-and to the validation reads, different examples for each.
+The network, in Keras, is that of sections 4.3 and 4.4 of Hao et al., OSDI 2020: 31 digits -> 256
+ReLU -> 2, categorical hinge loss. The loss of false submits (slow reads that are predicted fast) is
+multiplied by a bias (:func:`hinge`): the user waits for such a read, while a false revoke costs
+only a failover. Digits are not normalised, so that the kernel needs no normalisation. Synthetic
+examples (:mod:`linnapp.learn.examples`) can be added to the training reads and to the validation
+reads.
 
 The trace is split into three parts, in order of time (:func:`split`). The first part is for
 training. The second, for validation, selects the epoch: training stops when the validation loss no
@@ -15,25 +14,17 @@ longer decreases and keeps the weights of the best epoch. The last, for testing,
 decision, so that results on it predict the results on future reads. Equal seeds give equal models,
 bit for bit, on the same machine type and TensorFlow version.
 
-The float network, in Keras: 31 digits -> 256 ReLU -> 2.
-
 TensorFlow is imported only for training. The network is so small that any operation per read in
 Python or in an input pipeline would dominate the training time. Keras therefore processes many
 batches per call of the graph, from arrays that are shuffled beforehand.
 
-Choose the training bias that gives the array the lowest mean read latency.
-
-For each candidate a network is trained, and its decisions on the validation slice are used to
-compute the expected latency of the array: with A the mean latency of the reads that it admits times
-their share, S the share that it revokes, c the cost of a failover and M the drive's mean latency,
-
-    mean = A + S (c + A + S (c + ... M))
-
-over the replicas, the last of which serves every read. The drive represents its replicas, as in
-labelling with a single trace. A read in a synthetic burst that is revoked is assumed to have its
-recorded latency on a replica without the burst.
-
-Quantise float weights to the integers of the kernel.
+The bias is the candidate that gives the array the lowest mean read latency. For each candidate a
+network is trained, and its decisions on the validation slice give the expected latency: with A the
+mean latency of the reads that it admits times their share, S the share that it revokes, c the cost
+of a failover and M the drive's mean latency, it is A + S (c + A + S (c + ... M)) over the replicas,
+the last of which serves every read. The drive represents its replicas, as in labelling with a
+single trace. A read in a synthetic burst that is revoked is assumed to have its recorded latency on
+a replica without the burst.
 
 Hidden weights and biases are rounded at scale s, output weights at s, and output biases at s * s.
 The inputs are plain digits, so every hidden sum has scale s and every output has scale s * s: the
@@ -213,21 +204,8 @@ def train(
 ) -> TrainedNetwork:
     """Train a network on a drive's reads. If ctrl-C interrupts it, return the best epoch so far.
 
-    Parameters
-    ----------
-    digits : uint8 array, shape (n, n_inputs)
-        Feature vectors in arrival order, which are split by :func:`split`.
-    slow : bool array, shape (n,)
-        Labels.
-    options : TrainingOptions, optional
-    on_epoch : callable, optional
-        Called after each epoch.
-    added, added_validation : Examples, optional
-        More examples for training, and for validation.
-
-    Returns
-    -------
-    TrainedNetwork
+    `digits` are in arrival order and are split by :func:`split`. `on_epoch` is called after each
+    epoch. `added` and `added_validation` are more examples for training, and for validation.
 
     Raises
     ------
@@ -359,13 +337,7 @@ _NAMES = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
 
 
 def import_tensorflow() -> Any:
-    """Import TensorFlow without messages, with the threads and determinism that training needs.
-
-    Raises
-    ------
-    LinnappError
-        If TensorFlow is not installed.
-    """
+    """Import TensorFlow without messages, with the threads and determinism that training needs."""
     # These are read once, at import: no banner on each start, and no oneDNN code that differs
     # between CPUs.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -413,17 +385,7 @@ def _silenced_stderr() -> Iterator[None]:
 
 
 def build(n_inputs: int, options: TrainingOptions) -> Any:
-    """Build a network that can be trained with ``fit`` on the result of :func:`batches`.
-
-    Parameters
-    ----------
-    n_inputs : int
-    options : TrainingOptions
-
-    Returns
-    -------
-    keras.Sequential
-    """
+    """Build a Keras network that can be trained with ``fit`` on the result of :func:`batches`."""
     tf = import_tensorflow()
     keras = tf.keras
     seeds = np.random.default_rng([options.seed, 1]).integers(2**31, size=2)
@@ -461,16 +423,8 @@ def hinge(library: Any, slow: Any, outputs: Any, bias: float, loss: str) -> Any:
     slow read. Equal outputs predict a fast read, as in the kernel. The set of false submits is
     treated as a constant when the loss is differentiated. The loss of a slow read therefore has a
     slope of `bias` until the read is predicted slow, and a slope of 1 from there to the margin.
-
-    Parameters
-    ----------
-    library : module
-        numpy or tensorflow.
-    slow : float32 array, shape (n,)
-        Labels, 0 or 1.
-    outputs : float32 array, shape (n, 2)
-    bias : float
-    loss : {"false-submits", "slow-reads"}
+    `library` is numpy or tensorflow, `slow` are float labels, 0 or 1, and the outputs have the
+    shape (n, 2).
     """
     margin = (2 * slow - 1) * (outputs[:, 1] - outputs[:, 0])
     biased = slow
@@ -574,38 +528,11 @@ def choose_bias(
 ) -> BiasChoice:
     """Train with each candidate and choose the bias with the lowest expected mean latency.
 
-    Among candidates within 0.1 % of the best, the one closest to 1 is chosen. Synthetic bursts of
-    the validation part have weight :data:`BURST_PREVALENCE`, and the result of
-    :func:`~linnapp.learn.judge.expected_mean_us` has the remaining weight.
-
-    Parameters
-    ----------
-    digits : uint8 array, shape (n, n_inputs)
-    slow : bool array, shape (n,)
-    latency_us : uint32 array, shape (n,)
-    options : TrainingOptions
-        Its bias is not used.
-    failover_us : float
-        Cost of a failover.
-    replicas : int
-        Number of drives that hold each block.
-    pages : uint16 array, shape (n,), optional
-        Sizes, if latencies on replicas are those of the same size class.
-    added : Examples, optional
-        More examples to train on.
-    bursts : BurstReads, optional
-        Synthetic bursts of the validation part.
-    on_candidate : callable, optional
-        Called with each candidate and its mean latency in us.
-
-    Returns
-    -------
-    BiasChoice
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If a training is interrupted, because an incomplete search has no result.
+    Among candidates within 0.1 % of the best, the one closest to 1 is chosen. `bursts`, the
+    synthetic bursts of the validation part, have weight :data:`BURST_PREVALENCE`, and the result of
+    :func:`~linnapp.learn.judge.expected_mean_us` has the remaining weight. `added` are more
+    examples to train on. `on_candidate` is called with each candidate and its mean latency in us.
+    An interrupted training raises KeyboardInterrupt, because an incomplete search has no result.
     """
     step = -(-len(latency_us) // SEARCH_READS)
     digits, slow, latency_us = digits[::step], slow[::step], latency_us[::step]
@@ -632,7 +559,7 @@ def choose_bias(
             pages=None if pages is None else pages[judged],
         )
         if bursts is not None and len(bursts):
-            outputs = outputs_of(network.weights, bursts.digits)
+            outputs = outputs_of(network.weights, bursts.inputs)
             refused = outputs[:, 1] > outputs[:, 0]
             burst_us = np.where(refused, failover_us + bursts.recorded_us, bursts.latency_us)
             means[candidate] += BURST_PREVALENCE * (float(burst_us.mean()) - means[candidate])
@@ -652,21 +579,11 @@ def quantise(
     threshold_us: int,
     scale: int | None = None,
 ) -> Model:
-    """Make a model from float or integer weights.
+    """Make a model from float weights, or from integer weights, which must already be scaled.
 
-    Parameters
-    ----------
-    weights : dict of str to array
-        ``hidden_weights`` (N_INPUTS, H), ``hidden_bias`` (H,), ``output_weights`` (H, 2) and
-        ``output_bias`` (2,). Floats are rounded at their scales. Integers must already be scaled.
-    threshold_us : int
-        The inflection point.
-    scale : int, optional
-        Fixed-point scale s. The default for floats is the largest of `SCALES` without overflow.
-
-    Returns
-    -------
-    Model
+    The arrays are ``hidden_weights`` (N_INPUTS, H), ``hidden_bias`` (H,), ``output_weights`` (H, 2)
+    and ``output_bias`` (2,). The default `scale` for floats is the largest of `SCALES` without
+    overflow.
 
     Raises
     ------

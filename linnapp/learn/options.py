@@ -112,9 +112,7 @@ class Recipe:
         self, trace: Recorded, on_progress: Callable[[int, int], None] | None = None
     ) -> tuple[Recorded, Recipe]:
         """Return the recording, in memory if it fits, and the configuration to read it with."""
-        recording = held(
-            trace, features=self.kind == "latency", on_progress=on_progress, **self.reader
-        )
+        recording = held(trace, on_progress=on_progress, **self.reader)
         # The options have already been applied to a recording in memory.
         reader = {} if isinstance(recording, IoTable) else self.reader
         return recording, dataclasses.replace(self, reader=reader)
@@ -152,22 +150,12 @@ OPTIONS: dict[Kind, tuple[str, ...]] = {
 def recipe_of(
     kind: Kind, given: Mapping[str, Any], *, reader: dict[str, Any] | None = None
 ) -> Recipe:
-    """Return a training configuration, given its options by name.
+    """Return a training configuration, given its options by name, which are those of `OPTIONS`.
 
-    Parameters
-    ----------
-    kind : {"network", "latency"}
-    given : mapping
-        Options of :data:`OPTIONS`. An `observer` is checked, but not part of the result. `bias` may
-        be "auto", which selects the best of several. If it is a number, `max_refused` is 1 (no
-        limit) by default, so that the bias has its full effect.
-    reader : dict, optional
-        Options of :func:`~linnapp.trace.reads.open_recording`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an option is unknown or its value is invalid.
+    An `observer` is checked, but not part of the result. `bias` may be "auto", which selects the
+    best of several. If it is a number, `max_refused` is 1 (no limit) by default, so that the bias
+    has its full effect. `reader` are options of :func:`~linnapp.trace.reads.open_recording`. An
+    unknown option raises TypeError, an invalid value TypeError or ValueError.
     """
     check_names(f"fit_{kind}", given, OPTIONS[kind])
     if given.get("observer") is not None:

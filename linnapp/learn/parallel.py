@@ -41,13 +41,8 @@ class Pool:
     """Runs tasks, at most one per process at a time. Use it as a context.
 
     A task that has the same name as an earlier one runs in the same process, if that is idle, so
-    that it finds what the earlier one has read.
-
-    Parameters
-    ----------
-    processes : int, optional
-        Maximum number of processes, by default the number of usable CPUs. A single task, or a
-        single process, runs in the calling process.
+    that it finds what the earlier one has read. There are at most `processes`, by default the
+    number of usable CPUs. A single task, or a single process, runs in the calling process.
     """
 
     def __init__(self, processes: int | None = None) -> None:
@@ -68,22 +63,10 @@ class Pool:
     ) -> dict[str, Any]:
         """Run tasks and return their results by name, in the order of the tasks.
 
-        Parameters
-        ----------
-        tasks : sequence of Task
-            Their functions and arguments must be picklable.
-        observer : object
-            Its methods are called by the tasks.
-        keep_interrupted : bool
-            After ctrl-C, return the available results instead of raising KeyboardInterrupt. Tasks
-            that have not begun are dropped. A second ctrl-C ends everything.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            After ctrl-C, unless `keep_interrupted` is set and there are results.
-        LinnappError
-            If a worker process ends unexpectedly.
+        Functions and arguments of the tasks must be picklable. The tasks call methods of
+        `observer`. If `keep_interrupted`, ctrl-C returns the available results, if there are any,
+        instead of raising KeyboardInterrupt. Tasks that have not begun are dropped. A second ctrl-C
+        ends everything. A worker process that ends unexpectedly raises LinnappError.
         """
         limit = min(self._processes, len(tasks))
         if limit == 1:
@@ -187,13 +170,7 @@ class _Worker:
             self.pipe.send(task)
 
     def receive(self, done: dict[str, Any], observer: Any) -> bool:
-        """Receive an observer call or the result of the task.
-
-        Returns
-        -------
-        bool
-            True if ctrl-C ended the task early.
-        """
+        """Receive an observer call or a result; return true if ctrl-C ended the task early."""
         assert self.task is not None
         try:
             what, value = self.pipe.recv()

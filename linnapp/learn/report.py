@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import json
 import platform
@@ -13,60 +14,162 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp import __version__
-from linnapp.errors import ModelError
+from linnapp.errors import TraceError
+from linnapp.figures import axes_for
 from linnapp.files import AnyPath, replace_text
+from linnapp.learn.evaluate import Evaluation, evaluate, predictions
 from linnapp.learn.labels import InflectionPoint
 from linnapp.learn.options import Recipe
-from linnapp.model import LatencyModel, Model, find_model, load_model
+from linnapp.model import LatencyModel, Model
 from linnapp.trace.blktrace import TraceStats
 from linnapp.trace.reads import IoTable, Recorded, contents_of
 
-#: Upper limits of the size classes in pages of 4 KiB. They are those of the kernel.
-SIZES_TO_PAGES = (16, 256, 2**32 - 1)
-
-#: Percentiles of the predictions that are recorded. Each represents the same number of reads.
-PREDICTED_PERCENTILES = tuple(2.5 + 5 * k for k in range(20))
+#: Number of groups into which a figure divides the reads, in order of their scores.
+_PARTS = 20
 
 
-@dataclasses.dataclass(frozen=True)
-class TrainedDrive:
-    """The result of training a drive."""
+class FittedModel(abc.ABC):
+    """A drive's model and the record of how it was made.
 
-    model: Model | LatencyModel
-    #: How the model was made and how good it is (linnapp/topics/records.txt), JSON serialisable.
-    record: dict[str, Any]
+    Two instances are equal if their models are equal, whatever they were made from.
 
-    def save(self, path: AnyPath) -> None:
-        """Write the model, and then its record: if the record exists, the model is complete."""
-        path = Path(path)
-        self.model.save(path)
-        replace_text(path.with_suffix(".json"), json.dumps(self.record, indent=1) + "\n")
+    Attributes
+    ----------
+    model_ : Model or LatencyModel
+        The model that the kernel runs.
+    point_ : InflectionPoint or None
+        The inflection point of the part of the reads that the model was trained on. None for a
+        model from a file, whose ``model_.threshold_us`` is its inflection point.
+    record_ : dict
+        How the model was made and how good it is (linnapp/topics/records.txt), JSON serialisable.
+        Empty for a model file without a record.
+    """
 
-    @classmethod
-    def load(cls, path: AnyPath) -> TrainedDrive:
-        """Read a model file or directory and, if it exists, the record next to the model.
+    def __init__(
+        self,
+        model: Model | LatencyModel,
+        record: dict[str, Any],
+        point: InflectionPoint | None = None,
+    ) -> None:
+        self.model_ = model
+        self.point_ = point
+        self.record_ = record
 
-        Raises
-        ------
-        ModelError
-            If the model or its record cannot be read.
-        """
-        path = find_model(path)
-        beside = path.with_suffix(".json")
-        try:
-            record = json.loads(beside.read_bytes()) if beside.is_file() else {}
-        except (OSError, ValueError) as error:
-            raise ModelError(
-                f"{beside}: not a training record ({error}); remove it to load the model alone"
-            ) from error
-        if not isinstance(record, dict):
-            raise ModelError(f"{beside}: not a training record; remove it to load the model alone")
-        return cls(load_model(path), record)
+    @property
+    def model_id(self) -> str:
+        """CRC-32 of the model's file as 8 hexadecimal digits, as the kernel prints it."""
+        return self.model_.model_id
 
     @property
     def interrupted(self) -> bool:
         """True if ctrl-C ended training early."""
-        return bool(self.record["interrupted"])
+        return bool(self.record_["interrupted"])
+
+    @abc.abstractmethod
+    def predict(self, reads: Recorded) -> npt.NDArray[Any]:
+        """Predict each served read, that is, the rows of ``reads.is_served_read``, in order."""
+
+    def score(self, reads: Recorded) -> float:
+        """Return the probability that a slow read scores higher than a fast one; 0.5 is chance.
+
+        This is the area under the ROC curve. It is NaN if all reads are slow or all are fast.
+        :func:`linnapp.evaluate` returns all metrics.
+        """
+        area = self.evaluate(reads).auc
+        return float("nan") if area is None else area
+
+    def evaluate(self, reads: Recorded) -> Evaluation:
+        """Return all metrics on these reads."""
+        return evaluate(self.model_, reads)
+
+    def save(self, path: AnyPath) -> None:
+        """Write the model to `path`, and its record to the same name with the suffix ``.json``.
+
+        The record is last: if it exists, the model is complete.
+        """
+        path = Path(path)
+        self.model_.save(path)
+        replace_text(path.with_suffix(".json"), json.dumps(self.record_, indent=1) + "\n")
+
+    def plot(self, reads: Recorded, axes: Any = None) -> Any:
+        """Plot the latency of reads against their predicted slowness, in groups of 5 %.
+
+        Reads that the model was not fitted to are more informative.
+
+        Parameters
+        ----------
+        reads : IoTable or path
+        axes : matplotlib axes, optional
+
+        Returns
+        -------
+        matplotlib axes
+
+        Raises
+        ------
+        TraceError
+            If there is no completed read.
+        """
+        axes = axes_for(axes)
+        found = list(predictions(self.model_, reads))
+        if not found:
+            raise TraceError(f"{reads}: no completed read to draw")
+        score = np.concatenate([part.score for part in found])
+        latency_us = np.concatenate([part.served.latency_ns for part in found]) / 1000
+        order = np.argsort(score, kind="stable")
+        parts = [part for part in np.array_split(latency_us[order], _PARTS) if len(part)]
+        share = 100 * (np.arange(len(parts)) + 0.5) / len(parts)
+        axes.plot(share, [part.mean() for part in parts], "o-", label="mean")
+        axes.plot(share, [np.percentile(part, 95) for part in parts], "^-", label="p95")
+        axes.axhline(self.model_.threshold_us, color="tab:red", label="inflection point")
+        axes.set_yscale("log")
+        axes.set_xlabel("reads by how slow they are predicted, %")
+        axes.set_ylabel("read latency, us")
+        axes.set_title(f"{self.model_id} on {reads}")
+        axes.legend()
+        return axes
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.model_!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        return self.model_ == other.model_ if isinstance(other, FittedModel) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.model_)
+
+
+class FittedNetwork(FittedModel):
+    """The network of the paper, which classifies reads as fast or slow."""
+
+    model_: Model
+
+    def predict(self, reads: Recorded) -> npt.NDArray[np.bool_]:
+        """Predict whether each served read is slow, shape (n,). See :meth:`FittedModel.predict`."""
+        refused = [part.refused for part in predictions(self.model_, reads)]
+        return np.concatenate([np.empty(0, np.bool_), *refused])
+
+
+class FittedLatency(FittedModel):
+    """Boosted trees, which predict the latency of a read."""
+
+    model_: LatencyModel
+
+    def predict(self, reads: Recorded) -> npt.NDArray[np.uint32]:
+        """Predict the latency of each served read in us, shape (n,).
+
+        See :meth:`FittedModel.predict`.
+        """
+        score = [part.score for part in predictions(self.model_, reads)]
+        return np.concatenate([np.empty(0, np.uint32), *score])
+
+
+def fitted(
+    model: Model | LatencyModel, record: dict[str, Any], point: InflectionPoint | None = None
+) -> FittedModel:
+    """Return the result of training a drive, of the model's kind."""
+    kind = FittedLatency if isinstance(model, LatencyModel) else FittedNetwork
+    return kind(model, record, point)
 
 
 def record_of_point(point: InflectionPoint, recipe: Recipe) -> dict[str, Any]:
@@ -81,26 +184,6 @@ def record_of_point(point: InflectionPoint, recipe: Recipe) -> dict[str, Any]:
         "search_ended_at_edge": point.at_edge,
         "labelling": {**dataclasses.asdict(recipe.labelling), "replicas": point.replicas},
     }
-
-
-def record_of_predictions(
-    predicted_us: npt.NDArray[np.uint32], pages: npt.NDArray[Any]
-) -> list[dict[str, Any]]:
-    """Return the distribution of a latency model's predictions, by size class of the reads."""
-    found, from_pages = [], 0
-    for to_pages in SIZES_TO_PAGES:
-        these = predicted_us[(pages > from_pages) & (pages <= to_pages)]
-        from_pages = to_pages
-        if len(these):
-            us = np.percentile(these, PREDICTED_PERCENTILES, method="nearest")
-            found.append(
-                {
-                    "pages_to": to_pages,
-                    "share": len(these) / len(predicted_us),
-                    "percentiles": us.tolist(),
-                }
-            )
-    return found
 
 
 def record_of_trace(trace: Recorded, stats: TraceStats) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,15 +35,22 @@ import numpy.typing as npt
 from linnapp import stats
 from linnapp.errors import NoGainError, TraceError
 from linnapp.learn import prior
-from linnapp.learn.booster import MIN_LEAF_READS, grow
-from linnapp.learn.examples import BURST_WEIGHT, SlowedReads, sample_slow_reads
+from linnapp.learn.booster import BLOCK_ROWS, MIN_LEAF_READS, grow
+from linnapp.learn.examples import (
+    BURST_WEIGHT,
+    BurstReads,
+    Reads,
+    load_reads,
+    sample_slow_reads,
+    whole_us,
+)
 from linnapp.learn.judge import REMEDY, Confusion, ScoredReads, area_under_roc
 from linnapp.learn.labels import InflectionPoint
 from linnapp.learn.options import Observer, Recipe
 from linnapp.learn.report import (
-    TrainedDrive,
+    FittedModel,
+    fitted,
     record_of_point,
-    record_of_predictions,
     record_of_trace,
     record_of_versions,
 )
@@ -50,16 +58,13 @@ from linnapp.model.engine import predict_hinted_us, predict_us, recent_mean_us
 from linnapp.model.file import (
     CAP,
     FEATURES,
-    N_FEATURES,
     NEVER,
     PLACE,
     LatencyModel,
 )
 from linnapp.native import HISTORY
-from linnapp.trace.blktrace import TraceStats
-from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.reads import Recorded, drive_name, open_recording
-from linnapp.trace.rows import Rows, Split, split
+from linnapp.trace.rows import Split, split
 
 #: 128 steps per prediction. More trees, deeper trees, or several times as much of both did not rank
 #: later reads better (docs/latency-model.md). Selecting the number of trees on the validation slice
@@ -115,33 +120,14 @@ DECIDED_BY = {
 
 
 @dataclasses.dataclass(frozen=True)
-class LatencyReads(Rows):
-    """Served reads of a trace, in order of arrival."""
-
-    #: uint32 array, shape (n, N_FEATURES).
-    features: npt.NDArray[np.uint32]
-    #: uint32 array, shape (n,).
-    latency_us: npt.NDArray[np.uint32]
-    #: uint32 array, shape (n,). Pending pages at arrival.
-    pending: npt.NDArray[np.uint32]
-    #: uint64 array, shape (n,).
-    arrival_ns: npt.NDArray[np.uint64]
-
-    @property
-    def pages(self) -> npt.NDArray[np.uint32]:
-        """Sizes of the reads in pages of 4 KiB."""
-        return self.features[:, 0]
-
-
-@dataclasses.dataclass(frozen=True)
 class Lesson:
     """Training data for trees."""
 
     #: Every `step`-th read of a recording.
-    reads: LatencyReads
+    reads: Reads
     step: int
     #: Reads in synthetic bursts that were added to the recording.
-    bursts: SlowedReads
+    bursts: BurstReads
     #: Model that provides all fields other than trees, such as thresholds.
     like: LatencyModel
     seed: int
@@ -157,14 +143,14 @@ class Lesson:
         added = self.bursts.before(n_reads * self.step)
         slowed_us = np.maximum(added.latency_us, 1).astype(np.float64)
         calm, drift = grow_from_reads(
-            recorded.features, np.maximum(recorded.latency_us, 1), self.like, self.seed,
+            (recorded.features,), np.maximum(recorded.latency_us, 1), self.like, self.seed,
             n_trees=N_TREES, learning_rate=LEARNING_RATE,
         )  # fmt: skip
-        ratios = slowed_us / predict_us(calm, added.features)
+        ratios = slowed_us / predict_us(calm, added.inputs)
         if len(recorded) + len(added) < 2 * MIN_LEAF_READS or not len(added):
             return calm, drift
         bursts, burst_drift = grow_from_reads(
-            np.concatenate((recorded.features, added.features)),
+            (recorded.features, added.inputs),
             np.concatenate((np.ones(len(recorded)), ratios)),
             self.like,
             self.seed,
@@ -177,17 +163,17 @@ class Lesson:
         )
         return calm.times(bursts), drift + burst_drift
 
-    def known(self, recorded: LatencyReads) -> LatencyModel:
+    def known(self, recorded: Reads) -> LatencyModel:
         """Return the prior in the unit of these reads, which is all that it uses of them."""
         unit_us = prior.median_us(recorded.latency_us, recorded.pages)
         return self.like.without_trees().times(prior.of_drive(prior.shipped(), unit_us))
 
-    def _shrunk(self, recorded: LatencyReads) -> tuple[LatencyModel, float]:
+    def _shrunk(self, recorded: Reads) -> tuple[LatencyModel, float]:
         """Return the prior times trees that correct it: fewer reads give a smaller correction."""
         known, n = self.known(recorded), len(recorded)
         ratios = np.maximum(recorded.latency_us, 1) / predict_us(known, recorded.features)
         own, drift = grow_from_reads(
-            np.concatenate((recorded.features, recorded.features)),
+            (recorded.features, recorded.features),
             np.concatenate((ratios, np.ones(n))),
             self.like,
             self.seed,
@@ -198,43 +184,18 @@ class Lesson:
         return known.times(own), drift
 
 
-def load_latency_reads(
-    trace: Recorded, overdue_us: int, step: int = 1, **reader: Any
-) -> tuple[LatencyReads, TraceStats]:
-    """Read every `step`-th served read of a trace. Return the reads and the trace's statistics."""
-    opened = open_recording(trace, overdue_us=overdue_us, **reader)
-    drive = LoggedDrive(overdue_us)
-    none = np.empty(0, np.uint32)
-    found = [LatencyReads(np.empty((0, N_FEATURES), np.uint32), none, none, np.empty(0, np.uint64))]
-    n_seen = 0
-    for chunk in opened:
-        seen = drive.features_of(chunk)
-        served = chunk.take(chunk.is_served_read)
-        rows = slice(-n_seen % step, None, step)
-        n_seen += len(served)
-        latency_us = _whole_us(served.latency_ns)
-        reads = LatencyReads(seen, latency_us, served.pending, served.arrival_ns)
-        found.append(reads.take(rows).each(np.copy))
-    return LatencyReads.joined(found), opened.stats
-
-
-def _whole_us(latency_ns: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
-    whole_us = np.minimum(latency_ns // np.uint64(1000), np.uint64(2**32 - 1))
-    return np.asarray(whole_us, np.uint32)
-
-
 def train_latency(
     trace: Recorded,
     point: InflectionPoint,
     recipe: Recipe,
     observer: Observer | None = None,
-) -> TrainedDrive:
+) -> FittedModel:
     """Train one drive's latency model, like :func:`linnapp.learn.fit.train_drive`."""
     shown = observer or Observer()
     begin = time.monotonic()
     trace, recipe = recipe.opened(trace)
     overdue_us, step, per_s = _overdue_us(trace, recipe)
-    reads, stats = load_latency_reads(trace, overdue_us, step, **recipe.reader)
+    reads = load_reads(trace, overdue_us=overdue_us, step=step, **recipe.reader)
     parts = split(len(reads), recipe.training)
     judged = reads.take(parts.validation)
     simple = LatencyModel.mean_of_last(point.threshold_us, NEVER, overdue_us)
@@ -278,17 +239,15 @@ def train_latency(
             "max_refused": recipe.refused_limit,
         },
         "interrupted": False,
-        "trace": record_of_trace(trace, stats),
+        "trace": record_of_trace(trace, reads.stats),
         "versions": record_of_versions({}),
         "training_seconds": round(time.monotonic() - begin, 3),
     }
     shown.trained(drive_name(trace), model, record)
-    return TrainedDrive(model, record)
+    return fitted(model, record, point)
 
 
-def _lesson(
-    trace: Recorded, reads: LatencyReads, step: int, like: LatencyModel, recipe: Recipe
-) -> Lesson:
+def _lesson(trace: Recorded, reads: Reads, step: int, like: LatencyModel, recipe: Recipe) -> Lesson:
     seed = recipe.training.seed
     n_reads = len(reads) * step
     bursts = sample_slow_reads(trace, n_reads, like.overdue_us, seed, **recipe.reader)
@@ -309,21 +268,9 @@ def _tried(
     is used unless it is significantly worse than a constant, because it contains knowledge that so
     few reads cannot show.
 
-    Returns
-    -------
-    lesson : Lesson
-        The training data.
-    model : LatencyModel
-        The model that was trained on the training slice.
-    tried : dict
-        The quality of each kind of model that was tried, or None.
-    why : str
-        Why there are no trees of the drive's own reads, or an empty string.
-
-    Raises
-    ------
-    NoGainError
-        If neither is better than a constant. The message ends with the remedy.
+    Return the training data, the model that was trained on the training slice, the quality of each
+    kind of model or None if it was not tried, and why there are no trees of the drive's own reads,
+    or an empty string. If neither is better than a constant, NoGainError ends with the remedy.
     """
     n_training, few = parts.training.stop, parts.training.stop < MIN_READS
     judged = lesson.reads.take(slice(0, parts.validation.stop) if few else parts.validation)
@@ -365,7 +312,7 @@ def _worse_in_blocks(lesson: Lesson, n_reads: int) -> str:
         here, others = block == k, reads.take(block != k)
         latency_us = np.maximum(others.latency_us, 1)
         trees, _ = grow_from_reads(
-            others.features, latency_us, lesson.like, lesson.seed,
+            (others.features,), latency_us, lesson.like, lesson.seed,
             n_trees=N_TREES, learning_rate=LEARNING_RATE,
         )  # fmt: skip
         by_trees_us[here] = predict_us(trees, reads.features[here])
@@ -377,7 +324,7 @@ def _worse_in_blocks(lesson: Lesson, n_reads: int) -> str:
     return trees_quality.worse_than(mean_quality)
 
 
-def _worse_by_more_than_chance(model: LatencyModel, reads: LatencyReads) -> bool:
+def _worse_by_more_than_chance(model: LatencyModel, reads: Reads) -> bool:
     """Return true if the mean of the reads predicts them significantly better than the model.
 
     If there are too few blocks of time for a test, the result is false.
@@ -391,7 +338,7 @@ def _worse_by_more_than_chance(model: LatencyModel, reads: LatencyReads) -> bool
     return stats.paired_p_value(stats.block_sums(blocks, worse)[:, 0]) <= (1 - stats.LEVEL) / 2
 
 
-def _one_number(reads: LatencyReads, parts: Split) -> Quality:
+def _one_number(reads: Reads, parts: Split) -> Quality:
     """Return the quality of the training reads' mean as a prediction of the validation reads."""
     mean_us = max(1, round(float(reads.latency_us[parts.training].mean())))
     judged = reads.take(parts.validation)
@@ -400,21 +347,16 @@ def _one_number(reads: LatencyReads, parts: Split) -> Quality:
 
 def predict_newest(
     model: LatencyModel, trace: Recorded, recipe: Recipe, *, own: bool
-) -> tuple[LatencyReads, npt.NDArray[np.uint32]]:
+) -> tuple[Reads, npt.NDArray[np.uint32]]:
     """Predict the test slice of a recording, in us, with trees that were trained without it.
 
     If :func:`train_latency` made the model from this recording (`own`), its trees were trained on
-    all reads. In this case the trees are grown again from the reads before the test slice.
-
-    Returns
-    -------
-    reads : LatencyReads
-        The test slice.
-    predicted_us : uint32 array, shape (n,)
+    all reads. In this case the trees are grown again from the reads before the test slice. Return
+    the reads of the slice and the predictions.
     """
     trace, recipe = recipe.opened(trace)
     _, step, _ = _overdue_us(trace, recipe)
-    reads, _ = load_latency_reads(trace, model.overdue_us, step, **recipe.reader)
+    reads = load_reads(trace, overdue_us=model.overdue_us, step=step, **recipe.reader)
     parts = split(len(reads), recipe.training)
     if own:
         simple = LatencyModel.mean_of_last(model.threshold_us, NEVER, model.overdue_us)
@@ -430,7 +372,7 @@ def _overdue_us(trace: Recorded, recipe: Recipe) -> tuple[int, int, float]:
     found, ends_ns = [np.empty(0, np.uint32)], [np.empty(0, np.uint64)]
     for chunk in open_recording(trace, **recipe.reader):
         served = chunk.is_served_read
-        found.append(_whole_us(chunk.latency_ns[served]))
+        found.append(whole_us(chunk.latency_ns[served]))
         ends_ns.append(chunk.arrival_ns[served][[0, -1]] if served.any() else ends_ns[0])
     latency_us, arrivals_ns = np.concatenate(found), np.concatenate(ends_ns)
     step = max(1, -(-len(latency_us) // MAX_READS))
@@ -471,13 +413,13 @@ class Quality:
     auc: float | None
 
     @classmethod
-    def of(cls, model: LatencyModel, reads: LatencyReads) -> Quality:
+    def of(cls, model: LatencyModel, reads: Reads) -> Quality:
         """Evaluate a model."""
         return cls.of_predicted(predict_us(model, reads.features), reads, model.threshold_us)
 
     @classmethod
     def of_predicted(
-        cls, predicted_us: npt.NDArray[np.uint32], reads: LatencyReads, threshold_us: int
+        cls, predicted_us: npt.NDArray[np.uint32], reads: Reads, threshold_us: int
     ) -> Quality:
         """Evaluate predictions. A read is slow if it takes longer than `threshold_us`."""
         return cls(
@@ -519,7 +461,7 @@ def mean_abs_log2_error(predicted_us: npt.NDArray[Any], latency_us: npt.NDArray[
 
 
 def grow_from_reads(
-    features: npt.NDArray[np.uint32],
+    parts: Sequence[npt.NDArray[np.uint32]],
     targets: npt.NDArray[Any],
     like: LatencyModel,
     seed: int,
@@ -530,20 +472,38 @@ def grow_from_reads(
 ) -> tuple[LatencyModel, float]:
     """Grow trees by :func:`~linnapp.learn.booster.grow` from reads of which some are changed.
 
-    The location of some reads is made unknown, and some histories are made as if the drive had been
-    read more often.
+    The features of the reads are in one or more arrays. The location of some reads is made unknown,
+    and some histories are made as if the drive had been read more often.
     """
-    changed = features.copy()
-    changed[::UNPLACED_EVERY, PLACE] = CAP
-    _repace(changed[REPACED_EVERY // 2 :: REPACED_EVERY], seed)
+
+    def changed() -> Iterator[npt.NDArray[np.uint32]]:
+        rng = np.random.default_rng(seed)
+        for block in _blocks(parts):
+            block[::UNPLACED_EVERY, PLACE] = CAP
+            _repace(block[REPACED_EVERY // 2 :: REPACED_EVERY], rng)
+            yield block
+
     return grow(
         changed, targets, like, n_trees=n_trees, learning_rate=learning_rate, weights=weights
     )
 
 
-def _repace(features: npt.NDArray[np.uint32], seed: int) -> None:
+def _blocks(parts: Sequence[npt.NDArray[np.uint32]]) -> Iterator[npt.NDArray[np.uint32]]:
+    """Return copies of the rows of all parts, in blocks of `BLOCK_ROWS` rows."""
+    rest = parts[0][:0]
+    for part in parts:
+        for start in range(0, len(part), BLOCK_ROWS):
+            rest = np.concatenate((rest, part[start : start + BLOCK_ROWS]))
+            if len(rest) >= BLOCK_ROWS:
+                yield rest[:BLOCK_ROWS]
+                rest = rest[BLOCK_ROWS:]
+    if len(rest):
+        yield rest
+
+
+def _repace(features: npt.NDArray[np.uint32], rng: np.random.Generator) -> None:
     """Divide the ages of past reads by a random factor, as if reads had arrived more often."""
-    times_as_often = REPACED_MOST ** np.random.default_rng(seed).random(len(features))
+    times_as_often = REPACED_MOST ** rng.random(len(features))
     for past in range(1, HISTORY + 1):
         age_us = features[:, FEATURES.index(f"age_us_{past}")]
         age_us[:] = np.where(age_us < CAP, age_us.astype(np.float32) // times_as_often, CAP)
@@ -551,8 +511,8 @@ def _repace(features: npt.NDArray[np.uint32], seed: int) -> None:
 
 def _refuse_us(
     model: LatencyModel,
-    taught: LatencyReads,
-    judged: LatencyReads,
+    taught: Reads,
+    judged: Reads,
     recipe: Recipe,
     point: InflectionPoint,
 ) -> int:
@@ -575,11 +535,10 @@ def _refuse_us(
 
 
 def _of_test(
-    model: LatencyModel, simple: LatencyModel, reads: LatencyReads, parts: Split
+    model: LatencyModel, simple: LatencyModel, reads: Reads, parts: Split
 ) -> dict[str, Any]:
     """Return metrics on the test slice, which contributed to no decision."""
     test = reads.take(parts.test)
-    predicted_us = predict_us(model, test.features)
     slow = test.latency_us > model.threshold_us
     refused = predict_hinted_us(model, test.features) > model.refuse_us
     confusion = Confusion.of(slow, refused)
@@ -598,5 +557,4 @@ def _of_test(
         "auc_pending": area_under_roc(test.pending, slow),
         "mean_abs_log2_error": quality.mean_abs_log2_error,
         "mean_abs_log2_error_last_latencies": simple_quality.mean_abs_log2_error,
-        "predicted_us": record_of_predictions(predicted_us, test.pages),
     }

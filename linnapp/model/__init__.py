@@ -3,6 +3,7 @@
 
 from linnapp.model.file import (
     HEADER_BYTES,
+    LATENCY_SUFFIX,
     MAGIC,
     N_OUTPUTS,
     SCALE,
@@ -17,6 +18,7 @@ from linnapp.model.file import (
 
 __all__ = [
     "HEADER_BYTES",
+    "LATENCY_SUFFIX",
     "MAGIC",
     "N_OUTPUTS",
     "SCALE",

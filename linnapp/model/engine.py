@@ -7,6 +7,7 @@ The engine ``c`` is core/, the C code that the kernel runs, built as a shared li
 
 from __future__ import annotations
 
+import time
 from typing import Any, Literal
 
 import numpy as np
@@ -284,3 +285,25 @@ def _predict_c(model: LatencyModel, features: npt.NDArray[np.uint32]) -> npt.NDA
         engine.address(out, "uint32_t *"),
     )
     return out
+
+
+#: Predictions of a batch, and batches, of which the fastest one counts.
+_TIMED_ROWS, _TIMED_BATCHES = 1000, 20
+
+
+def measure_prediction_ns(model: LatencyModel) -> float:
+    """Return the time in ns that the kernel's code needs on this machine to evaluate the trees.
+
+    It hardly depends on the read. Caches are warm, and the features are not computed.
+    """
+    engine = library()
+    parsed = parse_in_c(model.to_bytes())
+    features = np.zeros((_TIMED_ROWS, N_FEATURES), np.uint32)
+    us = np.empty(_TIMED_ROWS, np.uint32)
+    columns = engine.address(features, "uint32_t *"), engine.address(us, "uint32_t *")
+    times_ns = []
+    for _ in range(_TIMED_BATCHES):
+        begin_ns = time.perf_counter_ns()
+        engine.lib.linnos_latency_batch(parsed, columns[0], _TIMED_ROWS, columns[1])
+        times_ns.append(time.perf_counter_ns() - begin_ns)
+    return min(times_ns) / _TIMED_ROWS

@@ -34,6 +34,8 @@ from linnapp.native import HISTORY, N_FEATURES_MIN
 MAGIC = b"LINNOSMD"
 HEADER_BYTES = 64
 SUFFIX = ".linnos"
+#: If a drive has models of both kinds in a directory, the latency model's file ends in this.
+LATENCY_SUFFIX = f".latency{SUFFIX}"
 
 #: Kinds of model. Each kind has its own format version.
 NETWORK, LATENCY = 1, 2
@@ -650,7 +652,8 @@ def model_from_bytes(data: bytes, name: str = "model") -> Model | LatencyModel:
 def find_model(path: AnyPath, drive: str | None = None) -> Path:
     """Return the file of a model, given the file itself or the directory that training wrote.
 
-    In a directory of several models, the one with the disk's name, `drive`, is used.
+    In a directory of several models, the one with the disk's name, `drive`, is used. If a drive has
+    models of both kinds, its latency model is used.
 
     Raises
     ------
@@ -665,8 +668,11 @@ def find_model(path: AnyPath, drive: str | None = None) -> Path:
     models = sorted(path.glob(f"*{SUFFIX}"))
     if len(models) == 1:
         return models[0]
-    if drive is not None and path / f"{drive}{SUFFIX}" in models:
-        return path / f"{drive}{SUFFIX}"
+    drives = {model.name.removesuffix(SUFFIX).removesuffix(".latency") for model in models}
+    for name in (drive, *(drives if len(drives) == 1 else ())):
+        for suffix in (LATENCY_SUFFIX, SUFFIX):
+            if path / f"{name}{suffix}" in models:
+                return path / f"{name}{suffix}"
     if not models:
         raise ModelError(f"{path}: holds no {SUFFIX} file; `linnapp train` makes one")
     names = ", ".join(model.name for model in models)

@@ -85,15 +85,6 @@ class Library(NamedTuple):
             created.size = self.ffi.sizeof(created[0])
         return created
 
-    def defaults(self, header: str, struct: str) -> dict[str, float]:
-        """Return the members that the header's macro of default values initializes with numbers."""
-        macro = rf"{struct.upper()}_INIT\s*\{{(.*?)\}}"
-        text = _read_header(header).replace("\\\n", " ")
-        values = re.findall(macro, text)[0].split(",")
-        names = [name for name, _ in self.ffi.typeof(f"struct {struct}").fields]
-        pairs = zip(names, map(str.strip, values), strict=True)
-        return {name: int(value) for name, value in pairs if value.isdigit()}
-
     def strings(self, texts: Iterable[bytes | None]) -> Any:
         """Return an array of C strings. The result keeps them alive."""
         kept = [self.ffi.NULL if text is None else self.ffi.new("char[]", text) for text in texts]

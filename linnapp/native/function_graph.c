@@ -5,9 +5,10 @@
  *
  * The event of each function that returned has its entry and return times, and its depth among the
  * traced functions. A function returns after all functions that it called, so a thread's events
- * come in post-order: at each depth it is sufficient to keep the sum of the times that have ended
- * there since the calling function began. The function at depth 0 is the outermost call. All sums
- * are pending until it returns, and are then counted under that call.
+ * come in post-order: the calls that have ended one level deeper since the calling function began
+ * are those that it called. Calls of one function by the same caller are one node of a tree. The
+ * function at depth 0 is the outermost call; its tree is added to that of earlier calls when it
+ * returns.
  *
  * A thread may have moved between CPUs, so the files are merged by time. One page of each file and
  * one call of each thread are kept: memory does not depend on the length of the recording.
@@ -45,29 +46,26 @@ struct addresses {
 	uint32_t n_slots;
 };
 
-struct sum {
+/*
+ * A function as called by another one. Nodes are numbered, because their array moves; number 0 is
+ * none. @next is the next node with the same caller, or the next free one.
+ */
+struct node {
 	uint32_t function;
 	uint32_t calls;
 	uint64_t total_ns;
 	int64_t self_ns;
 	uint64_t children;
-};
-
-/* Sums by number of the function; one call has few of them. */
-struct sums {
-	struct sum *of;
-	uint32_t n, room;
-	uint32_t *place;	/* by function: index + 1 in @of */
-	uint32_t n_places;
+	uint32_t called;	/* the first of the functions that it called */
+	uint32_t next;
 };
 
 struct thread {
 	struct thread *next;
 	int32_t pid;
 	bool is_cut;		/* a part of its current call is missing */
-	uint64_t below_ns[MAX_DEPTH + 2];
-	uint32_t below[MAX_DEPTH + 2];
-	struct sums pending;
+	/* By depth: the first node of those that have ended since the calling function began. */
+	uint32_t ended[MAX_DEPTH + 2];
 };
 
 struct event {
@@ -92,8 +90,10 @@ struct cpu {
 struct lg_sums {
 	struct lg_layout layout;
 	struct addresses addresses;
-	struct sums *calls;	/* by number of the outermost function */
-	uint32_t n_calls;
+	struct node *nodes;
+	uint32_t n_nodes, room;
+	uint32_t free;		/* the first free node */
+	uint32_t calls;		/* the first outermost function */
 	struct thread *threads[THREAD_LISTS];
 	struct lg_counts counts;
 };
@@ -148,40 +148,78 @@ static uint32_t number_of(struct addresses *a, uint64_t address)
 	return a->n - 1;
 }
 
-/* Return the sum of a function, which is created if needed; NULL if out of memory. */
-static struct sum *sum_of(struct sums *sums, uint32_t function)
+/* Return a new node; 0 if out of memory. */
+static uint32_t node_new(struct lg_sums *s, uint32_t function)
 {
-	if (function >= sums->n_places) {
-		uint32_t n = 2 * function + 64;
-		uint32_t *place = realloc(sums->place, n * sizeof(*place));
+	uint32_t node = s->free;
 
-		if (!place)
-			return NULL;
-		memset(place + sums->n_places, 0, (n - sums->n_places) * sizeof(*place));
-		sums->place = place;
-		sums->n_places = n;
-	}
-	if (!sums->place[function]) {
-		if (sums->n == sums->room) {
-			uint32_t room = sums->room ? 2 * sums->room : 32;
-			struct sum *of = realloc(sums->of, room * sizeof(*of));
+	if (node) {
+		s->free = s->nodes[node].next;
+	} else {
+		if (s->n_nodes == s->room) {
+			uint32_t room = s->room ? 2 * s->room : 512;
+			struct node *nodes = realloc(s->nodes, room * sizeof(*nodes));
 
-			if (!of)
-				return NULL;
-			sums->of = of;
-			sums->room = room;
+			if (!nodes)
+				return 0;
+			s->nodes = nodes;
+			s->room = room;
+			if (!s->n_nodes)
+				s->n_nodes = 1;
 		}
-		sums->of[sums->n++] = (struct sum){ .function = function };
-		sums->place[function] = sums->n;
+		node = s->n_nodes++;
 	}
-	return &sums->of[sums->place[function] - 1];
+	s->nodes[node] = (struct node){ .function = function };
+	return node;
 }
 
-static void sums_clear(struct sums *sums)
+static void node_free(struct lg_sums *s, uint32_t node)
 {
-	for (uint32_t i = 0; i < sums->n; i++)
-		sums->place[sums->of[i].function] = 0;
-	sums->n = 0;
+	s->nodes[node].next = s->free;
+	s->free = node;
+}
+
+/* Return the place of a function's number in a list, which is the end if it is not in the list. */
+static uint32_t *place_of(struct lg_sums *s, uint32_t *list, uint32_t function)
+{
+	while (*list && s->nodes[*list].function != function)
+		list = &s->nodes[*list].next;
+	return list;
+}
+
+/* Move the nodes of a list to another one, in which each function is once. */
+static void merge_lists(struct lg_sums *s, uint32_t *to, uint32_t from)
+{
+	while (from) {
+		struct node *node = &s->nodes[from];
+		uint32_t *place = place_of(s, to, node->function), next = node->next;
+
+		if (!*place) {
+			*place = from;
+			node->next = 0;
+		} else {
+			struct node *sum = &s->nodes[*place];
+
+			sum->calls += node->calls;
+			sum->total_ns += node->total_ns;
+			sum->self_ns += node->self_ns;
+			sum->children += node->children;
+			merge_lists(s, &sum->called, node->called);
+			node_free(s, from);
+		}
+		from = next;
+	}
+}
+
+static void free_list(struct lg_sums *s, uint32_t list)
+{
+	while (list) {
+		uint32_t next = s->nodes[list].next;
+
+		free_list(s, s->nodes[list].called);
+		node_free(s, list);
+		list = next;
+	}
 }
 
 static struct thread *thread_of(struct lg_sums *s, int32_t pid)
@@ -212,42 +250,12 @@ static void cut_all(struct lg_sums *s)
 			thread->is_cut = true;
 }
 
-/* Count the pending sums when the outermost function of a call has returned. */
-static int end_call(struct lg_sums *s, struct thread *thread, uint32_t call)
-{
-	if (call >= s->n_calls) {
-		uint32_t n = 2 * call + 64;
-		struct sums *calls = realloc(s->calls, n * sizeof(*calls));
-
-		if (!calls)
-			return -ENOMEM;
-		memset(calls + s->n_calls, 0, (n - s->n_calls) * sizeof(*calls));
-		s->calls = calls;
-		s->n_calls = n;
-	}
-	for (uint32_t i = 0; i < thread->pending.n; i++) {
-		const struct sum *part = &thread->pending.of[i];
-		struct sum *sum = sum_of(&s->calls[call], part->function);
-
-		if (!sum)
-			return -ENOMEM;
-		if (!sum->calls)
-			s->counts.rows++;
-		sum->calls += part->calls;
-		sum->total_ns += part->total_ns;
-		sum->self_ns += part->self_ns;
-		sum->children += part->children;
-	}
-	return 0;
-}
-
 static int add_event(struct lg_sums *s, const struct event *event)
 {
-	uint32_t depth = event->depth, function;
+	uint32_t depth = event->depth, function, called, node;
 	struct thread *thread;
-	struct sum *sum;
+	struct node *sum;
 	uint64_t ns;
-	int err = 0;
 
 	s->counts.events++;
 	if (depth > MAX_DEPTH || event->end_ns < event->begin_ns)
@@ -256,29 +264,39 @@ static int add_event(struct lg_sums *s, const struct event *event)
 	function = number_of(&s->addresses, event->function);
 	if (!thread || function == UINT32_MAX)
 		return -ENOMEM;
+	node = *place_of(s, &thread->ended[depth], function);
+	if (!node) {
+		node = node_new(s, function);
+		if (!node)
+			return -ENOMEM;
+		*place_of(s, &thread->ended[depth], function) = node;
+	}
 	ns = event->end_ns - event->begin_ns;
-	sum = sum_of(&thread->pending, function);
-	if (!sum)
-		return -ENOMEM;
+	sum = &s->nodes[node];
 	sum->calls++;
 	sum->total_ns += ns;
-	sum->self_ns += (int64_t)(ns - thread->below_ns[depth + 1]);
-	sum->children += thread->below[depth + 1];
-	thread->below_ns[depth + 1] = 0;
-	thread->below[depth + 1] = 0;
-	thread->below_ns[depth] += ns;
-	thread->below[depth]++;
+	sum->self_ns += (int64_t)ns;
+	called = thread->ended[depth + 1];
+	thread->ended[depth + 1] = 0;
+	for (uint32_t each = called; each; each = s->nodes[each].next) {
+		sum->self_ns -= (int64_t)s->nodes[each].total_ns;
+		sum->children += s->nodes[each].calls;
+	}
+	merge_lists(s, &sum->called, called);
 	if (depth)
 		return 0;
-	if (thread->is_cut)
+	if (thread->is_cut) {
 		s->counts.cut++;
-	else
-		err = end_call(s, thread, function);
+	} else {
+		merge_lists(s, &s->calls, thread->ended[0]);
+		thread->ended[0] = 0;
+	}
 	thread->is_cut = false;
-	memset(thread->below_ns, 0, sizeof(thread->below_ns));
-	memset(thread->below, 0, sizeof(thread->below));
-	sums_clear(&thread->pending);
-	return err;
+	for (uint32_t i = 0; i < MAX_DEPTH + 2; i++) {
+		free_list(s, thread->ended[i]);
+		thread->ended[i] = 0;
+	}
+	return 0;
 }
 
 /* Read the next page, or set is_done at the end of the file. Return: 0, or a negative errno. */
@@ -458,6 +476,15 @@ static int check_layout(const struct lg_layout *layout)
 	return 0;
 }
 
+static uint64_t count_nodes(const struct lg_sums *s, uint32_t list)
+{
+	uint64_t n = 0;
+
+	for (; list; list = s->nodes[list].next)
+		n += 1 + count_nodes(s, s->nodes[list].called);
+	return n;
+}
+
 /**
  * lg_add_up() - read and add up recordings
  * @paths: a file for each CPU
@@ -502,31 +529,38 @@ struct lg_sums *lg_add_up(const char *const *paths, int32_t n_paths,
 		errno = -err;
 		return NULL;
 	}
+	s->counts.rows = count_nodes(s, s->calls);
 	*counts = s->counts;
 	return s;
+}
+
+static struct lg_row *write_rows(const struct lg_sums *s, uint32_t list, uint32_t depth,
+				 struct lg_row *row)
+{
+	for (; list; list = s->nodes[list].next) {
+		const struct node *node = &s->nodes[list];
+
+		*row++ = (struct lg_row){
+			.function = s->addresses.of[node->function],
+			.depth = depth,
+			.calls = node->calls,
+			.total_ns = node->total_ns,
+			.self_ns = node->self_ns,
+			.children = node->children,
+		};
+		row = write_rows(s, node->called, depth + 1, row);
+	}
+	return row;
 }
 
 /**
  * lg_rows() - get the results
  * @sums: the result of lg_add_up()
- * @rows: room for the number of rows in its counters
+ * @rows: room for the number of rows in its counters; a function comes before those it called
  */
 void lg_rows(const struct lg_sums *sums, struct lg_row *rows)
 {
-	for (uint32_t call = 0; call < sums->n_calls; call++) {
-		for (uint32_t i = 0; i < sums->calls[call].n; i++) {
-			const struct sum *sum = &sums->calls[call].of[i];
-
-			*rows++ = (struct lg_row){
-				.call = sums->addresses.of[call],
-				.function = sums->addresses.of[sum->function],
-				.calls = sum->calls,
-				.total_ns = sum->total_ns,
-				.self_ns = sum->self_ns,
-				.children = sum->children,
-			};
-		}
-	}
+	write_rows(sums, sums->calls, 0, rows);
 }
 
 /**
@@ -542,16 +576,10 @@ void lg_free(struct lg_sums *sums)
 			struct thread *thread = sums->threads[i];
 
 			sums->threads[i] = thread->next;
-			free(thread->pending.of);
-			free(thread->pending.place);
 			free(thread);
 		}
 	}
-	for (uint32_t i = 0; i < sums->n_calls; i++) {
-		free(sums->calls[i].of);
-		free(sums->calls[i].place);
-	}
-	free(sums->calls);
+	free(sums->nodes);
 	free(sums->addresses.of);
 	free(sums->addresses.slots);
 	free(sums);

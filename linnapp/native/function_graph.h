@@ -35,21 +35,21 @@ struct lg_layout {
 };
 
 /**
- * struct lg_row - a function that was called within an outermost traced function
- * @call: address of the outermost function, which no traced function has called
+ * struct lg_row - a function, as called by the nearest earlier row of a smaller depth
  * @function: the function's address
  * @calls: number of calls
  * @total_ns: time in it and in the functions that it called
  * @self_ns: the part of that outside the traced functions that it called
- * @children: number of traced functions that it called directly
+ * @children: number of calls of traced functions by it
+ * @depth: number of callers: 0 for the outermost traced function
  */
 struct lg_row {
-	uint64_t call;
 	uint64_t function;
 	uint64_t calls;
 	uint64_t total_ns;
 	int64_t self_ns;
 	uint64_t children;
+	uint32_t depth;
 };
 
 /**

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Convert text traces, one I/O per line, to columns and back.
+ * Read text traces, one I/O per line, as columns, and write an iolog.
  *
  * linnapp loads this (linnapp/trace/text.py), and the replayer is linked with it, so
  * that both read the same traces:
@@ -10,7 +10,7 @@
  *   text_fields.c   splits a line into columns and reads words and numbers
  *   text_volumes.c  counts the I/Os of each volume
  *   text_reader.c   reads lines, checks them and sorts I/Os by time
- *   text_writer.c   writes lines
+ *   text_writer.c   writes lines of an iolog
  */
 #ifndef LINNAPP_TEXT_TRACE_H
 #define LINNAPP_TEXT_TRACE_H
@@ -40,13 +40,12 @@ enum lt_text_flags {
 struct lt_text_format {
 	const char *name;
 	const char *description;	/* columns in words */
-	const char *reads;		/* words of the type column; the first is used for writing */
+	const char *reads;		/* words of the type column */
 	const char *writes;
 	const char *passed_over;	/* lines of these types have no I/O; may be NULL */
 	const char *skipped;		/* also without an I/O, but counted; may be NULL */
 	const char *header;		/* the start of a first line without an I/O, or NULL */
 	const char *refusal;		/* reason why such a trace cannot be used, or NULL */
-	int32_t separator;		/* ',' or ' ', for writing; the reader accepts both */
 	int32_t n_columns;
 	int32_t max_columns;		/* further ones are ignored */
 	int32_t time_at;
@@ -79,10 +78,7 @@ struct lt_text_options {
 	int32_t known_by;	/* enum lt_text_known_by */
 };
 
-/*
- * I/Os that lt_text_read() returns or lt_text_write() writes, in rows. Offsets and sizes are in
- * bytes for the reader, and in the units of the format for the writer.
- */
+/* I/Os that lt_text_read() returns or lt_iolog_write() writes. Offsets and sizes are in bytes. */
 struct lt_text_columns {
 	int64_t *time;
 	int64_t *offset;
@@ -105,25 +101,6 @@ struct lt_text_counts {
 	int64_t start_ns;	/* the time of the earliest I/O, without these units */
 };
 
-/* A line to be written: literals and columns of an I/O. */
-enum lt_text_field {
-	LT_TEXT_LITERAL,
-	LT_TEXT_TIME,
-	LT_TEXT_OFFSET,
-	LT_TEXT_SIZE,
-	LT_TEXT_TYPE,
-};
-
-struct lt_text_line {
-	int32_t separator;
-	int32_t n_fields;
-	int32_t time_decimals;		/* decimals of a time */
-	int32_t fields[LT_TEXT_MAX_FIELDS];	/* enum lt_text_field */
-	const char *literals[LT_TEXT_MAX_FIELDS];
-	const char *read;
-	const char *write;
-};
-
 struct lt_text_reader;
 
 int64_t lt_text_format_bytes(void);
@@ -144,8 +121,8 @@ const struct lt_text_counts *lt_text_counts(struct lt_text_reader *r);
 const char *lt_text_volume(const struct lt_text_reader *r, int64_t i, int64_t *ios);
 void lt_text_close(struct lt_text_reader *r);
 
-int64_t lt_text_line_bytes(const struct lt_text_line *line);
-int64_t lt_text_write(const struct lt_text_line *line, int64_t rows,
-		      const struct lt_text_columns *columns, char *out);
+int64_t lt_iolog_line_bytes(const char *device);
+int64_t lt_iolog_write(const char *device, int64_t rows, const struct lt_text_columns *columns,
+		       char *out);
 
 #endif

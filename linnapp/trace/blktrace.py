@@ -165,16 +165,9 @@ class TraceStats:
 def trace_files(trace: AnyPath) -> list[Path]:
     """Find the files of a trace: one merged file, or all per-CPU files in order of the CPUs.
 
-    Parameters
-    ----------
-    trace : path
-        Name of a merged file (``blkparse -d``), of one of the per-CPU files of blktrace, or their
-        common prefix. Files may be packed, see :mod:`linnapp.trace.packed`.
-
-    Raises
-    ------
-    TraceError
-        If there is no such file.
+    `trace` is the name of a merged file (``blkparse -d``), of one of the per-CPU files of blktrace,
+    or their common prefix. Files may be packed, see :mod:`linnapp.trace.packed`. If there is no
+    such file, TraceError is raised.
     """
     return _find_files(trace)[0]
 
@@ -223,13 +216,7 @@ def is_per_cpu(name: str) -> bool:
 
 
 def parse_device(text: str) -> int:
-    """Convert "major,minor" or "major:minor" to the kernel's device number.
-
-    Raises
-    ------
-    TraceError
-        If `text` is not a device number.
-    """
+    """Convert "major,minor" or "major:minor" to the kernel's device number."""
     match = re.fullmatch(r"(\d{1,4})[,:](\d{1,7})", text, re.ASCII)
     # 12 and 20 bits. Larger numbers would refer to another drive.
     if not match or int(match[1]) >> 12 or int(match[2]) >> 20:
@@ -414,23 +401,10 @@ class BlktraceReader:
 
 
 def merge(trace: AnyPath, target: AnyPath, dropped: int = 0) -> int:
-    """Merge per-CPU files into one by time, without notes (process names).
+    """Merge per-CPU files into one by time, without notes (process names); return the number of
+    events.
 
-    Parameters
-    ----------
-    trace, target : path
-    dropped : int
-        Number of events that blktrace reported as dropped, which is noted in the file.
-
-    Returns
-    -------
-    int
-        Number of events.
-
-    Raises
-    ------
-    TraceError
-        If a file cannot be read or written.
+    `dropped` is the number of events that blktrace reported as dropped, which is noted in the file.
     """
     lib = native().lib
     parser = _open(trace_files(trace), allow_truncated=True)

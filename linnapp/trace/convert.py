@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Convert traces from one format to another, in chunks, with filters.
+"""Convert traces of any format to fio's iolog, in chunks, with filters.
 
 The reader of a format yields :class:`~linnapp.trace.convert.Workload` chunks in order of
 time. Formats are detected by the first lines of a file, unless ``--from`` is given.
@@ -13,7 +13,7 @@ start, as fio 3.33 writes and replays it. Only reads and writes are kept; other 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,15 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import LinnappError, TraceError
-from linnapp.files import AnyPath, output_file
+from linnapp.files import AnyPath, replaced_file
 from linnapp.trace import blktrace
 from linnapp.trace.rows import Rows
 from linnapp.trace.text import (
     SECTOR_BYTES,
-    LineWriter,
     TextFormat,
     detect_text_format,
     find_format,
+    iolog_lines,
     read_columns,
     text_formats,
 )
@@ -55,19 +55,8 @@ def input_formats() -> list[str]:
     return ["blktrace", *text_formats()]
 
 
-def output_formats() -> list[str]:
-    """Return the names that ``--to`` accepts. A workload has no latencies that could be written."""
-    return [name for name, known in text_formats().items() if not known.has_latency]
-
-
 def format_of(path: AnyPath, source_format: str | None = None) -> TextFormat | None:
-    """Return a trace's format, detected or as the user named it. None means blktrace.
-
-    Raises
-    ------
-    TraceError
-        If the format is unknown or cannot be detected.
-    """
+    """Return a trace's format, detected or as the user named it. None means blktrace."""
     path = Path(path)
     if source_format == "blktrace":
         return None
@@ -100,17 +89,11 @@ def name_of_format(text_format: TextFormat | None) -> str:
 def read_workload(
     path: AnyPath, source_format: str | TextFormat | None = None, **options: Any
 ) -> Iterator[Workload]:
-    """Read a trace of any known format as a workload.
+    """Read a trace of any known format as a workload; by default the format is detected.
 
-    Parameters
-    ----------
-    path : path
-    source_format : str or TextFormat, optional
-        By default the format is detected.
-    **options
-        For blktrace, those of :class:`~linnapp.trace.blktrace.BlktraceReader`. For text formats
-        ``volume``, the one to keep, and ``on_counts``, as for
-        :func:`linnapp.trace.text.read_columns`.
+    The options are, for blktrace, those of :class:`~linnapp.trace.blktrace.BlktraceReader`. For
+    text formats they are ``volume``, the one to keep, and ``on_counts``, as for
+    :func:`linnapp.trace.text.read_columns`.
     """
     path = Path(path)
     if not isinstance(source_format, TextFormat):
@@ -178,70 +161,20 @@ def _fit(chunk: Workload, drive_bytes: int) -> Workload:
     return dataclasses.replace(chunk, offset_bytes=offset, size_bytes=size)
 
 
-def _text_writer(name: str) -> Callable[[Path, Iterable[Workload], str], int]:
-    text_format = text_formats()[name]
-
-    def write(path: Path, chunks: Iterable[Workload], device: str) -> int:
-        volume = device if device.isdigit() else "0"
-        literals = (
-            {text_format.columns["volume"]: volume} if "volume" in text_format.columns else {}
-        )
-        lines = LineWriter(text_format, literals)
-        written = 0
-        with output_file(path) as stream:
-            for chunk in chunks:
-                odd = np.flatnonzero(
-                    (chunk.offset_bytes % text_format.offset_unit_bytes != 0)
-                    | (chunk.size_bytes % text_format.size_unit_bytes != 0)
-                )
-                if len(odd):
-                    raise LinnappError(
-                        f"{name} holds whole sectors only; offset {chunk.offset_bytes[odd[0]]}, "
-                        f"size {chunk.size_bytes[odd[0]]} is none: convert with `fit_bytes=`"
-                    )
-                stream.write(lines.lines(chunk))
-                written += len(chunk)
-        return written
-
-    return write
-
-
 def convert(
     source: AnyPath,
     target: AnyPath,
     *,
     source_format: str | TextFormat | None = None,
-    target_format: str = "iolog",
     device_name: str = "/dev/flash0",
     filters: Filters | None = None,
     **options: Any,
 ) -> int:
-    """Convert a trace. The target appears complete or not at all.
+    """Convert a trace to an iolog, and return the number of I/Os.
 
-    Parameters
-    ----------
-    source, target : path
-    source_format : str or TextFormat, optional
-        By default the format is detected.
-    target_format : str
-        A name of :func:`output_formats`.
-    device_name : str
-        Name of the drive in the target.
-    filters : Filters, optional
-    **options
-        Those of :func:`read_workload`.
-
-    Returns
-    -------
-    int
-        Number of I/Os.
-
-    Raises
-    ------
-    TraceError
-        If the source cannot be read, or no I/O is left after filtering.
-    LinnappError
-        If the target format cannot represent an I/O.
+    The target appears complete or not at all. `device_name` is the name of the drive in it. The
+    other options are those of :func:`read_workload`. If no I/O is left after filtering, TraceError
+    is raised.
     """
     source, target = Path(source), Path(target)
     filters = filters or Filters()
@@ -249,8 +182,7 @@ def convert(
     chosen = [f"`slice_s={filters.slice_s[0]:g}:{filters.slice_s[1]:g}`"] if filters.slice_s else []
     if (volume := options.get("volume")) is not None:
         chosen.append(f"`volume={volume!r}`")
-    write = write_iolog if target_format == "iolog" else _text_writer(target_format)
-    return write(target, _not_empty(source, chunks, chosen), device_name)
+    return write_iolog(target, _not_empty(source, chunks, chosen), device_name)
 
 
 def _not_empty(
@@ -283,13 +215,7 @@ class Workload(Rows):
 
 
 def write_iolog(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
-    """Write an iolog and return the number of I/Os. It appears completely or not at all.
-
-    Raises
-    ------
-    LinnappError
-        If `device` cannot be written as one word of text.
-    """
+    """Write an iolog and return the number of I/Os. It appears completely or not at all."""
     try:
         words = device.encode().split()
     except UnicodeEncodeError as error:
@@ -303,14 +229,13 @@ def write_iolog(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
             "name the drive otherwise (`device_name=`)"
         )
     written = 0
-    lines = LineWriter(text_formats()["iolog"], {1: device})
-    with output_file(path) as stream:
+    with replaced_file(path) as stream:
         stream.write(f"{HEADER}\n0 {device} add\n0 {device} open\n".encode())
         last_us = 0
         for chunk in chunks:
             if not len(chunk):
                 continue
-            stream.write(lines.lines(chunk))
+            stream.write(iolog_lines(chunk, device))
             last_us = int(chunk.time_us[-1])
             written += len(chunk)
         stream.write(f"{last_us} {device} close\n".encode())

@@ -295,26 +295,9 @@ def inspect(
 ) -> Inspection:
     """Summarise a trace of any known format, or the replayer's per-I/O log.
 
-    Parameters
-    ----------
-    trace : path
-    source_format : str, optional
-        By default the format is detected.
-    queue_depth : int
-        Number of I/Os in flight at which the next I/O has to wait for the drive's queue.
-    volume : str, optional
-        The volume to inspect, in a text trace with several volumes.
-    **reader_options
-        Those of :func:`linnapp.trace.reads.open_recording`.
-
-    Returns
-    -------
-    Inspection
-
-    Raises
-    ------
-    TraceError
-        If the trace cannot be read or contains no read or write.
+    By default the format is detected. `queue_depth` is the number of I/Os in flight at which the
+    next I/O has to wait for the drive's queue. `volume` is the volume to inspect, in a text trace
+    with several. The other options are those of :func:`linnapp.trace.reads.open_recording`.
     """
     trace = Path(trace)
     summary = WorkloadSummary()

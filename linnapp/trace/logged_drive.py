@@ -60,33 +60,17 @@ class LoggedDrive:
     ) -> list[UInt32]:
         """Return the state of the drive at each of the next I/Os, and add them to the drive.
 
-        Parameters
-        ----------
-        wanted : tuple of str
-            Names from `SEEN`.
-        arrival_ns, latency_ns, sector, size_bytes, flags : arrays, shape (n,)
-            Columns of an :class:`~linnapp.trace.blktrace.IoChunk`, in order of arrival. I/Os that
-            are not ``COMPLETED``, or are ``REVOKED``, see the state of the drive, but are never in
-            flight on it. I/Os with ``ERROR`` are in flight, but do not enter the history.
-        ties_in_order : bool
-            As in an IoChunk.
-        pending : array, shape (n,), optional
-            Numbers of pending pages to store for the I/Os, if they are known more precisely than
-            from these I/Os.
+        The names in `wanted` are those of `SEEN`. The columns are those of an
+        :class:`~linnapp.trace.blktrace.IoChunk`, in order of arrival. I/Os that are not
+        ``COMPLETED``, or are ``REVOKED``, see the state of the drive, but are never in flight on
+        it. I/Os with ``ERROR`` are in flight, but do not enter the history. `ties_in_order` is as
+        in an IoChunk. `pending` are numbers of pending pages to store for the I/Os, if they are
+        known more precisely than from these I/Os.
 
-        Returns
-        -------
-        list of uint32 array, shape (n,) or (n, numbers)
-            Values for writes are zero, except ``pending``. The last reads are oldest first.
-            ``hist_nr`` is the sequence number, among the drive's answered reads, of each of the
-            last reads, starting at 1, or 0 if there is none.
-
-        Raises
-        ------
-        TraceError
-            If more I/O is in flight than a drive can have.
-        ValueError
-            If the columns have different lengths.
+        Values for writes are zero, except ``pending``. The last reads are oldest first. ``hist_nr``
+        is the sequence number, among the drive's answered reads, of each of the last reads,
+        starting at 1, or 0 if there is none. If more I/O is in flight than a drive can have,
+        TraceError is raised.
         """
         n = len(arrival_ns)
         given: dict[str, npt.NDArray[Any]] = {

@@ -17,6 +17,7 @@ would reveal which completed first. All of them get the state before the first o
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import os
@@ -47,7 +48,7 @@ from linnapp.trace.blktrace import (
 )
 from linnapp.trace.convert import format_of
 from linnapp.trace.logged_drive import LoggedDrive
-from linnapp.trace.packed import SUFFIXES, unpacked, without_packing
+from linnapp.trace.packed import unpacked, without_packing
 from linnapp.trace.text import (
     SECTOR_BYTES,
     Columns,
@@ -437,13 +438,7 @@ def open_recording(
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Check the options of :func:`open_recording`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an option is unknown or its value is invalid.
-    """
+    """Raise TypeError or ValueError for invalid options of :func:`open_recording`."""
     check_names("open_recording", options, _OPTIONS)
     if options.get("text_format") is not None:
         known = ", one of linnapp.trace.text.text_formats()"
@@ -459,14 +454,9 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def check_losses(trace: Recorded, stats: TraceStats) -> None:
-    """Check that not too many events were lost to train a model from a recording.
+    """Raise TraceError if too many events were lost to train a model from a recording.
 
-    `stats` are those of the whole recording.
-
-    Raises
-    ------
-    TraceError
-        If the share of lost events or excluded reads exceeds :data:`MAX_LOST_SHARE`.
+    The limit is :data:`MAX_LOST_SHARE`, and `stats` are those of the whole recording.
     """
     losses, reads = stats.losses, stats["reads"]
     lost, events = losses["lost_events"], stats.counts.get("events", 0)
@@ -500,27 +490,29 @@ def _load(
     if isinstance(reader, BlktraceReader):
         reader.keep_starts = of_requests
     total_bytes = reader.size_bytes
-    chunks = []
+    names = (*COLUMNS, "features") if of_requests else COLUMNS
+    parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in names}
+    ends = [0]
     for chunk in reader:
-        chunks.append(chunk.copy())
+        for name, found in parts.items():
+            found.append(getattr(chunk, name))
+        ends.append(ends[-1] + len(chunk))
+        ties_in_order = chunk.ties_in_order
         if on_progress is not None:
             on_progress(reader.stats["bytes"], total_bytes)
-    if not chunks:
+    if len(ends) == 1:
         raise EmptyTraceError(f"{trace}: holds no read or write")
-    ends = np.cumsum([len(chunk) for chunk in chunks]).tolist()
     paths = trace_files(trace)
-    names = (*COLUMNS, "features") if of_requests else COLUMNS
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in names
-    }
+    # Each column's parts are freed before the next column is joined.
+    columns: dict[str, Any] = {name: np.concatenate(parts.pop(name)) for name in names}
     return IoTable(
         **columns,
-        ties_in_order=chunks[0].ties_in_order,
+        ties_in_order=ties_in_order,
         name=Path(trace).name,
         files=tuple(path.name for path in paths),
         sha256=_digest_of_unpacked(paths),
         stats=reader.stats,
-        chunk_ends=tuple(ends),
+        chunk_ends=tuple(ends[1:]),
         starts=reader.starts if isinstance(reader, BlktraceReader) and of_requests else None,
     )
 
@@ -535,12 +527,6 @@ def check_common_clock(traces: Sequence[Recorded], **options: Any) -> None:
     blkparse (with ``-d``, too) writes times since the first event of its input, so the times of two
     drives have different origins. The files that blktrace wrote have times since the system
     started, and are not checked, like logs with latencies.
-
-    Parameters
-    ----------
-    traces : sequence of path or IoTable
-    **options
-        Those of :func:`open_recording`.
     """
     for trace in traces:
         if isinstance(trace, IoTable):
@@ -561,35 +547,27 @@ def check_common_clock(traces: Sequence[Recorded], **options: Any) -> None:
 
 #: Recordings that :func:`held` has read, and their sizes in bytes.
 _held: dict[tuple[str, ...], tuple[IoTable, int]] = {}
+_n_holders = 0
 
 
 def held(
     trace: Recorded,
     *,
-    features: bool,
     on_progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Recorded:
     """Return a recording as a table in memory, so that it is parsed only once for a training.
 
-    The tables are kept in this process until :func:`release` is called. If they would exceed
-    `HELD_BYTES` with this recording, it is not read, and its path is returned.
-
-    Parameters
-    ----------
-    trace : path or IoTable
-    features : bool
-        Also keep the features of a latency model.
-    on_progress : callable, optional
-        Called with the number of bytes read so far and their total.
-    **options
-        Those of :func:`open_recording`.
+    The tables are kept in this process until :func:`releasing` ends. If they would exceed
+    `HELD_BYTES` with this recording, it is not read, and its path is returned. `on_progress` is
+    called with the number of bytes read so far and their total. The other options are those of
+    :func:`open_recording`.
     """
     if isinstance(trace, IoTable):
         return trace
-    reader = open_recording(trace, overdue_us=0 if features else None, **options)
+    reader = open_recording(trace, overdue_us=0, **options)
     files = [path.stat() for path in trace_files(trace)]
-    key = tuple(map(repr, (trace, features, options, [(f.st_size, f.st_mtime_ns) for f in files])))
+    key = tuple(map(repr, (trace, options, [(f.st_size, f.st_mtime_ns) for f in files])))
     if key not in _held:
         size = reader.size_bytes
         if size + sum(other for _, other in _held.values()) > HELD_BYTES:
@@ -599,9 +577,17 @@ def held(
     return _held[key][0]
 
 
-def release() -> None:
-    """Free the recordings that :func:`held` keeps in this process."""
-    _held.clear()
+@contextlib.contextmanager
+def releasing() -> Iterator[None]:
+    """Free the recordings that :func:`held` keeps, at the end of the outermost such block."""
+    global _n_holders
+    _n_holders += 1
+    try:
+        yield
+    finally:
+        _n_holders -= 1
+        if not _n_holders:
+            _held.clear()
 
 
 def name_of(trace: Recorded) -> str:
@@ -631,18 +617,6 @@ def contents_of(trace: Recorded) -> tuple[list[str], str]:
         return list(trace.files), trace.sha256
     paths = trace_files(trace)
     return [path.name for path in paths], _digest_of_unpacked(paths)
-
-
-def is_of_contents(trace: AnyPath, sha256: str) -> bool:
-    """Return true if `sha256` identifies this recording.
-
-    It is computed from the unpacked contents. Old records have that of the packed files.
-    """
-    paths = trace_files(trace)
-    if sha256 == _digest_of_unpacked(paths):
-        return True
-    # If no file is packed, this hash is the same as the one above.
-    return any(path.suffix in SUFFIXES for path in paths) and sha256 == digest(paths)
 
 
 def _digest_of_unpacked(paths: Sequence[Path]) -> str:

@@ -77,12 +77,8 @@ def is_replay_log(path: AnyPath) -> bool:
 def read(path: AnyPath) -> NDArray[Any]:
     """Map a log of `replayer --log` into memory: one element per user I/O, in order of completion.
 
-    The log may be larger than memory and can be read in slices.
-
-    Raises
-    ------
-    ValueError
-        If the file is not a complete log of the current version.
+    The log may be larger than memory and can be read in slices. If it is not a complete log of the
+    current version, ValueError is raised.
     """
     path = Path(path)
     file = unpacked(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Read and write text traces, one I/O per line, as columns of numbers.
+"""Read text traces, one I/O per line, as columns of numbers, and write an iolog's lines.
 
 The table of formats, the reader and the writer are compiled (linnapp/native/text_*.c). This module
 processes a file in chunks, so that memory use does not depend on its size.
@@ -38,41 +38,37 @@ _VOLUMES_SHOWN = 6
 class TextFormat:
     """A text format, one I/O per line: an entry of the table in linnapp/native/text_formats.c."""
 
-    name: str
-    #: Description of the columns, for help and error messages.
-    description: str
-    #: None means white space. Any white space is read, and a space is written.
-    delimiter: str | None
-    #: Positions of the columns ``time``, ``offset``, ``size``, ``type`` and, if they exist,
-    #: ``volume`` and ``latency``.
-    columns: dict[str, int]
+    #: The entry, ``struct lt_text_format``.
+    entry: Any = dataclasses.field(repr=False)
     #: The unit of the time column is ten to this power nanoseconds.
     time_unit_log10_ns: int
-    #: `read_types`, `write_types`: values of the type column. The first one is used for writing.
-    read_types: tuple[str, ...]
-    write_types: tuple[str, ...]
-    #: `offset_unit_bytes`, `size_unit_bytes`: units of the two columns.
-    offset_unit_bytes: int
-    size_unit_bytes: int
-    #: Beginning of an optional header line.
-    header: str
-    #: Number of columns of a line.
-    n_columns: int
-    #: Position of a column that repeats the size, or 0 if there is none.
-    same_as_size: int
-    #: Like `time_unit_log10_ns`, for the latency column.
-    latency_unit_log10_ns: int
-    #: True if times are those of completion.
-    at_end: bool
-    #: True if the unit of time is too coarse to determine which I/Os were in flight simultaneously.
-    coarse: bool
     #: True if the format was detected from the first lines. Values that exclude it are then errors.
     detected: bool = False
 
     @property
+    def name(self) -> str:
+        """Its name, as for ``--from``."""
+        return native().text(self.entry.name) or ""
+
+    @property
+    def description(self) -> str:
+        """Description of the columns, for help and error messages."""
+        return native().text(self.entry.description) or ""
+
+    @property
     def has_latency(self) -> bool:
         """True if lines contain the latency of the I/O."""
-        return "latency" in self.columns
+        return bool(self.entry.latency_at)
+
+    @property
+    def has_volume(self) -> bool:
+        """True if lines name the volume of the I/O."""
+        return bool(self.entry.volume_columns)
+
+    @property
+    def coarse(self) -> bool:
+        """True if times are too coarse to determine which I/Os were in flight simultaneously."""
+        return bool(self.entry.flags & native().lib.LT_TEXT_COARSE)
 
     @property
     def units(self) -> str:
@@ -80,8 +76,8 @@ class TextFormat:
         words = {1: "bytes", SECTOR_BYTES: f"sectors of {SECTOR_BYTES} bytes"}
         unit = native().text(native().lib.lt_text_unit(self.time_unit_log10_ns))
         return (
-            f"times in {unit}, offsets in {words[self.offset_unit_bytes]}, "
-            f"sizes in {words[self.size_unit_bytes]}"
+            f"times in {unit}, offsets in {words[self.entry.offset_unit_bytes]}, "
+            f"sizes in {words[self.entry.size_unit_bytes]}"
         )
 
 
@@ -138,40 +134,14 @@ class Columns(NamedTuple):
     start_ns: int = 0
 
 
-def _described(raw: Any, time_digits: int = -1) -> TextFormat:
-    library = native()
-    columns = {"time": raw.time_at, "offset": raw.offset_at, "size": raw.size_at}
-    columns["type"] = raw.type_at
-    if raw.volume_columns:
-        columns["volume"] = raw.volume_at + raw.volume_columns - 1
-    if raw.latency_at:
-        columns["latency"] = raw.latency_at
-    return TextFormat(
-        name=library.text(raw.name) or "",
-        description=library.text(raw.description) or "",
-        delimiter="," if raw.separator == ord(",") else None,
-        columns=columns,
-        time_unit_log10_ns=raw.time_digits if time_digits < 0 else time_digits,
-        read_types=tuple((library.text(raw.reads) or "").split(" ")),
-        write_types=tuple((library.text(raw.writes) or "").split(" ")),
-        offset_unit_bytes=raw.offset_unit_bytes,
-        size_unit_bytes=raw.size_unit_bytes,
-        header=library.text(raw.header) or "",
-        n_columns=raw.n_columns,
-        same_as_size=raw.same_as_size_at,
-        latency_unit_log10_ns=raw.latency_digits,
-        at_end=bool(raw.flags & library.lib.LT_TEXT_AT_END),
-        coarse=bool(raw.flags & library.lib.LT_TEXT_COARSE),
-    )
-
-
 @functools.cache
 def text_formats() -> dict[str, TextFormat]:
     """Return the table of text formats by name, which includes the iolog."""
     ffi, lib = native()
     n = ffi.new("int32_t *")
     table = lib.lt_text_formats(n)
-    formats = [_described(table[i]) for i in range(n[0]) if not table[i].refusal]
+    entries = [table[i] for i in range(n[0]) if not table[i].refusal]
+    formats = [TextFormat(entry, entry.time_digits) for entry in entries]
     return {one.name: one for one in formats}
 
 
@@ -180,17 +150,11 @@ def find_format(name: str) -> TextFormat | None:
     ffi, lib = native()
     digits = ffi.new("int32_t *")
     raw = lib.lt_text_find(os.fsencode(name), digits)
-    return _described(raw, digits[0]) if raw else None
+    return TextFormat(raw[0], raw.time_digits if digits[0] < 0 else digits[0]) if raw else None
 
 
 def detect_text_format(path: AnyPath) -> TextFormat:
-    """Detect the format of a text trace from its first lines.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be read or its format is unknown.
-    """
+    """Detect the format of a text trace from its first lines."""
     path = Path(path)
     try:
         with unpacked(path).open("rb") as stream:
@@ -202,7 +166,7 @@ def detect_text_format(path: AnyPath) -> TextFormat:
     raw = lib.lt_text_detect(head, len(head), why)
     if not raw:
         raise TraceError(f"{path}: {ffi.string(why).decode(errors='replace')}")
-    return dataclasses.replace(_described(raw), detected=True)
+    return TextFormat(raw[0], raw.time_digits, detected=True)
 
 
 def _counts_of(reader: Any) -> TextCounts:
@@ -230,33 +194,14 @@ def read_columns(
 ) -> Iterator[Columns]:
     """Read a text trace in chunks, in order of time.
 
-    Parameters
-    ----------
-    path : path
-    text_format : TextFormat
-    volume : str, optional
-        Keep this volume only.
-    chunk_ios : int
-        I/Os per chunk.
-    window : int
-        Number of lines by which a line may be late. The default, 0, means 16,384.
-    ties_as_lines : bool
-        Keep I/Os with the same time in order of their lines. Otherwise they are ordered by size and
-        offset.
-    on_progress : callable, optional
-        Called with the number of bytes read.
-    on_counts : callable, optional
-        Called with the counts at the end.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be read or a line is not valid.
+    `volume` is the only volume to keep. A line may be late by `window` lines; the default, 0, means
+    16,384. I/Os with the same time are in order of their lines if `ties_as_lines`, otherwise by
+    size and offset. `on_progress` is called with the number of bytes read, `on_counts` with the
+    counts at the end.
     """
     path = Path(path)
     library = native()
     ffi, lib = library
-    raw = lib.lt_text_find(text_format.name.encode(), ffi.new("int32_t *"))
     kept_volume = ffi.NULL if volume is None else ffi.new("char[]", os.fsencode(volume))
     options = library.new(
         "lt_text_options",
@@ -269,7 +214,7 @@ def read_columns(
     with os_errors(path):
         stream = unpacked(path).open("rb", buffering=0)
     with stream:
-        reader = lib.lt_text_open(stream.fileno(), raw, options)
+        reader = lib.lt_text_open(stream.fileno(), ffi.addressof(text_format.entry), options)
         if not reader:
             raise MemoryError
         try:
@@ -300,50 +245,16 @@ def read_columns(
             lib.lt_text_close(reader)
 
 
-class LineWriter:
-    """Convert I/Os to the lines of a text trace.
-
-    Columns without data of an I/O are filled with `literals`, by position, and otherwise with "0".
-    """
-
-    def __init__(self, text_format: TextFormat, literals: dict[int, str]) -> None:
-        self._format = text_format
-        library = native()
-        columns = {at: name for name, at in text_format.columns.items()}
-        # Microseconds are integers in every unit. More digits would have no meaning.
-        decimals = text_format.time_unit_log10_ns - 3
-        self._time_factor = 10 ** max(0, -decimals)
-        places = range(text_format.n_columns)
-        #: Keeps the strings alive, because the line has their addresses.
-        self._texts = library.strings(
-            [*(literals.get(at, "0").encode() for at in places),
-             text_format.read_types[0].encode(), text_format.write_types[0].encode()]
-        )  # fmt: skip
-        self._line = library.new(
-            "lt_text_line",
-            separator=ord(text_format.delimiter or " "),
-            n_fields=text_format.n_columns,
-            time_decimals=max(0, decimals),
-            read=self._texts[text_format.n_columns],
-            write=self._texts[text_format.n_columns + 1],
-        )
-        for at in places:
-            column = f"LT_TEXT_{columns.get(at, '').upper()}"
-            self._line.fields[at] = getattr(library.lib, column, library.lib.LT_TEXT_LITERAL)
-            self._line.literals[at] = self._texts[at]
-
-    def lines(self, ios: Workload) -> bytes:
-        """Return the lines of some I/Os. Offsets and sizes must be multiples of the units."""
-        library = native()
-        n = len(ios)
-        offsets = ios.offset_bytes // self._format.offset_unit_bytes
-        arrays = {
-            "time": np.ascontiguousarray(ios.time_us * self._time_factor, np.int64),
-            "offset": np.ascontiguousarray(offsets, np.int64),
-            "size": np.ascontiguousarray(ios.size_bytes // self._format.size_unit_bytes, np.int64),
-            "is_write": np.ascontiguousarray(ios.is_write, np.bool_),
-        }
-        out = np.empty(n * library.lib.lt_text_line_bytes(self._line) + 1, np.uint8)
-        columns = library.columns("lt_text_columns", arrays)
-        written = library.lib.lt_text_write(self._line, n, columns, library.address(out, "char *"))
-        return out[:written].tobytes()
+def iolog_lines(ios: Workload, device: str) -> bytes:
+    """Return I/Os as lines of an iolog."""
+    library = native()
+    arrays = {
+        "time": np.ascontiguousarray(ios.time_us, np.int64),
+        "offset": np.ascontiguousarray(ios.offset_bytes, np.int64),
+        "size": np.ascontiguousarray(ios.size_bytes, np.int64),
+        "is_write": np.ascontiguousarray(ios.is_write, np.bool_),
+    }
+    name, columns = device.encode(), library.columns("lt_text_columns", arrays)
+    out = np.empty(len(ios) * library.lib.lt_iolog_line_bytes(name), np.uint8)
+    written = library.lib.lt_iolog_write(name, len(ios), columns, library.address(out, "char *"))
+    return out[:written].tobytes()

@@ -405,13 +405,7 @@ _MOST_REGIONS = 1 << 26
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """Statistics of a workload. The fields are those of the file, see traces/README.md.
-
-    Raises
-    ------
-    LinnappError
-        If a field is not valid.
-    """
+    """Statistics of a workload. The fields are those of the file, see traces/README.md."""
 
     name: str
     description: str
@@ -485,13 +479,7 @@ def profile_names() -> list[str]:
 
 
 def load_profile(name: str) -> Profile:
-    """Load a profile by name, or from a TOML file by path.
-
-    Raises
-    ------
-    LinnappError
-        If the profile is unknown, cannot be read or is not valid.
-    """
+    """Load a profile by name, or from a TOML file by path."""
     path = Path(name)
     if path.suffix != ".toml":
         path = PROFILE_DIR / f"{name}.toml"
@@ -603,13 +591,7 @@ def generate(
     """Generate the workload of one drive. Offsets and sizes stay within `drive_bytes`.
 
     Drives need different seeds, spawned from one, and all drives of an array the same `shared`
-    seed; see `array_seeds`. The shared seed is required if the bursts of the profile are
-    correlated.
-
-    Raises
-    ------
-    ValueError
-        If bursts are correlated and `shared` is None.
+    seed; see `array_seeds`. If bursts are correlated and `shared` is None, ValueError is raised.
     """
     if profile.burst_correlation and shared is None:
         raise ValueError(f"profile {profile.name}: correlated bursts need a shared seed")

@@ -7,7 +7,6 @@
 #define REPLAYER_ATTEMPTS_H
 
 #include "observer.h"
-#include "policies/hint_guard.h"
 #include "replay.h"
 
 #include <stdbool.h>
@@ -48,14 +47,12 @@ struct io {
 	uint16_t revocations, sent;
 	uint16_t tag; /* 0 if there is none */
 	struct linnos_assignment assignment;
-	struct hint hint;     /* used with --guarded */
 	double hedge_gain_us; /* expected gain of the hedge, 0 if there is none */
 	uint64_t answered_ns; /* absolute time */
 	uint8_t home, served_by, flags;
 	bool is_write, answered;
 	bool submitted;	   /* otherwise submit_ns is the start of the preparation */
 	bool failing_over; /* the timer is for a failover, not for a hedge */
-	bool stays;	   /* sent to the default drive again after that has revoked it */
 };
 
 enum { /* flags of user I/Os, as in the per-I/O log */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Formulas of published policies, which the replayer and eval/simulator share. */
+/* Formulas of published policies, which the replayer and the client of eval/experiments/cluster
+ * share. */
 #ifndef REPLAYER_RANKINGS_H
 #define REPLAYER_RANKINGS_H
 

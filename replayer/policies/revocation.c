@@ -7,17 +7,11 @@
  * Between EBUSY and the next attempt lies --failover-us: the time that an application would spend
  * in its own stack, which virtual time does not include. With hedging, the read's timer serves both
  * purposes in turn: the failover while one is pending, otherwise the hedge.
- *
- * With --guarded not every read carries the hint, and some of the reads that the default drive
- * revokes are sent there again without it. Their number depends on the benefit of redirecting
- * (hint_guard.h).
  */
 #include "engine/attempts.h"
 #include "error.h"
 #include "hedging.h"
 #include "policy.h"
-
-_Static_assert(MAX_DRIVES <= HINTS_DRIVES_MAX, "struct hints has room for fewer drives");
 
 /*
  * Return true if this replica is the only one left that can answer, so that the read must not be
@@ -39,46 +33,15 @@ static void send_to(struct replay *r, struct io *io, unsigned int drive)
 	hedging_arm(r, io);
 }
 
-static void setup(struct replay *r)
-{
-	struct hints *hints;
-
-	if (!r->o.guarded)
-		return;
-	hints = xcalloc(1, sizeof(*hints));
-	hints_init(hints, r->o.seed);
-	r->policy_state = hints;
-	r->guard = &hints->guard;
-}
-
-static void send_home(struct replay *r, struct io *io)
-{
-	unsigned int hedge = io->in_flight ? SEND_HEDGE : 0;
-
-	attempt_send(r, io, io->home, SEND_PLAIN | hedge);
-	hedging_arm(r, io);
-}
-
 static void revocation_read(struct replay *r, struct io *io)
 {
-	if (r->policy_state)
-		io->hint = hints_begin(r->policy_state, io->home, r->ring.now_ns);
-	if (r->policy_state && !io->hint.is_carried)
-		send_home(r, io);
-	else
-		send_to(r, io, io->home);
+	send_to(r, io, io->home);
 }
 
 static void fail_over(struct replay *r, struct io *io)
 {
 	int drive = replica_after_home(r, io, io->tried);
 
-	if (io->stays) {
-		io->stays = false;
-		io->hint.since_ns = r->ring.now_ns;
-		send_home(r, io);
-		return;
-	}
 	/* If another attempt is in flight (hedging), nothing more is to be done. */
 	if (drive < 0 && io->in_flight)
 		return;
@@ -99,8 +62,6 @@ static void revocation_revoked(struct replay *r, struct io *io, struct attempt *
 	/* A revoked hedge has cost the array nothing, so the budget is refunded. */
 	if (a->hedge)
 		budget_refund(&r->hedge_budget);
-	else if (r->policy_state && a->drive == io->home)
-		io->stays = !hints_refused(r->policy_state, &io->hint);
 	if (r->o.failover_us <= 0) {
 		fail_over(r, io);
 		return;
@@ -119,30 +80,18 @@ static void revocation_timer(struct replay *r, struct io *io)
 	hedging_fire(r, io, SEND_HINT);
 }
 
-static void revocation_answered(struct replay *r, struct io *io, struct attempt *a)
-{
-	if (!r->policy_state)
-		return;
-	hints_heard(r->policy_state, a->drive, r->done_ns - a->submit_ns);
-	if (!io->answered)
-		hints_answered(r->policy_state, &io->hint, r->done_ns);
-}
-
 #define LINNOS(word, what, ...)                                                                    \
 	{                                                                                          \
 		.name = word, .help = what, .needs_linnos = true, .read = revocation_read,         \
-		.revoked = revocation_revoked, .timer = revocation_timer,                          \
-		.answered = revocation_answered, __VA_ARGS__                                       \
+		.revoked = revocation_revoked, .timer = revocation_timer, __VA_ARGS__              \
 	}
 
 const struct policy policy_linnos =
-	LINNOS("linnos",
-	       "latency-critical reads; a revoked one goes to the next replica, the last "
-	       "is never revoked",
-	       .setup = setup);
+	LINNOS("linnos", "latency-critical reads; a revoked one goes to the next replica, the last "
+			 "is never revoked");
 /* Only for the rare false submit. */
 const struct policy policy_linnos_h99 =
-	LINNOS("linnos-h99", "linnos, and hedging at p99", .setup = setup, .hedge_percentile = 99);
+	LINNOS("linnos-h99", "linnos, and hedging at p99", .hedge_percentile = 99);
 
 /*
  * linnos-hl hedges the reads that the network admits wrongly. These false submits are the remaining
@@ -177,7 +126,6 @@ static void linnos_hl_setup(struct replay *r)
 {
 	double ratio = false_submit_ratio(r), percentile = 100 * (1 - ratio);
 
-	setup(r);
 	r->false_submit_ratio_used = ratio;
 	hedging_setup_percentile(r, percentile < 95 ? percentile : 95);
 }

@@ -270,7 +270,7 @@ static const char *const slowness_names[LINNOS_N_SLOWNESS] = {
 
 /*
  * Reads that would be redirected, by slowness class, and how many were. The class comes from the
- * predicted latency of the default drive, or with guarded hints from its last latency.
+ * predicted latency of the default drive.
  */
 static json_t *guard(struct replay *r)
 {

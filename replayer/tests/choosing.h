@@ -12,45 +12,48 @@
 
 #define N_DRIVES 3u
 
+/* The replay of a test, with its policy. */
+static struct replay *r;
 static unsigned int sent_to;
 
 /* Replaces the function of attempts.c. */
-void attempt_send(struct replay *r, struct io *io, unsigned int drive, unsigned int flags)
+void attempt_send(struct replay *replay, struct io *io, unsigned int drive, unsigned int flags)
 {
-	assert(drive < r->n_drives && flags == SEND_PLAIN);
+	assert(drive < replay->n_drives && flags == SEND_PLAIN);
 	sent_to = drive;
 }
 
-/* Return a replay before the setup of its policy. */
-static struct replay *replay_before(const struct policy *policy)
+static void end_replay(void)
 {
-	struct replay *r = calloc(1, sizeof(*r));
+	if (r)
+		free(r->policy_state);
+	free(r);
+	r = NULL;
+}
 
+AFTER_EACH(end_replay)
+
+/* Begin a replay, without the setup of its policy. */
+static void begin_before_setup(const struct policy *policy)
+{
+	end_replay();
+	r = calloc(1, sizeof(*r));
 	r->n_drives = N_DRIVES;
 	r->o.policy = policy;
 	/* No read has completed on any drive for a second. */
 	r->ring.now_ns = 1000000000;
-	return r;
 }
 
-static inline struct replay *replay_under(const struct policy *policy)
+static inline void begin(const struct policy *policy)
 {
-	struct replay *r = replay_before(policy);
-
+	begin_before_setup(policy);
 	policy->setup(r);
-	return r;
-}
-
-static void replay_end(struct replay *r)
-{
-	free(r->policy_state);
-	free(r);
 }
 
 /*
  * Return the drive that a read with this default drive is sent to; it is not in flight afterwards.
  */
-static unsigned int chosen(struct replay *r, unsigned int home)
+static unsigned int chosen(unsigned int home)
 {
 	struct io io = {.home = home, .size_bytes = BLOCK_BYTES};
 
@@ -58,8 +61,33 @@ static unsigned int chosen(struct replay *r, unsigned int home)
 	return sent_to;
 }
 
+/* Make this number of reads. */
+static inline void read_often(unsigned int n)
+{
+	while (n--)
+		chosen(0);
+}
+
+/* Return true if the reads of all default drives are sent to this drive. */
+static inline bool all_go_to(unsigned int drive)
+{
+	for (unsigned int home = 0; home < N_DRIVES; home++)
+		if (chosen(home) != drive)
+			return false;
+	return true;
+}
+
+/* Return true if all reads are sent to their default drives. */
+static inline bool all_stay(void)
+{
+	for (unsigned int home = 0; home < N_DRIVES; home++)
+		if (chosen(home) != home)
+			return false;
+	return true;
+}
+
 /* Complete a read that met @met other I/Os at the drive. */
-static void answer(struct replay *r, unsigned int drive, uint32_t met, uint32_t latency_us)
+static void answer(unsigned int drive, uint32_t met, uint32_t latency_us)
 {
 	struct io io = {.size_bytes = BLOCK_BYTES};
 	struct attempt a = {.io = &io,
@@ -71,7 +99,15 @@ static void answer(struct replay *r, unsigned int drive, uint32_t met, uint32_t 
 	r->o.policy->answered(r, &io, &a);
 }
 
-static void wait_us(struct replay *r, uint64_t us)
+/* Set the number of I/Os in flight at each drive. */
+static inline void set_in_flight(unsigned int first, unsigned int second, unsigned int third)
+{
+	r->in_flight[0] = first;
+	r->in_flight[1] = second;
+	r->in_flight[2] = third;
+}
+
+static inline void wait_us(uint64_t us)
 {
 	r->ring.now_ns += 1000 * us;
 }

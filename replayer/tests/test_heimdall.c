@@ -44,11 +44,10 @@ static char *network_of(int feature, int limit)
 	return path;
 }
 
-/* Set the limits of the first drive and of the others. */
-static struct replay *replay_with_limits(int feature, int first, int others)
+/* Begin a replay with limits of the first drive and of the others. */
+static void begin_with_limits(int feature, int first, int others)
 {
-	struct replay *r = replay_before(&policy_heimdall);
-
+	begin_before_setup(&policy_heimdall);
 	for (unsigned int k = 0; k < N_DRIVES; k++)
 		r->o.heimdall_networks[k] = network_of(feature, k ? others : first);
 	r->o.n_heimdall_networks = N_DRIVES;
@@ -57,88 +56,76 @@ static struct replay *replay_with_limits(int feature, int first, int others)
 		unlink(r->o.heimdall_networks[k]);
 		free(r->o.heimdall_networks[k]);
 	}
-	return r;
 }
 
-static struct replay *replay_with(int feature, int limit)
+static void begin_with(int feature, int limit)
 {
-	return replay_with_limits(feature, limit, limit);
+	begin_with_limits(feature, limit, limit);
 }
 
 /* Complete reads with ordinary values on all drives. */
-static void hear_of_all(struct replay *r)
+static void complete_on_all(void)
 {
 	for (unsigned int i = 0; i < HEIMDALL_HISTORY; i++)
 		for (unsigned int k = 0; k < N_DRIVES; k++)
-			answer(r, k, 0, BLOCK_BYTES);
+			answer(k, 0, BLOCK_BYTES);
 }
 
-TEST(a_read_that_is_predicted_fast_stays_at_home)
+TEST(heimdall_keeps_a_read_predicted_fast)
 {
-	struct replay *r = replay_with(IN_FLIGHT, 1);
-
-	hear_of_all(r);
+	begin_with(IN_FLIGHT, 1);
+	complete_on_all();
 	for (unsigned int home = 0; home < N_DRIVES; home++) {
 		r->in_flight[home] = 1;
-		assert(chosen(r, home) == home);
+		assert(chosen(home) == home);
 	}
-	replay_end(r);
 }
 
-TEST(a_read_that_is_predicted_slow_goes_to_the_next_that_is_not)
+TEST(heimdall_sends_a_read_predicted_slow_to_the_next_fast_drive)
 {
-	struct replay *r = replay_with(IN_FLIGHT, 1);
-
-	hear_of_all(r);
+	begin_with(IN_FLIGHT, 1);
+	complete_on_all();
 	r->in_flight[0] = 2;
-	assert(chosen(r, 0) == 1);
+	assert(chosen(0) == 1);
 	r->in_flight[1] = 2;
-	assert(chosen(r, 0) == 2);
-	assert(chosen(r, 1) == 2);
-	replay_end(r);
+	assert(chosen(0) == 2);
+	assert(chosen(1) == 2);
 }
 
-TEST(a_read_that_is_predicted_slow_everywhere_stays_at_home)
+TEST(heimdall_keeps_a_read_predicted_slow_on_all_drives)
 {
-	struct replay *r = replay_with(IN_FLIGHT, 1);
-
-	r->in_flight[0] = r->in_flight[1] = r->in_flight[2] = 5;
-	for (unsigned int home = 0; home < N_DRIVES; home++)
-		assert(chosen(r, home) == home);
-	replay_end(r);
+	begin_with(IN_FLIGHT, 1);
+	set_in_flight(5, 5, 5);
+	assert(all_stay());
 }
 
-TEST(each_drive_has_a_network_of_its_own_which_sees_the_size)
+TEST(heimdall_has_a_network_for_each_drive_with_the_size_as_input)
 {
 	/* 4096 bytes are beyond the range and clamped to its end. */
 	for (int limit = RANGE - 1; limit <= RANGE; limit++) {
-		struct replay *r = replay_with_limits(SIZE, limit, RANGE);
-
-		hear_of_all(r);
-		assert(chosen(r, 0) == (limit < RANGE ? 1 : 0));
-		replay_end(r);
+		begin_with_limits(SIZE, limit, RANGE);
+		complete_on_all();
+		assert(chosen(0) == (limit < RANGE ? 1 : 0));
 	}
 }
 
 /* Check that only the answer at this position, from the oldest on, changes the feature. */
 static void remembers(int feature, unsigned int place, uint32_t met, uint32_t latency_us, int limit)
 {
-	struct replay *r = replay_with(feature, limit);
-
-	hear_of_all(r);
-	assert(chosen(r, 0) == 0);
+	begin_with(feature, limit);
+	complete_on_all();
+	assert(chosen(0) == 0);
 	for (unsigned int i = 0; i < 2 * HEIMDALL_HISTORY; i++)
 		if (i == HEIMDALL_HISTORY + place)
-			answer(r, 0, met, latency_us);
+			answer(0, met, latency_us);
 		else
-			answer(r, 0, 0, BLOCK_BYTES);
-	assert(chosen(r, 0) == 1);
-	answer(r, 0, 0, BLOCK_BYTES);
-	assert(chosen(r, 0) == 0);
-	replay_end(r);
+			answer(0, 0, BLOCK_BYTES);
+	assert(chosen(0) == 1);
+	answer(0, 0, BLOCK_BYTES);
+	assert(chosen(0) == 0);
 }
 
-TEST(of_the_last_three_answers_the_oldest_comes_first)
+TEST(heimdall_gets_the_last_three_reads_oldest_first)
 {
 	for (unsigned int i = 0; i < HEIMDALL_HISTORY; i++) {
 		remembers(MET(i), i, 9, BLOCK_BYTES, 8);
@@ -147,32 +134,28 @@ TEST(of_the_last_three_answers_the_oldest_comes_first)
 	}
 }
 
-TEST(latencies_are_remembered_in_us)
+TEST(heimdall_gets_latencies_in_us)
 {
 	for (unsigned int i = 0; i < HEIMDALL_HISTORY; i++) {
-		struct replay *r = replay_with(LATENCY(i), 700);
-
+		begin_with(LATENCY(i), 700);
 		for (unsigned int k = 0; k < HEIMDALL_HISTORY; k++) {
-			answer(r, 0, 0, k == i ? 701 : 700);
-			answer(r, 1, 0, 700);
-			answer(r, 2, 0, 700);
+			answer(0, 0, k == i ? 701 : 700);
+			answer(1, 0, 700);
+			answer(2, 0, 700);
 		}
-		assert(chosen(r, 0) == 1);
-		replay_end(r);
+		assert(chosen(0) == 1);
 	}
 }
 
-TEST(a_drive_that_is_not_heard_of_is_asked_again_by_one_read)
+TEST(heimdall_probes_a_drive_without_recent_completions_by_one_read)
 {
-	struct replay *r = replay_with(LATENCY(2), 700);
-
-	hear_of_all(r);
-	answer(r, 1, 0, 100);
-	answer(r, 2, 0, 100);
-	assert(chosen(r, 0) == 1);
-	wait_us(r, 11000);
-	assert(chosen(r, 0) == 0);
+	begin_with(LATENCY(2), 700);
+	complete_on_all();
+	answer(1, 0, 100);
+	answer(2, 0, 100);
+	assert(chosen(0) == 1);
+	wait_us(11000);
+	assert(chosen(0) == 0);
 	r->in_flight[0] = 1;
-	assert(chosen(r, 0) == 1);
-	replay_end(r);
+	assert(chosen(0) == 1);
 }

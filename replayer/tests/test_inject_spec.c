@@ -11,7 +11,7 @@ static struct inject_spec of(const char *text)
 	return inject_spec_parse(text, N_DRIVES);
 }
 
-TEST(patterns_of_counted_ios)
+TEST(specification_has_a_pattern_of_counted_ios)
 {
 	struct inject_spec s = of("continuous:latency_us=2000,op=read,ratio=1%");
 
@@ -28,7 +28,7 @@ TEST(patterns_of_counted_ios)
 	assert(s.occupy);
 }
 
-TEST(slots_that_wander)
+TEST(rotate_gives_each_drive_every_third_slot)
 {
 	struct inject_spec s = of(
 		"continuous:latency_us=1,ratio=100%,slot_ms=50,every_ms=500,start_ms=1.5,rotate");
@@ -39,7 +39,7 @@ TEST(slots_that_wander)
 		assert(inject_spec_turns_of(&s, k, N_DRIVES) == 1u << k);
 }
 
-TEST(two_drives_at_once)
+TEST(at_once_gives_a_slot_to_several_drives)
 {
 	struct inject_spec s = of("all:latency_us=1,slot_ms=50,every_ms=500,rotate,at_once=2");
 	unsigned int in_turn[N_DRIVES] = {0};
@@ -53,7 +53,7 @@ TEST(two_drives_at_once)
 		assert(inject_spec_turns_of(&s, k, N_DRIVES) == 7);
 }
 
-TEST(without_rotate_every_slot_is_everyones)
+TEST(every_slot_affects_all_drives_without_rotate)
 {
 	struct inject_spec s = of("all:latency_us=1,slot_ms=50,every_ms=500,drive=0+2");
 
@@ -64,7 +64,7 @@ TEST(without_rotate_every_slot_is_everyones)
 	assert(of("all:latency_us=1,drive=1").drives == 2);
 }
 
-TEST(shapes)
+TEST(specification_has_a_shape_of_latencies)
 {
 	struct inject_spec s = of("all:latency_us=900,shape=ramp,slot_ms=100");
 
@@ -75,7 +75,7 @@ TEST(shapes)
 	assert(!strcmp(s.shape, "pareto") && s.tail_milli == 1250 && s.ratio_ppm == 50000);
 }
 
-TEST(a_region)
+TEST(specification_has_a_region)
 {
 	struct inject_spec s = of("all:latency_us=900,region_start_mb=64,region_mb=16,drive=1");
 
@@ -84,7 +84,7 @@ TEST(a_region)
 	assert(!s.region_start_mb && s.region_mb == 16);
 }
 
-TEST(slow_from_a_time_on)
+TEST(specification_has_a_start_time)
 {
 	struct inject_spec s = of("all:latency_us=900,start_ms=20000,slot_ms=60000,drive=1");
 

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-TEST(percentiles_are_of_what_was_added)
+TEST(percentiles_match_the_added_latencies)
 {
 	struct latency kept, counted;
 
@@ -52,7 +52,7 @@ static void merge(uint32_t exact_max, uint32_t other_exact_max)
 	latency_free(&other);
 }
 
-TEST(two_merged_are_as_one)
+TEST(merged_sets_equal_one_set_of_all_latencies)
 {
 	merge(1000, 1000);
 	merge(0, 1000);
@@ -60,7 +60,7 @@ TEST(two_merged_are_as_one)
 	merge(0, 0);
 }
 
-TEST(a_percentile_needs_a_value_beyond_it)
+TEST(percentile_needs_a_value_beyond_it)
 {
 	assert(latency_is_enough(100, 0.99) && !latency_is_enough(99, 0.99));
 	assert(latency_is_enough(10000, 0.9999) && !latency_is_enough(9999, 0.9999));

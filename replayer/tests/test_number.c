@@ -4,7 +4,7 @@
 
 #include "test.h"
 
-TEST(whole_numbers_are_decimal_digits_and_nothing_else)
+TEST(whole_numbers_have_only_decimal_digits)
 {
 	static const char *const bad[] = {"",	 "010", "0x10", "1 ", " 1",
 					  "1.0", "-1",	"+1",	"a",  "99999999999999999999"};
@@ -27,7 +27,7 @@ TEST(numbers_have_sign_fraction_and_exponent)
 		assert(!parse_number(bad[i], &v));
 }
 
-TEST(what_follows_a_number_is_its_unit)
+TEST(number_is_followed_by_its_unit)
 {
 	const char *unit;
 	double v;
@@ -39,7 +39,7 @@ TEST(what_follows_a_number_is_its_unit)
 	assert(!parse_number_unit("0x5%", &v, &unit));
 }
 
-TEST(digits_are_taken_off_the_front)
+TEST(number_take_removes_the_leading_digits)
 {
 	const char *text = "0042 x", *none = "x", *many = "99999999999999999999";
 	uint64_t v;
@@ -49,7 +49,7 @@ TEST(digits_are_taken_off_the_front)
 	assert(!number_take(&many, &v) && *many == '9');
 }
 
-TEST(a_word_is_found_among_others)
+TEST(word_place_finds_a_whole_word)
 {
 	assert(word_place("zero|any", "zero") == 0 && word_place("zero|any", "any") == 1);
 	assert(word_place("any", "any") == 0);

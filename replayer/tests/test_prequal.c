@@ -5,168 +5,132 @@
  */
 #include "choosing.h"
 
-static void answers(struct replay *r, unsigned int drive, uint32_t met, uint32_t latency_us)
+static void answers(unsigned int drive, uint32_t met, uint32_t latency_us)
 {
 	for (unsigned int i = 0; i < 5; i++)
-		answer(r, drive, met, latency_us);
+		answer(drive, met, latency_us);
 }
 
-static struct replay *heard_of(uint32_t us0, uint32_t us1, uint32_t us2)
+static void begin_with(uint32_t us0, uint32_t us1, uint32_t us2)
 {
-	struct replay *r = replay_under(&policy_prequal);
-
-	answers(r, 0, 0, us0);
-	answers(r, 1, 0, us1);
-	answers(r, 2, 0, us2);
-	return r;
+	begin(&policy_prequal);
+	answers(0, 0, us0);
+	answers(1, 0, us1);
+	answers(2, 0, us2);
 }
 
-TEST(of_idle_drives_the_lowest_estimate_is_read)
+TEST(prequal_reads_the_idle_drive_with_the_lowest_estimate)
 {
-	struct replay *r = heard_of(300, 100, 200);
-
-	for (unsigned int home = 0; home < N_DRIVES; home++)
-		assert(chosen(r, home) == 1);
-	replay_end(r);
+	begin_with(300, 100, 200);
+	assert(all_go_to(1));
 }
 
-TEST(of_equal_estimates_home_is_read)
+TEST(prequal_reads_the_default_drive_if_estimates_are_equal)
 {
-	struct replay *r = heard_of(100, 100, 100);
-
-	for (unsigned int home = 0; home < N_DRIVES; home++)
-		assert(chosen(r, home) == home);
-	replay_end(r);
+	begin_with(100, 100, 100);
+	assert(all_stay());
 }
 
-TEST(a_hot_drive_is_passed_over_however_fast)
+TEST(prequal_avoids_a_hot_drive_however_fast_it_is)
 {
-	struct replay *r = heard_of(300, 100, 200);
-
+	begin_with(300, 100, 200);
 	/* Mostly no request is in flight, so one request exceeds the quantile. */
-	for (unsigned int i = 0; i < 100; i++)
-		chosen(r, 0);
+	read_often(100);
 	r->in_flight[1] = 1;
-	assert(chosen(r, 1) == 2);
+	assert(chosen(1) == 2);
 	/*
 	 * For one read in three, one of three drives has a request in flight, which still exceeds
 	 * the quantile.
 	 */
 	for (unsigned int i = 0; i < 100; i++) {
 		r->in_flight[1] = i % 3 == 0;
-		assert(chosen(r, 0) == (i % 3 ? 1 : 2));
+		assert(chosen(0) == (i % 3 ? 1 : 2));
 	}
-	replay_end(r);
 }
 
-TEST(what_is_often_in_flight_is_not_hot)
+TEST(prequal_does_not_call_a_usual_number_in_flight_hot)
 {
-	struct replay *r = heard_of(300, 100, 200);
-
+	begin_with(300, 100, 200);
 	/* One drive of three always has a request, and so does a third of all samples. */
 	r->in_flight[1] = 1;
-	for (unsigned int i = 0; i < 100; i++)
-		chosen(r, 0);
-	assert(chosen(r, 0) == 1);
-	replay_end(r);
+	read_often(100);
+	assert(chosen(0) == 1);
 }
 
-TEST(with_all_hot_the_fewest_in_flight_are_read)
+TEST(prequal_reads_the_drive_with_the_fewest_in_flight_if_all_are_hot)
 {
-	struct replay *r = heard_of(100, 200, 300);
-
-	for (unsigned int i = 0; i < 100; i++)
-		chosen(r, 0);
-	r->in_flight[0] = 9;
-	r->in_flight[1] = 7;
-	r->in_flight[2] = 8;
-	assert(chosen(r, 0) == 1);
+	begin_with(100, 200, 300);
+	read_often(100);
+	set_in_flight(9, 7, 8);
+	assert(chosen(0) == 1);
 	/* In a tie, the first drive from the default drive on is chosen. */
 	r->in_flight[0] = r->in_flight[2] = 7;
-	assert(chosen(r, 2) == 2);
-	replay_end(r);
+	assert(chosen(2) == 2);
 }
 
-TEST(estimates_are_of_reads_that_met_as_many)
+TEST(prequal_estimates_from_reads_that_met_as_many_others)
 {
-	struct replay *r = heard_of(100, 100, 100);
+	begin_with(100, 100, 100);
+	answers(0, 8, 1000);
+	answers(1, 8, 800);
+	answers(2, 8, 900);
+	answers(2, 0, 50);
+	assert(chosen(0) == 2);
+	set_in_flight(7, 7, 7);
+	read_often(100);
+	assert(chosen(0) == 1);
+}
 
-	answers(r, 0, 8, 1000);
-	answers(r, 1, 8, 800);
-	answers(r, 2, 8, 900);
-	answers(r, 2, 0, 50);
-	assert(chosen(r, 0) == 2);
-	for (unsigned int k = 0; k < N_DRIVES; k++)
-		r->in_flight[k] = 7;
+TEST(prequal_ignores_two_outliers_of_five)
+{
+	begin_with(110, 100, 200);
+	answer(1, 0, 90000);
+	answer(1, 0, 90000);
+	assert(chosen(0) == 1);
+}
+
+TEST(prequal_forgets_old_latencies)
+{
+	begin_with(300, 100, 200);
 	for (unsigned int i = 0; i < 100; i++)
-		chosen(r, 0);
-	assert(chosen(r, 0) == 1);
-	replay_end(r);
+		answer(1, 0, 400);
+	assert(chosen(0) == 2);
 }
 
-TEST(two_outliers_of_five_are_none)
+TEST(prequal_probes_a_drive_without_recent_completions_by_one_read)
 {
-	struct replay *r = heard_of(110, 100, 200);
-
-	answer(r, 1, 0, 90000);
-	answer(r, 1, 0, 90000);
-	assert(chosen(r, 0) == 1);
-	replay_end(r);
-}
-
-TEST(old_latencies_are_forgotten)
-{
-	struct replay *r = heard_of(300, 100, 200);
-
-	for (unsigned int i = 0; i < 100; i++)
-		answer(r, 1, 0, 400);
-	assert(chosen(r, 0) == 2);
-	replay_end(r);
-}
-
-TEST(a_drive_that_is_not_heard_of_is_asked_again_by_one_read)
-{
-	struct replay *r = heard_of(100, 100, 5000);
-
-	wait_us(r, 9000);
-	answers(r, 0, 0, 100);
-	answers(r, 1, 0, 100);
-	assert(chosen(r, 0) == 0);
-	wait_us(r, 2000);
-	assert(chosen(r, 0) == 2);
+	begin_with(100, 100, 5000);
+	wait_us(9000);
+	answers(0, 0, 100);
+	answers(1, 0, 100);
+	assert(chosen(0) == 0);
+	wait_us(2000);
+	assert(chosen(0) == 2);
 	/*
 	 * While that read is in flight, no other read waits for it, even if one request does not
 	 * make a drive hot.
 	 */
-	r->in_flight[0] = r->in_flight[1] = r->in_flight[2] = 1;
-	for (unsigned int i = 0; i < 100; i++)
-		chosen(r, 0);
+	set_in_flight(1, 1, 1);
+	read_often(100);
 	r->in_flight[0] = r->in_flight[1] = 0;
-	assert(chosen(r, 2) != 2);
-	replay_end(r);
+	assert(chosen(2) != 2);
 }
 
-TEST(at_the_start_all_are_asked)
+TEST(prequal_reads_all_drives_at_the_start)
 {
-	struct replay *r = replay_under(&policy_prequal);
-
+	begin(&policy_prequal);
 	for (unsigned int k = 0; k < N_DRIVES; k++) {
-		assert(chosen(r, 0) == k);
+		assert(chosen(0) == k);
 		r->in_flight[k]++;
 	}
-	assert(chosen(r, 1) == 1);
-	replay_end(r);
+	assert(chosen(1) == 1);
 }
 
-TEST(any_number_may_be_in_flight)
+TEST(prequal_supports_any_number_in_flight)
 {
-	struct replay *r = heard_of(100, 100, 100);
-
-	r->in_flight[0] = 100000;
-	r->in_flight[1] = 99999;
-	r->in_flight[2] = 100001;
-	answer(r, 0, 100000, 100);
+	begin_with(100, 100, 100);
+	set_in_flight(100000, 99999, 100001);
+	answer(0, 100000, 100);
 	for (unsigned int i = 0; i < 1000; i++)
-		assert(chosen(r, 0) < N_DRIVES);
-	replay_end(r);
+		assert(chosen(0) < N_DRIVES);
 }

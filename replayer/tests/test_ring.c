@@ -41,17 +41,17 @@ static void put_nop(uint64_t user_data)
 	sqe->user_data = user_data;
 }
 
-static unsigned int n_told;
-static uint64_t told_ns;
+static unsigned int n_reported;
+static uint64_t reported_ns;
 
-static void told(void *context)
+static void report(void *context)
 {
 	assert(context == &ring);
-	n_told++;
-	told_ns = ring.now_ns;
+	n_reported++;
+	reported_ns = ring.now_ns;
 }
 
-TEST(a_round_time_is_a_multiple_and_a_quarter_away)
+TEST(ring_waits_for_a_multiple_at_least_a_quarter_away)
 {
 	open_ring(1234, 100);
 	assert(ring_wait_for_round_time(&ring, 1000) == 2000);
@@ -62,7 +62,7 @@ TEST(a_round_time_is_a_multiple_and_a_quarter_away)
 	ring_close(&ring);
 }
 
-TEST(the_stop_flag_ends_a_sleep)
+TEST(stop_flag_ends_a_sleep)
 {
 	open_ring(0, 1);
 	stop = 1;
@@ -73,7 +73,7 @@ TEST(the_stop_flag_ends_a_sleep)
 	ring_close(&ring);
 }
 
-TEST(a_sleep_reads_the_clock_once)
+TEST(ring_reads_the_clock_once_after_a_sleep)
 {
 	open_ring(0, 10);
 	put_nop(7);
@@ -85,28 +85,28 @@ TEST(a_sleep_reads_the_clock_once)
 	ring_close(&ring);
 }
 
-TEST(marked_entries_are_told_of_when_they_are_submitted)
+TEST(ring_reports_marked_entries_when_it_submits_them)
 {
 	open_ring(0, 1);
-	ring.submitting = told;
+	ring.submitting = report;
 	ring.context = &ring;
-	n_told = 0;
+	n_reported = 0;
 	put_nop(7);
 	ring_submit(&ring);
-	assert(n_told == 0);
+	assert(n_reported == 0);
 	put_nop(8);
 	ring_mark(&ring);
 	ring_submit(&ring);
-	assert(n_told == 1 && told_ns == ring.now_ns);
+	assert(n_reported == 1 && reported_ns == ring.now_ns);
 	ring_submit(&ring);
-	assert(n_told == 1);
+	assert(n_reported == 1);
 	ring_close(&ring);
 }
 
-TEST(after_work_the_clock_is_read_before_a_submission)
+TEST(ring_reads_the_clock_before_a_submission_after_work)
 {
 	open_ring(0, 1);
-	ring.submitting = told;
+	ring.submitting = report;
 	ring.context = &ring;
 	ring_worked(&ring, 4096);
 	put_nop(7);
@@ -117,11 +117,11 @@ TEST(after_work_the_clock_is_read_before_a_submission)
 	put_nop(8);
 	ring_mark(&ring);
 	ring_submit(&ring);
-	assert(n_readings == 1 && told_ns == 1);
+	assert(n_readings == 1 && reported_ns == 1);
 	ring_close(&ring);
 }
 
-TEST(completions_found_amid_work_keep_the_time_they_were_seen)
+TEST(completion_keeps_the_time_when_it_was_found)
 {
 	struct io_uring_cqe *cqe;
 	unsigned int head, n = 0;
@@ -145,7 +145,7 @@ TEST(completions_found_amid_work_keep_the_time_they_were_seen)
 	ring_close(&ring);
 }
 
-TEST(a_full_queue_is_submitted_to_make_room)
+TEST(full_queue_is_submitted_to_make_room)
 {
 	open_ring(0, 1);
 	for (unsigned int i = 0; i < 64; i++)

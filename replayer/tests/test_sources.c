@@ -88,7 +88,7 @@ TEST(parts_of_blocks_are_widened)
 	end_is_here();
 }
 
-TEST(fit_folds_what_lies_beyond_the_drive)
+TEST(fit_folds_ios_beyond_the_end_of_the_drive)
 {
 	open_traces("1 x read 1052672 4096\n2 x read 1044480 8192\n", NULL);
 	o.fit = true;
@@ -99,7 +99,7 @@ TEST(fit_folds_what_lies_beyond_the_drive)
 	end_is_here();
 }
 
-TEST(skip_rerate_and_duration_are_of_the_runs_time)
+TEST(skip_precedes_rerate_and_duration_follows_it)
 {
 	open_traces("1000000 x read 0 4096\n3000000 x read 0 4096\n5000000 x read 0 4096\n", NULL);
 	o.skip_s = 2;
@@ -111,7 +111,7 @@ TEST(skip_rerate_and_duration_are_of_the_runs_time)
 	end_is_here();
 }
 
-TEST(readonly_leaves_writes_out_and_counts_them)
+TEST(readonly_omits_and_counts_writes)
 {
 	open_traces("1 x write 0 4096\n2 x read 0 4096\n3 x write 0 4096\n", NULL);
 	o.readonly = true;
@@ -122,7 +122,7 @@ TEST(readonly_leaves_writes_out_and_counts_them)
 	end_is_here();
 }
 
-TEST(loops_begin_where_the_last_one_ended)
+TEST(loop_begins_when_the_previous_one_ends)
 {
 	open_traces("1 x read 0 4096\n7 x read 4096 4096\n", NULL);
 	o.loops = 3;
@@ -135,7 +135,7 @@ TEST(loops_begin_where_the_last_one_ended)
 	end_is_here();
 }
 
-TEST(spread_gives_each_drive_its_turn)
+TEST(spread_uses_the_drives_round_robin)
 {
 	open_traces("1 x read 0 4096\n2 x read 0 4096\n3 x read 0 4096\n", NULL);
 	o.spread = true;
@@ -154,7 +154,7 @@ static void add_up(void *context, unsigned int number, const struct trace_io *io
 	bytes[number] += io->size_bytes;
 }
 
-TEST(a_scan_tells_of_every_io_once)
+TEST(scan_reports_every_io_once)
 {
 	uint64_t bytes[2] = {0};
 
@@ -166,7 +166,7 @@ TEST(a_scan_tells_of_every_io_once)
 	close_traces();
 }
 
-TEST(each_share_has_its_ios_and_all_have_them_all)
+TEST(shares_divide_all_ios_between_them)
 {
 	uint64_t taken = 0;
 

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-TEST(nothing_armed_is_never_due)
+TEST(no_timer_expires_if_none_is_armed)
 {
 	struct timers t = {0};
 
@@ -34,7 +34,7 @@ TEST(timers_expire_in_the_order_of_their_times)
 	free(t.heap);
 }
 
-TEST(ties_expire_in_the_order_of_arming)
+TEST(timers_of_one_time_expire_in_the_order_of_arming)
 {
 	struct timers t = {0};
 	struct timer a = {0}, b = {0}, c = {0};
@@ -49,7 +49,7 @@ TEST(ties_expire_in_the_order_of_arming)
 	free(t.heap);
 }
 
-TEST(a_timer_expires_at_its_time_and_not_before)
+TEST(timer_expires_at_its_time_and_not_earlier)
 {
 	struct timers t = {0};
 	struct timer a = {0};

@@ -17,15 +17,7 @@ enum { VOLUME = 0x80, DETECTED = 0x40, FORMATS = 0x3f, FIND = 0x3f, EVENTS = 0x3
 
 #define WINDOW 8
 
-static const struct lt_text_line line = {
-	.separator = ' ',
-	.n_fields = 5,
-	.time_decimals = 0,
-	.fields = { LT_TEXT_TIME, LT_TEXT_LITERAL, LT_TEXT_TYPE, LT_TEXT_OFFSET, LT_TEXT_SIZE },
-	.literals = { "", "/dev/flash0", "", "", "" },
-	.read = "read",
-	.write = "write",
-};
+static const char device[] = "/dev/flash0";
 
 struct ios {
 	int64_t time[FUZZ_ROWS], offset[FUZZ_ROWS], size[FUZZ_ROWS];
@@ -44,7 +36,7 @@ static void write_and_read(struct ios *ios, int64_t n)
 	static const char header[] = "fio version 3 iolog\n";
 	const struct lt_text_options options = { .time_digits = -1 };
 	struct lt_text_columns columns = columns_of(ios), columns_again;
-	char *text = malloc(sizeof(header) + n * lt_text_line_bytes(&line));
+	char *text = malloc(sizeof(header) + n * lt_iolog_line_bytes(device));
 	struct lt_text_reader *reader;
 	int32_t digits;
 	struct fuzz_file file;
@@ -54,7 +46,7 @@ static void write_and_read(struct ios *ios, int64_t n)
 		ios->time[i] = ios->time[i] / 1000;
 	memcpy(text, header, sizeof(header));
 	fuzz_file(&file, (uint8_t *)text, sizeof(header) - 1 +
-		  lt_text_write(&line, n, &columns, text + sizeof(header) - 1));
+		  lt_iolog_write(device, n, &columns, text + sizeof(header) - 1));
 	columns_again = columns_of(&again);
 	reader = lt_text_open(file.fd, lt_text_find("iolog", &digits), &options);
 	if (!reader || lt_text_read(reader, FUZZ_ROWS, &columns_again) != n)

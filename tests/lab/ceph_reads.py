@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""Read in the cluster's client with linnapp.ceph while a drive becomes slow, and report it."""
+"""Read in the cluster's client with liblinnos-ceph while a drive becomes slow, and report it."""
 
 import json
+import sys
 import threading
 import time
 from pathlib import Path
 
 from cffi import FFI
 
-from linnapp.ceph import AGENT_PORT, Pool, _library
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+from ceph_pool import AGENT_PORT, Pool, library
 
 OBJECTS, BYTES, READS, SLOW = 64, 4096, 600, 1
 
 pool = Pool("data", agent_port=AGENT_PORT, fresh_ms=5000)
-ffi, ceph = _library()
+ffi, ceph = library()
 librados = FFI()
 librados.cdef("int rados_write_full(void *pool, const char *name, const char *data, size_t size);")
 rados = librados.dlopen("librados.so.2")
@@ -24,7 +26,7 @@ def content(name):
 
 
 def write(prefix):
-    handle = ceph.linnos_ceph_pool(pool._handle)
+    handle = ceph.linnos_ceph_pool(pool.handle)
     for k in range(OBJECTS):
         name = f"{prefix}{k}"
         assert not rados.rados_write_full(handle, name.encode(), content(name), BYTES)
@@ -54,12 +56,10 @@ def read_replicas(what):
     done = ffi.callback("linnos_ceph_done", lambda of, n_bytes, osd: ended.set())
     for k in range(OBJECTS):
         name = f"a{k}"
-        while not (osds := pool.osds(name)):
-            time.sleep(0.001)
-        for osd in osds[1:]:
+        for osd in pool.osds(name)[1:]:
             ended.clear()
             assert not ceph.linnos_ceph_aio_read_from(
-                pool._handle, osd, name.encode(), data, BYTES, 0, done, ffi.NULL
+                pool.handle, osd, name.encode(), data, BYTES, 0, done, ffi.NULL
             )
             assert ended.wait(10) and bytes(ffi.buffer(data)) == content(name)
             asked[osd] += 1

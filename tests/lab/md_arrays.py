@@ -20,32 +20,30 @@ KERNELS = {
     "debug": BUILD / "linux-um-debug" / "linux",
 }
 
-READS = f"python3 {Path(__file__).with_name('paced_reads.py')} /dev/md0"
+READS = "paced_reads /dev/md0"
 
 #: Delay of each read in a burst; drives have bursts of 100 ms in turn.
 BURST_US = 2000
 
-#: Shell functions for the guest; $md is the folder of the array in sysfs.
-FUNCTIONS = f"""
-md=/sys/block/md0/md
+#: A shell function for the guest, which switches bursts on or off.
+BURSTS = f"""
 drives=$(ls -d /sys/block/flash? | wc -l)
-bursts() # 1|0 [DRIVES]: switch bursts on or off, on all drives or the first ones
+bursts() # 1|0 [DRIVES]: on all drives, or on the first ones
 {{
 	turns=${{2:-$drives}}
 	for k in $(seq 0 $((turns - 1))); do
-		cd /sys/kernel/config/flashsim/flash$k/inject
-		echo 0 >arm
-		echo all >pattern
-		echo read >op
-		echo {BURST_US} >latency_us
-		echo 100000 >window_us
-		echo 100000 >window_every_us
-		echo $turns >window_turns
-		echo $((1 << k)) >window_turn_mask
-		echo $1 >arm
+		for setting in arm=0 pattern=all op=read latency_us={BURST_US} window_us=100000 \\
+			window_every_us=100000 window_turns=$turns window_turn_mask=$((1 << k)) arm=$1; do
+			echo ${{setting#*=}} >/sys/kernel/config/flashsim/flash$k/inject/${{setting%=*}}
+		done
 	done
-	cd /
 }}
+"""
+
+#: Shell functions for the guest; $md is the folder of the array in sysfs.
+FUNCTIONS = f"""
+md=/sys/block/md0/md
+{BURSTS}
 models() # NAME: upload the model to all drives, in mode observe
 {{
 	for k in $(seq 0 $((drives - 1))); do
@@ -78,6 +76,44 @@ wipe() # let the first drive fail, and return it empty
 	dd if=/dev/zero of=/dev/flash0 bs=1M oflag=direct 2>/dev/null || true
 	mdadm --add /dev/md0 /dev/flash0
 	whole
+}}
+levels() # ATTRIBUTE VALUE: an array has the attribute while its level supports it
+{{
+	mdadm --create /dev/md1 --run --force --metadata=1.2 --level=1 --bitmap=none \
+		--raid-devices=1 /dev/flash0 2>&1
+	echo $2 >/sys/block/md1/md/$1
+	for level in raid0 raid10; do
+		echo $level >/sys/block/md1/md/level
+		echo $level $(cat /sys/block/md1/md/$1) >>$OUT/levels
+	done
+	mdadm --stop /dev/md1
+	mdadm --zero-superblock /dev/flash0
+}}
+refuses() # ATTRIBUTE VALUE...
+{{
+	attribute=$1
+	shift
+	for bad; do
+		if echo "$bad" | tee $md/$attribute 2>>$OUT/refused >/dev/null; then exit 1; fi
+	done
+}}
+lose() # N OUTPUT: under a load of N reads, the second mirror fails and is resynced by the bitmap
+{{
+	echo 500000 >$md/sync_speed_min
+	{READS} $1 500 --writes >$OUT/$2 &
+	load=$!
+	sleep 0.2
+	mdadm --fail /dev/md0 /dev/flash1
+	sleep 0.1
+	mdadm --remove /dev/md0 /dev/flash1
+	sleep 0.2
+	mdadm --add /dev/md0 /dev/flash1
+	whole
+}}
+finish() # until the load ends, which has gone on until now
+{{
+	kill -0 $load || exit 1
+	wait $load
 }}
 state() {{ echo $(cat $md/degraded $md/array_state $md/dev-flash?/errors); }}
 whole() {{ until [ "$(cat $md/degraded)" = 0 ]; do sleep 0.01; done; }}
@@ -117,10 +153,36 @@ def recent_model() -> Model:
 
 
 def result(path: Path) -> dict[str, Any]:
-    """Return the result of paced_reads.py; no read may be lost or wrong."""
+    """Return the result of paced_reads; no read may be lost or wrong."""
     one: dict[str, Any] = json.loads(path.read_text())
-    assert one["errors"] == [] and one["wrong"] == [], path.name
+    assert one["errors"] == one["wrong"] == 0, path.name
     return one
+
+
+def assert_avoids_bursts(off: dict[str, Any], on: dict[str, Any]) -> None:
+    """Compare the results of reads while md does not redirect them, and while it does."""
+    assert off["reads"] == on["reads"]
+    assert on["mean_us"] < 0.65 * off["mean_us"]
+    assert on["slow"] < off["slow"] / 3
+
+
+def assert_whole(state: str) -> None:
+    """Check the output of the shell function ``state``: no mirror is missing or had errors."""
+    degraded, array_state, *errors = state.split()
+    assert degraded == "0" and array_state in ("active", "clean") and set(errors) == {"0"}
+
+
+def assert_odd_mirrors(folder: Path, n_reads: int) -> None:
+    """Check that reads are right while the first drive has the bad sectors of ``spoil``."""
+    assert result(folder / "odd")["reads"] == n_reads
+    assert (folder / "after_odd").read_text().split()[0] == "0"
+    bad = [int(line.split()[0]) for line in (folder / "bad_blocks").read_text().splitlines()]
+    assert bad and all(10240 <= sector < 10496 for sector in bad)
+    assert (folder / "mismatches").read_text().split() == ["0"]
+    # md queries drives, and never sends hinted reads.
+    stats = dict(re.findall(r"(\w+) (\d+)", (folder / "stats").read_text()))
+    assert stats["latency_critical"] == stats["revoked"] == "0"
+    assert int(stats["probes"]) > 10
 
 
 def assert_clean(dmesg: str) -> None:

@@ -26,14 +26,14 @@ ROWS = {"sqlite": 6000, "wiredtiger": 40000}
 ARRAY = PartedArray(size_mb=128, mirror_mb=64, precondition=False)
 
 
-def _always(slow: bool, path: Path) -> Path:
+def always(slow: bool, path: Path) -> Path:
     """Save a model with a constant answer."""
     # Thus a probe of a drive that is predicted slow never finds it fast.
     network(bias=(0, 1) if slow else (1, 0), threshold_us=1).save(path)
     return path
 
 
-def _background(folder: Path) -> list[Path]:
+def background(folder: Path) -> list[Path]:
     """Write traces of reads and writes on the second parts, 500 per second on each."""
     rng = np.random.default_rng(1)
     n = 900
@@ -47,22 +47,24 @@ def _background(folder: Path) -> list[Path]:
     return paths
 
 
-@pytest.mark.parametrize("name", ["sqlite", "wiredtiger"])
-def test_application_reads_from_mirrors_that_are_predicted_fast(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "n_mirrors"), [("sqlite", 3), ("sqlite", 2), ("wiredtiger", 3)])
+def test_application_reads_from_mirrors_that_are_predicted_fast(
+    name: str, n_mirrors: int, tmp_path: Path
+) -> None:
     rows = ROWS[name]
     app = replace(APPLICATIONS[name], data=(rows,), load=(rows, 1000, 1), seconds=1.0)
     if missing := app.missing():
         pytest.skip(f"not installed: {', '.join(package for _, package in missing)}")
     make_data(app, tmp_path)
     # md prefers the first of idle mirrors; the models predict that this one is slow.
-    models = [_always(drive == 0, tmp_path / f"model{drive}") for drive in range(3)]
-    traces = _background(tmp_path)
+    models = [always(drive == 0, tmp_path / f"model{drive}") for drive in range(3)]
+    traces = background(tmp_path)
     reads, keys = {}, {}
     # These models have no gain, so the guard would soon stop following them.
     for state in ("off", "unguarded"):
         folder = tmp_path / state
         ran = run_once(
-            app, Case(name, "ext4", state), ARRAY, tmp_path / lab.DATA, folder, models,
+            app, Case(name, "ext4", state, n_mirrors), ARRAY, tmp_path / lab.DATA, folder, models,
             traces, seed=1, memory_mb=1024,
         )  # fmt: skip
         # The guest compared every row or value, and the mirrors block by block.
@@ -73,6 +75,7 @@ def test_application_reads_from_mirrors_that_are_predicted_fast(name: str, tmp_p
         assert 50 < np.median(done.latency_us) < 1000
     assert keys["off"] == keys["unguarded"]
     assert sum(reads["off"]["inferences"]) == 0
+    assert not any(sum(counted["mirrors"][n_mirrors:]) for counted in reads.values())
     assert reads["off"]["mirrors"][0] > sum(reads["off"]["mirrors"]) / 2
     # Probes of the mirror with slow predictions, and other simultaneous file system reads.
     assert reads["unguarded"]["mirrors"][0] < sum(reads["unguarded"]["mirrors"]) / 4
@@ -85,13 +88,13 @@ def test_application_runs_with_the_modules_on_a_kernel_without_linnos(tmp_path: 
     rows = ROWS["sqlite"]
     app = replace(APPLICATIONS["sqlite"], data=(rows,), load=(rows, 1000, 1), seconds=1.0)
     make_data(app, tmp_path)
-    models = [_always(drive == 0, tmp_path / f"model{drive}") for drive in range(3)]
+    models = [always(drive == 0, tmp_path / f"model{drive}") for drive in range(3)]
     (tmp_path / "bin").mkdir()
     shutil.copy2(REPLAYER, tmp_path / "bin")
     with guests.on_kernel(MODULE_KERNEL, "kernel-um-module", tmp_path / "bin"):
         ran = run_once(
             app, Case("sqlite", "ext4", MODULE), ARRAY, tmp_path / lab.DATA, tmp_path / MODULE,
-            models, _background(tmp_path), seed=1, memory_mb=1024,
+            models, background(tmp_path), seed=1, memory_mb=1024,
         )  # fmt: skip
     assert ran["reads"] > 1000 and ran["data_errors"] == 0
     # The guard of the module lets md follow the models for a while.

@@ -15,11 +15,10 @@ from linnapp.drive.drives_conf import load_conf
 from linnapp.lab.array import Array
 
 ROOT = Path(__file__).parents[2]
-RECORDED = ROOT / "traces" / "recorded"
 UNIT = ROOT / "linnapp" / "systemd" / "linnapp-restore.service"
 
-#: Recordings of programs on other drives, with enough reads for training.
-RECORDINGS = {"flash0": "fio", "flash1": "pgbench", "flash2": "fio"}
+#: A recording of another drive, with enough reads for training.
+RECORDING = ROOT / "traces" / "recorded" / "fio.blk.xz"
 
 BEGIN = """
 export LINNAPP_STATE=$OUT/state LINNAPP_CONF=$OUT/etc/drives.conf
@@ -96,9 +95,9 @@ def bounding_set(unit: Path = UNIT) -> str:
 
 
 @pytest.mark.lab
-def test_lab_example_of_the_page_runs(tmp_path: Path) -> None:
+def test_lab_example_of_the_page_runs(tmp_path: Path, guest_programs: Path) -> None:
     command = ["linnapp", "lab", "run", "--out", tmp_path, "--", "sh", "eval/enable.sh", tmp_path]
-    path = f"{ROOT}/.venv/bin:{os.environ['PATH']}"
+    path = f"{guest_programs}:{ROOT}/.venv/bin:{os.environ['PATH']}"
     ran = subprocess.run(
         ["env", f"PATH={path}", *command], cwd=ROOT, check=False, capture_output=True, text=True
     )
@@ -114,9 +113,9 @@ def test_lab_example_of_the_page_runs(tmp_path: Path) -> None:
 @pytest.mark.lab
 def test_an_array_is_enabled_restored_and_disabled(boot, tmp_path: Path) -> None:
     (tmp_path / "recordings").mkdir()
-    for drive, name in RECORDINGS.items():
-        packed = (RECORDED / f"{name}.blk.xz").read_bytes()
-        (tmp_path / "recordings" / f"{drive}.blk").write_bytes(lzma.decompress(packed))
+    for drive in ("flash0", "flash1", "flash2"):
+        recorded = lzma.decompress(RECORDING.read_bytes())
+        (tmp_path / "recordings" / f"{drive}.blk").write_bytes(recorded)
     restored = RESTORED.replace("{capabilities}", f"-all,{bounding_set()}")
     boot(BEGIN + ENABLED + RECORDED_ANEW + restored + DISABLED, Array(precondition=False))
 

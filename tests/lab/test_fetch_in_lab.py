@@ -70,4 +70,6 @@ def test_models_of_a_fleet_reach_the_kernel(boot, tmp_path: Path) -> None:
     assert "it had none" in (tmp_path / "fetched").read_text()
     assert (tmp_path / "again").read_text().count("has it already") == 2
     assert "truncated" in (tmp_path / "refused").read_text()
-    assert (tmp_path / "served").read_text().count("GET /host7/") == 6
+    # The record of a latency model, which is looked for first, is not there.
+    served = (tmp_path / "served").read_text()
+    assert served.count("GET /host7/") == 10 and served.count('.latency.json HTTP/1.1" 404') == 4

@@ -17,9 +17,6 @@ FIO = "fio --name=job --direct=1 --ioengine=io_uring --clocksource=clock_gettime
 INJECT = "/sys/kernel/config/flashsim/flash0/inject"
 PROFILES = ["consumer", "consumer-nvme", "enterprise-a", "enterprise-b", "enterprise-c"]
 
-#: Time of two clock reads and a system call in the guest.
-CALL_NS = 2_000
-
 
 def _counters(path: Path) -> dict[str, int]:
     return {name: int(value) for name, value in map(str.split, path.read_text().splitlines())}
@@ -29,7 +26,7 @@ def _drive(profile: str = "enterprise-a", size_mb: int = 256, precondition: bool
     return Array(n_drives=1, profile=profile, size_mb=size_mb, precondition=precondition)
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", ["consumer", "enterprise-a"])
 def test_reads_return_the_data_written(boot, profile: str) -> None:
     boot(
         f"{FIO} --filename=/dev/flash0 --rw=randwrite --bsrange=512-256k --blockalign=512"
@@ -275,24 +272,6 @@ def test_injection_patterns_delay_the_stated_reads(boot, tmp_path: Path) -> None
     assert len(slow["disarmed"]) == 0
     hits = sum(map(len, slow.values()))
     assert _counters(tmp_path / "counters")["injected_reads"] == hits
-
-
-def test_a_window_opens_and_closes_by_the_clock(boot, tmp_path: Path) -> None:
-    """Windows of 10 ms open every 50 ms, from 20 ms after arming on."""
-    settings = {
-        "pattern": "continuous", "ratio_ppm": 1000000, "latency_us": 1000,
-        "window_start_us": 20_000, "window_us": 10_000, "window_every_us": 50_000, "arm": 1,
-    }  # fmt: skip
-    script = "".join(f"echo {value} >{INJECT}/{name}\n" for name, value in settings.items())
-    boot(f"{script}{READS} /dev/flash0 3000 $OUT/reads.npy", _drive(precondition=False))
-    start, took, _ = np.load(tmp_path / "reads.npy").T
-    slow = took > 1_000_000
-    assert slow.sum() > 30
-    # The time of arming is known only to within a read, from the first slow one.
-    read_ns = 200_000
-    phase = (start - start[slow][0] + read_ns) % 50_000_000
-    assert (phase[slow] < 10_000_000 + read_ns).all()
-    assert ((phase[~slow] > 10_000_000 - read_ns) | (phase[~slow] < read_ns)).all()
 
 
 def test_wrong_settings_are_refused(boot, tmp_path: Path) -> None:

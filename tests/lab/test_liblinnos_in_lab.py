@@ -11,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from md_arrays import BURSTS
 from test_replayer_in_lab import DRIVES
 
 from linnapp.lab.guest import REPOSITORY
@@ -23,20 +24,6 @@ EXAMPLE = REPOSITORY / "build" / "liblinnos" / "examples" / "read_replicas"
 #: For training: more than a thousand reads of each drive. With some seeds, trees are no better than
 #: a constant, and the model is the prior.
 RECORDED, READS = 6000, 3000
-#: Drives are slow in turn: every 100 ms another drive takes 2 ms longer for each read.
-BURSTS = """
-turn=0
-for drive in flash0 flash1 flash2; do
-  cd /sys/kernel/config/flashsim/$drive/inject
-  echo all >pattern; echo 2000 >latency_us; echo read >op
-  echo 100000 >window_us; echo 100000 >window_every_us
-  echo 3 >window_turns; echo $((1 << turn)) >window_turn_mask
-  turn=$((turn + 1))
-done
-cd "$OUT"
-arm() { for drive in flash0 flash1 flash2; do
-  echo "$1" >/sys/kernel/config/flashsim/$drive/inject/arm; done; }
-"""
 
 
 def told(path: Path) -> dict[str, float]:
@@ -55,24 +42,24 @@ def test_fewer_reads_are_slow_than_at_the_default_replica(
     recordings = " ".join(f"--trace traces/{Path(drive).name}.blk" for drive in DRIVES)
     with_models = " ".join(f"{drive}=models/{Path(drive).name}.linnos" for drive in DRIVES)
     example = f"{EXAMPLE} --every-us 1000 --slow-us 1000"
-    again = f"arm 0; arm 1; {example} --seed 2 --reads {READS}"
+    again = f"bursts 1; {example} --seed 2 --reads {READS}"
     # Only a kernel with LinnOS can answer this.
     ask = (
-        "arm 0; cat /sys/block/flash0/linnos/mode >mode\n"
+        "bursts 0; cat /sys/block/flash0/linnos/mode >mode\n"
         "for d in flash0 flash1 flash2; do linnapp upload --model models/$d.linnos"
         " --device /dev/$d --mode observe; done\n"
         f"{again} --ask-kernel {drives} >asked\n"
-        "arm 0; cat /sys/block/flash?/linnos/stats/revoked >revoked\n"
+        "bursts 0; cat /sys/block/flash?/linnos/stats/revoked >revoked\n"
         "cat /sys/kernel/debug/block/flash?/rqos/linnos/in_flight >in_flight\n"
     )
     no_linnos = (
         "test ! -e /sys/block/flash0/linnos\n"
-        f"arm 0; if {example} --reads 1 --ask-kernel {drives} 2>asked; then exit 1; fi\n"
+        f"bursts 0; if {example} --reads 1 --ask-kernel {drives} 2>asked; then exit 1; fi\n"
         "grep -q 'a kernel with LinnOS' asked\n"
     )
     boot(
-        f"{BURSTS}"
-        f"arm 1; linnapp trace {drives} -o traces --"
+        f"{BURSTS}cd $OUT\n"
+        f"bursts 1; linnapp trace {drives} -o traces --"
         f" {example} --seed 5 --reads {RECORDED} --home-only {drives}\n"
         f"linnapp train --kind latency -o models {recordings}\n"
         f"{again} --home-only {drives} >home\n"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from linnapp.drive.comparison import ALPHA
+from linnapp.drive.maintain import SHIFT_PERCENTILES
 from linnapp.lab.array import Array
 from linnapp.model import LatencyModel
 
@@ -100,7 +101,7 @@ wait
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["latency", "network"])
+@pytest.mark.parametrize("kind", ["latency", pytest.param("network", marks=pytest.mark.nightly)])
 def test_recalibration_is_stable_on_one_load_and_follows_a_new_one(
     kind: str, boot, tmp_path: Path
 ) -> None:
@@ -132,7 +133,7 @@ def test_recalibration_is_stable_on_one_load_and_follows_a_new_one(
         recorded = [tmp_path / f"{name}.blk" for name in DRIVES]
         subprocess.run(
             ["linnapp", "train", *(x for path in recorded for x in ("--trace", path)),
-             "-o", tmp_path / "first", "--epochs", "6", "--bias", "2"],
+             "--kind", "network", "-o", tmp_path / "first", "--epochs", "6", "--bias", "2"],
             check=True, capture_output=True,
         )  # fmt: skip
     run(FIRST[kind] + ROUNDS_OF_ONE_LOAD + LAST[kind] + ENDED)
@@ -169,7 +170,7 @@ def test_recalibration_is_stable_on_one_load_and_follows_a_new_one(
             assert log.count(f"{name}: retrain") == 1, log
         assert len(rounds) == ROUNDS, log
         for line in rounds:
-            assert line["shift_percentiles"] <= 1 + line["sampling_percentiles"], log
+            assert line["shift_percentiles"] < SHIFT_PERCENTILES, log
     # Models that are as good take turns once in a hundred times: as much is refused by the last.
     assert replaced <= 1, log
     assert all(abs(n / refused[0] - 1) < 0.25 for n in refused), (refused, log)

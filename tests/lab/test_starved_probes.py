@@ -34,9 +34,7 @@ LEAST = 0.75 if SWEEP else 0.9
 FEW = 0.05
 
 MODELS = {
-    "flash0": EXAMPLES / "flash0.linnos",
-    "flash1": EXAMPLES / "flash1.linnos",
-    "flash2": EXAMPLES / "flash2.linnos",
+    **{f"flash{k}": EXAMPLES / f"flash{k}.linnos" for k in (range(3) if SWEEP else range(1))},
     "trees": EXAMPLES / "latency" / "flash1.linnos",
 }
 WAYS = ("hint", "ask", "md")

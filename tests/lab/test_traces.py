@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from md_arrays import recent_model
 
+from eval import trace_counts
 from eval.cache import Cache
 from eval.experiment import Context
-from eval.experiments import trace_counts, traces
+from eval.experiments import traces
 
 pytestmark = pytest.mark.lab
 
@@ -23,7 +24,9 @@ def test_bursts_reach_the_mirrors_and_the_attribute_helps(
     learnt = tmp_path / "learnt"
     (learnt / "latency").mkdir(parents=True)
     for k in range(3):
-        recent_model().save(learnt / "latency" / f"flash{k}.linnos")
+        model = learnt / "latency" / f"flash{k}.linnos"
+        recent_model().save(model)
+        model.with_suffix(".json").write_text('{"prior": false}')
     (learnt / "replay").mkdir()
     (learnt / "replay" / "volume.iolog").write_text(
         "fio version 3 iolog\n"
@@ -38,6 +41,7 @@ def test_bursts_reach_the_mirrors_and_the_attribute_helps(
         (trace_counts.OFF, trace_counts.CALM),
         (trace_counts.OFF, trace_counts.BURSTS),
         (trace_counts.ON, trace_counts.BURSTS),
+        (trace_counts.ON_OF_TWO, trace_counts.BURSTS),
     ):
         ran = traces.on_md(context, trace, what, slowness)
         done = ran.summary
@@ -47,3 +51,4 @@ def test_bursts_reach_the_mirrors_and_the_attribute_helps(
     assert slow[trace_counts.OFF, trace_counts.CALM] < 1000
     assert slow[trace_counts.OFF, trace_counts.BURSTS] > 2000
     assert slow[trace_counts.ON, trace_counts.BURSTS] < 1000
+    assert slow[trace_counts.ON_OF_TWO, trace_counts.BURSTS] < 1000

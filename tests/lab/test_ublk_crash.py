@@ -17,7 +17,7 @@ CRASH = Path(__file__).with_name("crash_mirror.py")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("n_moments", [12, pytest.param(200, marks=pytest.mark.crashes)])
+@pytest.mark.parametrize("n_moments", [10, pytest.param(200, marks=pytest.mark.crashes)])
 def test_mirror_is_equal_and_complete_after_crashes_at_random_moments(
     boot: Any,
     folder: Path,  # noqa: F811

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,8 @@ from linnapp.trace import replay_log
 
 pytestmark = pytest.mark.lab
 
+#: Under this policy the kernel decides about each read.
+POLICY = "linnos"
 #: These values are counts of both replays, which no view may change.
 COUNTS = ("reads", "writes", "hedged", "extra_ios", "data_errors", "io_errors")
 #: From the first pause to the last read, a replay takes at most 15 s.
@@ -87,7 +87,7 @@ VIEWS = {
 }
 
 
-def _seen(view: str, policy: str, folder: Path) -> str:
+def _seen(view: str, folder: Path) -> str:
     """Check that the view saw the replay; return a description."""
     if view == "top":
         looks = [json.loads(line)["drives"] for line in (folder / "top.txt").open()]
@@ -106,67 +106,55 @@ def _seen(view: str, policy: str, folder: Path) -> str:
         assert said["decisions_seen"] > 1000
         return f"{said['decisions_seen']} decisions of one drive"
     (recorded,) = json.loads((folder / "layers.txt").read_text())["recordings"]
-    served = json.loads((folder / f"{policy}.json").read_text())["reads_served_by"][0]
+    served = json.loads((folder / f"{POLICY}.json").read_text())["reads_served_by"][0]
     # The replayer also does a few reads that it does not measure.
     assert served <= recorded["ios"] < 1.1 * served
     return f"{recorded['ios']} reads of one drive"
 
 
-def _log(folder: Path, policy: str) -> np.ndarray[Any, Any]:
-    records = replay_log.read(folder / f"{policy}.log")
+def _log(folder: Path) -> np.ndarray[Any, Any]:
+    records = replay_log.read(folder / f"{POLICY}.log")
     return records[np.lexsort((records["offset_bytes"], records["home"], records["due_ns"]))]
 
 
 @pytest.fixture(scope="module")
-def bare_log(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], np.ndarray[Any, Any]]:
-    """Return the log of a policy's replay without a view; its numbers are the committed ones."""
-
-    @functools.cache
-    def replayed(policy: str) -> np.ndarray[Any, Any]:
-        folder = tmp_path_factory.mktemp("bare")
-        assert small_cell.replay(policy, folder) == committed(policy)
-        return _log(folder, policy)
-
-    return replayed
-
-
-def committed(policy: str) -> dict[str, Any]:
-    """Return the committed numbers of the policy's replay."""
+def committed() -> dict[str, Any]:
+    """Return the committed numbers of the replay."""
     runs = json.loads((small_cell.FOLDER / "numbers.json").read_text())["runs"]
-    return dict(runs[policy])
+    return dict(runs[POLICY])
 
 
-@pytest.mark.parametrize(
-    ("view", "policy"),
-    [
-        (view, policy)
-        for view in VIEWS
-        for policy in ("linnos", "baseline")
-        # Without a model there are no decisions to explain.
-        if (view, policy) != ("explain", "baseline")
-    ],
-)
+@pytest.fixture(scope="module")
+def bare(
+    tmp_path_factory: pytest.TempPathFactory, committed: dict[str, Any]
+) -> np.ndarray[Any, Any]:
+    """Return the log of a replay without a view; its numbers are the committed ones."""
+    folder = tmp_path_factory.mktemp("bare")
+    assert small_cell.replay(POLICY, folder) == committed
+    return _log(folder)
+
+
+@pytest.mark.parametrize("view", VIEWS)
 def test_views_do_not_change_the_system(
-    view: str, policy: str, bare_log: Callable[[str], np.ndarray[Any, Any]], tmp_path: Path
+    view: str, bare: np.ndarray[Any, Any], committed: dict[str, Any], tmp_path: Path
 ) -> None:
-    bare, before = bare_log(policy), committed(policy)
-    viewed = small_cell.replay(policy, tmp_path, prepare=VIEWS[view].start, finish=VIEWS[view].end)
-    viewed_log = _log(tmp_path, policy)
+    viewed = small_cell.replay(POLICY, tmp_path, prepare=VIEWS[view].start, finish=VIEWS[view].end)
+    viewed_log = _log(tmp_path)
     shift_us = (viewed_log["latency_ns"].astype(int) - bare["latency_ns"].astype(int)) / 1e3
-    differ = {name: (viewed[name], was) for name, was in before.items() if viewed[name] != was}
+    differ = {name: (viewed[name], was) for name, was in committed.items() if viewed[name] != was}
     print(
-        f"\n{view}, {policy}: {_seen(view, policy, tmp_path)}; {np.count_nonzero(shift_us)} of "
+        f"\n{view}: {_seen(view, tmp_path)}; {np.count_nonzero(shift_us)} of "
         f"{len(shift_us)} I/Os took from {shift_us.min():+.1f} to {shift_us.max():+.1f} us longer; "
         + ("all numbers are those committed" if not differ else "with it and without: ")
         + ", ".join(f"{name} {now:.6g}, {was:.6g}" for name, (now, was) in differ.items())
     )
     allowed = VIEWS[view].mean_off_by
     if not allowed:
-        assert viewed == before
+        assert viewed == committed
         assert not shift_us.any()
         return
     for name in COUNTS:
-        assert viewed[name] == before[name], name
-    assert viewed["revoked"] == pytest.approx(before["revoked"], rel=allowed * 10)
-    assert viewed["mean_us"] == pytest.approx(before["mean_us"], rel=allowed)
-    assert math.isclose(viewed["p99_us"], before["p99_us"], rel_tol=0.01)
+        assert viewed[name] == committed[name], name
+    assert viewed["revoked"] == pytest.approx(committed["revoked"], rel=allowed * 10)
+    assert viewed["mean_us"] == pytest.approx(committed["mean_us"], rel=allowed)
+    assert math.isclose(viewed["p99_us"], committed["p99_us"], rel_tol=0.01)

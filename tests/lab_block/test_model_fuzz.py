@@ -27,6 +27,7 @@ HERE = Path(__file__).parent
 FILES = 3000
 
 
+@pytest.mark.nightly
 def test_library_takes_only_models() -> None:
     """The independent check is slow, so it sees all accepted files and a sample of the others."""
     taken = 0
@@ -46,6 +47,7 @@ def test_library_takes_only_models() -> None:
 
 
 @pytest.mark.lab
+@pytest.mark.nightly
 def test_kernel_takes_only_models(boot: Callable[..., Ran]) -> None:
     """Every check and the kernel's messages; LINNOS_FUZZ_FILES sets the number of files."""
     n = int(os.environ.get("LINNOS_FUZZ_FILES", FILES))

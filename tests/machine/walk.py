@@ -33,18 +33,13 @@ INSTEAD = (
     (r"--hours 24\b", "--hours 0.05 --block-s 4"),
     # The machine has a kernel for guests.
     (r"\blinux-headers-amd64\b", "linux-headers-cloud-amd64"),
-    # It runs until ctrl-C. Under emulation and load, its start alone takes half a minute.
-    (
-        r"^linnapp status --watch$",
-        "timeout --signal=INT --preserve-status 120 linnapp status --watch",
-    ),
 )
 
 #: The same under emulation, where pip had unpacked 0.4 GB of TensorFlow after 12 minutes. Therefore
 #: latency models are trained, which do not need it.
 INSTEAD_TRANSLATED = (
     (r"^\S+/pip install 'linnapp\[train\]'.*", ":"),
-    (r"^linnapp train\b", "linnapp train --kind latency"),
+    (r"^linnapp train --kind network\b", "linnapp train --kind latency"),
 )
 
 #: The user's own load on the drives. Many large writes come at once at times, and reads wait behind

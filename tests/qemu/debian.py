@@ -20,11 +20,15 @@ from linnapp.lab.qemu import QemuGuest, run
 
 BUILD = REPOSITORY / "kernel" / "module" / "build.sh"
 
-#: A kernel that `make kernel-debian` has unpacked, or -6.1; and, with what finds faults, those of
-#: `make kernel-x86-kasan-module` and -kcsan.
-DEBIAN = ("kernel-debian", "kernel-debian-6.1")
+#: A kernel that `make kernel-debian` has unpacked, or -6.1 or -backports; and, with what finds
+#: faults, those of `make kernel-x86-kasan-module` and -kcsan.
+BUILT_HERE = ("kernel-debian", "kernel-debian-6.1")
+DEBIAN = (*BUILT_HERE, "kernel-debian-backports")
 DEBUG = ("linux-x86-kasan-module", "linux-x86-kcsan-module")
 ALL = (*DEBIAN, *(pytest.param(name, marks=pytest.mark.debug) for name in DEBUG))
+
+#: The Debian 13 that the modules for its newest kernel are built in.
+DEBIAN_13 = Path(os.environ.get("DEBIAN_13", Path.home() / ".cache" / "linnos" / "trixie"))
 
 #: The drives' driver is a module, so that it can be removed.
 _DRIVES = """\
@@ -128,12 +132,18 @@ def debian_kernel(name: str, *, ours: bool = True, raid: bool = False) -> Debian
     built = REPOSITORY / "build" / "module" / release
     if not ours:
         return DebianKernel(images[0], modules, built)
-    if not Path(f"/usr/src/linux-headers-{release}").exists():
-        pytest.skip(f"no headers of {release}; make module-debian")
+    sources = Path("/usr/src")
     command = [BUILD, "--kernel", release, "--out", built, "--stock", modules]
+    if name not in BUILT_HERE:
+        if os.geteuid():
+            pytest.skip(f"the modules are built in {DEBIAN_13} by chroot, which needs root")
+        command += ["--chroot", DEBIAN_13]
+        sources = DEBIAN_13 / "usr" / "src"
+    if not (sources / f"linux-headers-{release}").exists():
+        pytest.skip(f"no headers of {release}; make module-debian")
     if raid:
         source = "linux-source-" + ".".join(release.split(".")[:2])
-        if not Path(f"/usr/src/{source}.tar.xz").exists():
+        if not (sources / f"{source}.tar.xz").exists():
             pytest.skip(f"no source of {release}; make module-debian")
         command.append("--raid")
     subprocess.run(command, check=True)

@@ -57,7 +57,7 @@ looped() { truncate -s $2 /run/below/$1; losetup --find --show --direct-io=on /r
 
 ON_EXT4 = """
 loop=$(looped image {size})
-linnapp faults attach $loop --name bad >$OUT/path
+[ "$(linnapp faults attach $loop --name bad)" = /dev/mapper/bad ]
 mkfs.ext4 -q -b 4096 -E lazy_itable_init=0,lazy_journal_init=0 /dev/mapper/bad
 mount /dev/mapper/bad /run/mnt
 python3 {helper} /run/mnt/file {blocks} --allocate-only
@@ -74,36 +74,6 @@ losetup -d $loop
 umount /run/below
 rmmod dm-linnos-faults
 """
-
-
-def check(folder: Path, blocks: int) -> None:
-    for name, (_, _, damaged) in THESIS.items():
-        found = json.loads((folder / f"{name}.json").read_text())
-        assert found["damaged"] == damaged(blocks), name
-        assert found["steps"] == [500 if name == "INTERVAL" else 1]
-        counted = f"matched={blocks} injected={damaged(blocks)}"
-        assert counted in (folder / f"{name}.txt").read_text()
-
-
-def test_file_on_a_loop_device_has_the_stated_damage(kernel: DebianKernel, tmp_path: Path) -> None:
-    damage_on_ext4(kernel, tmp_path, FEW_BLOCKS)
-
-
-@pytest.mark.long
-def test_thesis_table_repeats_on_a_loop_device(kernel: DebianKernel, tmp_path: Path) -> None:
-    damage_on_ext4(kernel, tmp_path, THESIS_BLOCKS)
-
-
-def damage_on_ext4(kernel: DebianKernel, folder: Path, blocks: int) -> None:
-    for name, (frequency, fault, _) in THESIS.items():
-        write_rules(folder / f"{name}.rules", frequency, fault)
-    size_mb = blocks // 256 * 5 // 4 + 64
-    script = PREPARE + ON_EXT4.format(
-        size=f"{size_mb}M", blocks=blocks, helper=HELPER, names=" ".join(THESIS)
-    )
-    kernel.boot(script, folder, n_drives=1, drive_mb=size_mb * 2)
-    assert (folder / "path").read_text() == "/dev/mapper/bad\n"
-    check(folder, blocks)
 
 
 # Only the mirror with the target is damaged. The other one is taken away before the comparison.
@@ -139,26 +109,34 @@ done
 """
 
 
-def test_only_one_mirror_of_raid1_is_damaged(kernel: DebianKernel, tmp_path: Path) -> None:
-    damage_on_raid1(kernel, tmp_path, FEW_BLOCKS)
+#: Script, and the size of the NVMe drive in sizes of the loop device.
+ON = {"loop device": (ON_EXT4, 2), "mirror": (ON_RAID1, 3)}
 
 
-@pytest.mark.long
-def test_thesis_table_repeats_on_a_mirror(kernel: DebianKernel, tmp_path: Path) -> None:
-    damage_on_raid1(kernel, tmp_path, THESIS_BLOCKS)
-
-
-def damage_on_raid1(kernel: DebianKernel, folder: Path, blocks: int) -> None:
+@pytest.mark.parametrize(
+    "blocks", [FEW_BLOCKS, pytest.param(THESIS_BLOCKS, marks=pytest.mark.long)]
+)
+@pytest.mark.parametrize("on", ON)
+def test_rules_damage_the_stated_blocks_and_one_mirror_only(
+    kernel: DebianKernel, tmp_path: Path, on: str, blocks: int
+) -> None:
+    """With all blocks of the thesis, this is its table."""
     for name, (frequency, fault, _) in THESIS.items():
-        write_rules(folder / f"{name}.rules", frequency, fault)
+        write_rules(tmp_path / f"{name}.rules", frequency, fault)
+    script, n_sizes = ON[on]
     size_mb = blocks // 256 * 5 // 4 + 64
-    script = PREPARE + ON_RAID1.format(
+    script = PREPARE + script.format(
         size=f"{size_mb}M", blocks=blocks, helper=HELPER, names=" ".join(THESIS)
     )
-    kernel.boot(script, folder, n_drives=1, drive_mb=size_mb * 3)
-    check(folder, blocks)
-    for name in THESIS:
-        assert json.loads((folder / f"{name}.good").read_text())["damaged"] == 0
+    kernel.boot(script, tmp_path, n_drives=1, drive_mb=size_mb * n_sizes)
+    for name, (_, _, damaged) in THESIS.items():
+        found = json.loads((tmp_path / f"{name}.json").read_text())
+        assert found["damaged"] == damaged(blocks), name
+        assert found["steps"] == [500 if name == "INTERVAL" else 1]
+        counted = f"matched={blocks} injected={damaged(blocks)}"
+        assert counted in (tmp_path / f"{name}.txt").read_text()
+        if on == "mirror":
+            assert json.loads((tmp_path / f"{name}.good").read_text())["damaged"] == 0
 
 
 # Of 16 blocks of 4 KiB, of which the rules count some: read, late, unreadable, lost, with a tag.

@@ -9,6 +9,7 @@ import json
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from eval.bench import MODEL, OUT
 from eval.bench.kernel import FOLDER as TOOLS
 from eval.bench.kernel import build, latency_model
-from eval.bench.off_cost import NULL_BLK
+from eval.bench.stepping import NULL_BLK
 from linnapp.lab.guest import REPOSITORY
 from linnapp.lab.qemu import QemuGuest, run
 
@@ -48,6 +49,15 @@ def counting(script: str, out: Path, **settings: Any) -> str:
     return output.getvalue().decode()
 
 
+def paths_to(node: dict[str, Any], name: str) -> Iterator[tuple[str, ...]]:
+    """Yield the callers of each node of this name in a tree."""
+    for called in node["called"]:
+        if called["name"] == name:
+            yield (node["name"],)
+        for path in paths_to(called, name):
+            yield (node["name"], *path)
+
+
 def test_layers_shows_the_functions_of_writes(tmp_path: Path) -> None:
     kernels = list((KERNEL / "boot").glob("vmlinuz-*"))
     if not kernels:
@@ -76,6 +86,12 @@ def test_layers_shows_the_functions_of_writes(tmp_path: Path) -> None:
     # 256 pages a call take some work, and no group took less than nothing.
     pages = next(f for f in call["functions"] if f["name"] == "bio_iov_iter_get_pages")
     assert pages["calls"] >= 8 and call["groups"]["pages"]["us"] / 8 > 5
+    # The tree has the same times as the functions, and a page is added below the VFS.
+    tree = call["tree"]
+    assert tree["name"].endswith("_sys_write") and tree["calls"] == 8
+    assert tree["with_called_us"] == pytest.approx(call["measured_us"])
+    found = list(paths_to(tree, "bio_iov_iter_get_pages"))
+    assert found and all("vfs_write" in path for path in found)
     assert 0 < said["overhead"]["inside_ns"] <= said["overhead"]["function_ns"] < 10_000
     assert said["lost"] == {"times": 0, "calls": 0}
 

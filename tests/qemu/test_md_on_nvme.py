@@ -56,8 +56,10 @@ for value in off unguarded; do
 done
 
 {odd}
-load --workers 4 --writers 2 --seconds 600 --stop-file /run/stop >$OUT/changing &
+load --workers 4 --writers 2 --seconds 600 --stop-file /run/stop --started-file /run/started \\
+    >$OUT/changing &
 load=$!
+wait_for [ -e /run/started ]
 while [ ! -e /run/stop ]; do change; done &
 changes=$!
 for k in {fails}; do

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from debian import ALL, BUILD, DEBIAN, DebianKernel, debian_kernel
+from debian import ALL, BUILD, BUILT_HERE, DEBIAN, DebianKernel, debian_kernel
 from trees_by_hand import last_read
 
 from linnapp.drive.latencies import LOWEST_US
@@ -35,6 +35,16 @@ def kernel(request: pytest.FixtureRequest) -> DebianKernel:
 def debian(request: pytest.FixtureRequest) -> DebianKernel:
     """A kernel without debugging, for tests of times and of the headers' configuration."""
     return debian_kernel(request.param)
+
+
+def test_build_finds_the_interfaces_of_the_kernel(debian: DebianKernel) -> None:
+    version = tuple(int(n) for n in debian.modules.name.split(".")[:2])
+    text = (debian.built / "linnos_interfaces.h").read_text()
+    assert dict(re.findall(r"^#define LINNOS_HAS_(\w+) ([01])$", text, re.M)) == {
+        "BLOCK_IO_START": str(int(version >= (6, 5))),
+        "CLASS_INTERFACE_OF_DEVICE": str(int(version >= (6, 4))),
+        "HRTIMER_SETUP": str(int(version >= (6, 13))),
+    }
 
 
 # One CPU, so that events are reported in order.
@@ -265,19 +275,18 @@ def test_module_is_loaded_and_removed_under_load(kernel: DebianKernel, tmp_path:
     assert json.loads((tmp_path / "best").read_text()) == [0, 1]
 
     verdict, no_policy = 4, 0
+    is_slow, is_to_be_probed = 1, 4
     idle, loaded = (json.loads((tmp_path / name).read_text()) for name in ("idle", "answers"))
     answers = idle + loaded
     for best, drives in answers:
         assert [known for known, _, _ in drives] == [verdict, verdict, no_policy]
-        slow = [flags & 1 for _, flags, _ in drives]
+        slow = [flags & is_slow for _, flags, _ in drives]
         # An unknown drive, the third, counts as a fast one unless a drive is to be probed.
-        probed = [flags >> 3 & 1 for _, flags, _ in drives]
-        if any(probed):
-            assert best == sum(1 << k for k, is_to_be in enumerate(probed) if is_to_be)
-        else:
-            assert best == sum(1 << k for k, is_slow in enumerate(slow) if not is_slow)
+        probed = [flags & is_to_be_probed for _, flags, _ in drives]
+        chosen = probed if any(probed) else [not flag for flag in slow]
+        assert best == sum(1 << k for k, is_chosen in enumerate(chosen) if is_chosen)
     # Both predictions occurred, fast and slow.
-    assert {flags & 1 for _, drives in answers for _, flags, _ in drives[:2]} == {0, 1}
+    assert {flags & is_slow for _, drives in answers for _, flags, _ in drives[:2]} == {0, 1}
     assert int((tmp_path / "inferences").read_text()) >= len(answers)
 
 
@@ -385,7 +394,9 @@ def test_drivers_can_be_removed(kernel: DebianKernel, tmp_path: Path) -> None:
     assert "sda has gone" in log
 
 
-def test_module_refuses_a_kernel_with_linnos(debian: DebianKernel, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", BUILT_HERE)
+def test_module_refuses_a_kernel_with_linnos(tmp_path: Path, name: str) -> None:
+    debian = debian_kernel(name)
     release = debian.modules.name
     # As in the kernel's headers.
     with_linnos = {**os.environ, "CONFIG_BLK_LINNOS": "y"}

@@ -86,5 +86,5 @@ def test_build_without_comparable_versions_leaves_no_modules(tmp_path: Path) -> 
     command = [BUILD, "--kernel", release, "--raid", "--stock", tmp_path, "--out", debian.built]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 1
-    assert "raid1.ko does not tell the versions" in ran.stderr
+    assert "raid1.ko does not tell" in ran.stderr
     assert not (debian.built / "raid" / "raid1.ko").exists()

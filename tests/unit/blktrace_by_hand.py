@@ -226,13 +226,13 @@ class Drive:
         source = self.choose(there.start, write, (0, 1), None)
         if source is None:
             return
-        beside = [
+        adjacent = [
             request
             for request in self.holders[write, there.stop if front else there.start - 1]
             if request.state == 1 and request is not source
         ]
-        if beside:
-            self.join(max(beside, key=lambda request: request.number), source)
+        if adjacent:
+            self.join(max(adjacent, key=lambda request: request.number), source)
         else:
             self.count(source, now)
 

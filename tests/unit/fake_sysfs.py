@@ -21,6 +21,7 @@ _FILES = {
     "threshold_us": "0",
     "probe_after_us": "1000",
     "probe_after_revokes": "10",
+    "failover_us": "15",
     "stats/reads": "12",
     "stats/revoked": "3",
 }

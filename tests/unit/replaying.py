@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from linnapp.trace import replay_log
 
 REPLAYER = Path(__file__).parents[2] / "build/replayer/replayer"
 #: Some of its modules are part of liblinnos.
@@ -64,6 +67,22 @@ def replay(
     )
     assert ran.returncode == status, ran.stderr
     return ran
+
+
+def replay_summed(drives: list[Path], traces: list[Path], policy: str, *options: str) -> Any:
+    """Replay, and return the summary."""
+    out = drives[0].parent / "o.json"
+    replay(drives, traces, policy, *options, "--json", str(out))
+    return summary(out)
+
+
+def replay_logged(
+    drives: list[Path], traces: list[Path], policy: str, *options: str
+) -> tuple[Any, NDArray[Any]]:
+    """Replay, and return the summary and the log."""
+    log = drives[0].parent / "o.log"
+    run = replay_summed(drives, traces, policy, *options, "--log", str(log))
+    return run, replay_log.read(log)
 
 
 def summary(path: Path) -> dict[str, Any]:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,72 +26,52 @@ from linnapp.model.file import N_FEATURES
 MODEL = LatencyModel.mean_of_last(500, 1000, 300)
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: Recipe(kind="latencies"), ValueError, "kind='latencies': .*'network', 'latency'"),
-        (lambda: Recipe(labels="papr"), ValueError, "labels='papr': .*'avoidable', 'paper'"),
-        (lambda: Recipe(max_refused=7), ValueError, "max_refused=7: .*at most 1"),
-        (lambda: LabellingOptions(search="Paper"), ValueError, "search='Paper': .*'wide', 'paper'"),
-        (lambda: LabellingOptions(failover_us=-100), ValueError, "failover_us=-100: .*at least 0"),
-        (lambda: LabellingOptions(failover_us=float("nan")), ValueError, "failover_us=nan"),
-        (lambda: LabellingOptions(replicas=1), ValueError, "replicas=1: .*at least 2"),
-        (lambda: LabellingOptions(threshold_us=0), ValueError, "threshold_us=0: .*at least 1"),
-        (lambda: TrainingOptions(test_share=-1), ValueError, "test_share=-1: .*above 0, below 1"),
-        (lambda: TrainingOptions(validation_share=1), ValueError, "validation_share=1: "),
-        (
-            lambda: TrainingOptions(validation_share=0.5, test_share=0.5),
-            ValueError,
-            r"validation_share \+ test_share=1.0: .*below 1",
-        ),
-        (lambda: TrainingOptions(seed="1"), TypeError, "seed='1': expected an integer, not str"),
-        (lambda: TrainingOptions(bias=True), TypeError, "bias=True: expected a number, not bool"),
-        (lambda: TrainingOptions(max_epochs=0), ValueError, "max_epochs=0: "),
-        (lambda: TrainingOptions(burst_share=1), ValueError, "burst_share=1: .*below 1"),
-        (
-            lambda: TrainingOptions(learning_rate=float("inf")),
-            ValueError,
-            "learning_rate=inf: accepted is above 0, and no infinity",
-        ),
-        (lambda: TrainingOptions(seed=10**400), ValueError, "seed=1000.*at most 4.29497e"),
-        (
-            lambda: Recipe(labelling="x"),
-            TypeError,
-            "labelling='x': expected LabellingOptions, not str",
-        ),
-        (lambda: Recipe(training=None), TypeError, "training=None: expected TrainingOptions"),
-        (lambda: Recipe(reader=5), TypeError, "reader=5: expected dict, not int"),
-        (lambda: Recipe(reader={"devcie": "8:0"}), TypeError, "'devcie'; did you mean 'device'"),
-        (lambda: Recipe(reader={"device": 8}), TypeError, "device=8: expected str, not int"),
-        (lambda: Recipe(reader={"max_age_s": 0}), ValueError, "max_age_s=0: .*above 0"),
-        (
-            lambda: Recipe(reader={"allow_truncated": "no"}),
-            TypeError,
-            "allow_truncated='no': expected True or False",
-        ),
-        (lambda: linnapp.fit_latency("az", observer=5), TypeError, "observer=5: expected Observer"),
-        (
-            lambda: linnapp.upload(MODEL, "none", mode="enforced"),
-            ValueError,
-            "mode='enforced': accepted are 'off', 'observe', 'enforce'",
-        ),
-        (
-            lambda: predict_us(MODEL, np.zeros((1, N_FEATURES), np.uint32), "gpu"),
-            ValueError,
-            "engine='gpu': accepted are 'numpy', 'c'",
-        ),
-    ],
-)
-def test_invalid_option_values_are_refused(
-    make: Callable[[], object], error: type[Exception], message: str
+NAN, INF = float("nan"), float("inf")
+NO_FILE = "there is no such file"
+#: The called function, its arguments, and the error.
+INVALID = [
+    (Recipe, {"kind": "latencies"}, ValueError, "kind='latencies': .*'network', 'latency'"),
+    (Recipe, {"max_refused": 7}, ValueError, "max_refused=7: .*at most 1"),
+    (Recipe, {"labelling": "x"}, TypeError, "labelling='x': expected LabellingOptions, not str"),
+    (Recipe, {"reader": 5}, TypeError, "reader=5: expected dict, not int"),
+    (Recipe, {"reader": {"devcie": "8:0"}}, TypeError, "'devcie'; did you mean 'device'"),
+    (Recipe, {"reader": {"device": 8}}, TypeError, "device=8: expected str, not int"),
+    (Recipe, {"reader": {"max_age_s": 0}}, ValueError, "max_age_s=0: .*above 0"),
+    (LabellingOptions, {"search": "Paper"}, ValueError, "search='Paper': .*'wide', 'paper'"),
+    (LabellingOptions, {"failover_us": NAN}, ValueError, "failover_us=nan"),
+    (LabellingOptions, {"replicas": 1}, ValueError, "replicas=1: .*at least 2"),
+    (TrainingOptions, {"validation_share": 0.5, "test_share": 0.5}, ValueError,
+     r"validation_share \+ test_share=1.0: .*below 1"),
+    (TrainingOptions, {"seed": "1"}, TypeError, "seed='1': expected an integer, not str"),
+    (TrainingOptions, {"bias": True}, TypeError, "bias=True: expected a number, not bool"),
+    (TrainingOptions, {"learning_rate": INF}, ValueError, "accepted is above 0, and no infinity"),
+    (TrainingOptions, {"seed": 10**400}, ValueError, "seed=1000.*at most 4.29497e"),
+    (partial(linnapp.upload, MODEL, "none"), {"mode": "enforced"}, ValueError,
+     "mode='enforced': accepted are 'off', 'observe', 'enforce'"),
+    (partial(predict_us, MODEL, np.zeros((1, N_FEATURES), np.uint32)), {"engine": "gpu"},
+     ValueError, "engine='gpu': accepted are 'numpy', 'c'"),
+    (partial(linnapp.fit_latency, NO_FILE), {"observer": 5}, TypeError, "expected Observer"),
+    (partial(linnapp.fit_latency, NO_FILE), {"max_refusde": 1}, TypeError,
+     "did you mean 'max_refused'"),
+    (partial(linnapp.fit_latency, NO_FILE), {"bias": 2}, TypeError,
+     r"fit_latency\(\) has no argument 'bias'; accepted"),
+    (partial(linnapp.fit_network, NO_FILE), {"even_if_worse": 1}, TypeError,
+     "even_if_worse=1: expected True or False"),
+    (partial(linnapp.fit_network, NO_FILE), {"labels": "papr"}, ValueError,
+     "labels='papr': accepted are 'avoidable'"),
+    (partial(linnapp.inflection_point, NO_FILE), {"serch": "wide"}, TypeError,
+     r"'serch'; did you mean 'search'\?"),
+    (partial(linnapp.inflection_point, np.zeros(3)), {}, TypeError,
+     r"table that linnapp\.load\(\) returned, not ndarray"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "arguments", "error", "message"), INVALID)
+def test_invalid_argument_is_named_before_anything_is_done(
+    call: Callable[..., object], arguments: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        make()
-
-
-def test_numpy_numbers_are_numbers() -> None:
-    options = TrainingOptions(seed=np.int64(3), test_share=np.float32(0.25))
-    assert (options.seed, options.test_share) == (3, 0.25)
+        call(**arguments)
 
 
 @pytest.mark.parametrize("in_memory", [False, True])
@@ -125,3 +107,8 @@ def test_option_declares_its_check_and_its_flag() -> None:
         for flag, value in (("--replicas", "1"), ("--failover-us", "-1"), ("--threshold-us", "0")):
             result = run(command, "--trace", "x.blk", flag, value)
             assert result.exit_code == 2 and flag in result.stderr
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    options = TrainingOptions(seed=np.int64(3), test_share=np.float32(0.25))
+    assert (options.seed, options.test_share) == (3, 0.25)

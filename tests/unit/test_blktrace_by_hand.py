@@ -116,11 +116,11 @@ class BlockLayer:
         self.at(us, G, sector, sectors, flags)
         if kind in ("back", "front"):
             other = draw.choice([8, 24, 300])
-            beside = sector + sectors if kind == "back" else sector - other
+            adjacent = sector + sectors if kind == "back" else sector - other
             us += draw.choice([0, 3])
-            self.at(us, Q, beside, other, flags)
-            self.at(us, M if kind == "back" else F, beside, other, flags)
-            sector, sectors = min(sector, beside), sectors + other
+            self.at(us, Q, adjacent, other, flags)
+            self.at(us, M if kind == "back" else F, adjacent, other, flags)
+            sector, sectors = min(sector, adjacent), sectors + other
         self.request(us, sector, sectors, flags)
 
     def run(self, n: int, path: Path) -> Path:

@@ -169,12 +169,12 @@ def test_sampling_is_seeded_and_meets_the_share(tmp_path: Path) -> None:
     one, validation, test = sample_bursts(path, parts, 0.3, 300, seed=1)
     two, *_ = sample_bursts(path, parts, 0.3, 300, seed=1)
     other, *_ = sample_bursts(path, parts, 0.3, 300, seed=2)
-    assert np.array_equal(one.digits, two.digits)
-    assert not np.array_equal(one.digits, other.digits)
+    assert np.array_equal(one.inputs, two.inputs)
+    assert not np.array_equal(one.inputs, other.inputs)
     assert len(one) == pytest.approx(0.3 * (first + len(one)), rel=0.01)
     assert 0 < len(validation) <= MAX_HELD_OUT_ROWS
     assert 0 < len(test) <= MAX_HELD_OUT_ROWS
-    assert not np.array_equal(validation.digits, test.digits)
+    assert not np.array_equal(validation.inputs, test.inputs)
 
 
 def test_no_training_example_depends_on_the_validation_part(tmp_path: Path) -> None:
@@ -205,5 +205,5 @@ def test_no_training_example_depends_on_the_validation_part(tmp_path: Path) -> N
     ]
     other_path = head.write(tmp_path / "other" / "a.blk")
     other, *_ = sample_bursts(other_path, parts, 0.3, 300, seed=1)
-    assert np.array_equal(whole_trace.digits, other.digits)
+    assert np.array_equal(whole_trace.inputs, other.inputs)
     assert np.array_equal(whole_trace.slow, other.slow)

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""C code: its tests, also under sanitizers; and of libraries symbols, headers and man pages."""
+"""C and Rust: tests, also under sanitizers; and of libraries symbols, headers and man pages."""
 
 from __future__ import annotations
 
 import functools
+import os
 import re
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from c_library import CLibrary, names
+from c_library import CLibrary, built_as_installed, names
 from replaying import BUILT, LIBRARY, REPLAYER
+
+from linnapp import __version__
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = ROOT / "cluster" / "client"
@@ -54,7 +58,6 @@ class Code:
 
 CODE = {
     "replayer": Code(CLibrary(ROOT / "replayer", REPLAYER.parent)),
-    "simulator": Code(CLibrary(ROOT / "eval" / "simulator", ROOT / "build" / "simulation")),
     "liblinnos": Code(
         CLibrary(LIBRARY, BUILT),
         (LIBRARY / "include" / "linnos_choose.h", LIBRARY / "include" / "liblinnos.h"), 18,
@@ -100,6 +103,15 @@ def test_module(name: str, program: str, test: str) -> None:
     built(name).builds.passes(program, test)
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "test", [test for program, test in CODE["liblinnos"].builds.tests if program == "test_threads"]
+)
+def test_no_thread_loses_one_of_many_reads(test: str) -> None:
+    built("liblinnos").builds.passes("test_threads", test, LINNOS_READS="200000")
+
+
+@pytest.mark.nightly
 @EACH_LIBRARY
 def test_c_tests_pass_under_asan_ubsan_and_tsan(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LINNOS_READS", "20000" if name == "cluster" else "2000")
@@ -141,6 +153,38 @@ def test_man_pages_document_the_whole_header(name: str) -> None:
             assert word in text and (word in described or not described), word
 
 
+@pytest.mark.parametrize("how", ["shared", "static"])
+@pytest.mark.parametrize(
+    ("name", "page", "output", "libraries", "left"),
+    [
+        ("liblinnos", "liblinnos.md", r"\d+ hedged, \d+ slow", "-luring -lm -pthread", set()),
+        ("cluster", "cluster.md", r"\d+ slow, \d+ redirected, \d+ copies",
+         "-lsodium -lm -pthread", {"linnos_choose.h"}),
+    ],
+)  # fmt: skip
+def test_example_builds_with_installed_files_and_prints_what_its_page_says(
+    tmp_path: Path, how: str, name: str, page: str, output: str, libraries: str, left: set[str]
+) -> None:
+    code, root = CODE[name], tmp_path / "opt"
+    code.builds.make("install", f"PREFIX={root}")
+    shutil.copy(code.builds.source / "examples" / "choose.c", tmp_path / "p.c")
+    static = libraries.split() if how == "static" else None
+    program = built_as_installed(tmp_path / "p.c", root, code.name, static)
+    path = {"LD_LIBRARY_PATH": f"{root}/lib"}
+    ran = subprocess.run([program], env=path, capture_output=True, text=True, check=True)
+    assert re.search(rf"^    ({output})$", (DOCS / page).read_text(), re.M)[1] == ran.stdout[:-1]  # type: ignore[index]
+    ends = (".a", ".so", ".so.1", f".so.{__version__}")
+    assert {str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir()} == {
+        "include/linnos_choose.h",
+        *(f"include/{header.name}" for header in code.headers),
+        *(f"lib/{code.name}{end}" for end in ends),
+        f"lib/pkgconfig/{code.name}.pc",
+        *(f"share/man/man3/{page.name}" for page in code.pages),
+    }
+    code.builds.make("uninstall", f"PREFIX={root}")
+    assert {path.name for path in root.rglob("*") if not path.is_dir()} == left
+
+
 @NEEDS_RADOS
 def test_ceph_calls_only_public_functions_of_librados() -> None:
     called = names(built("ceph").builds.symbols("liblinnos-ceph.so", "-D", "-u"), r" U (rados_\w+)")
@@ -149,3 +193,49 @@ def test_ceph_calls_only_public_functions_of_librados() -> None:
         assert re.search(rf"CEPH_RADOS_API [\w ]+?[ *]{word}\(", header), word
     # the library does not write
     assert not {word for word in called if "write" in word or "remove" in word}
+
+
+CRATE = LIBRARY / "rust"
+
+
+def test_crate_reads_from_replicas(tmp_path: Path) -> None:
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        pytest.skip("there is no cargo")
+    subprocess.run(["make", "-s", "-C", LIBRARY, f"OUT={BUILT}"], check=True, capture_output=True)
+    ran = subprocess.run(
+        [cargo, "test", "--offline", "--locked", "--quiet"],
+        cwd=CRATE,
+        env={**os.environ, "LINNOS_LIB_DIR": str(BUILT), "CARGO_TARGET_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "test result: ok. 5 passed; 0 failed" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("struct", "mirror"),
+    [
+        ("linnos_options", "Options"),
+        ("linnos_read_options", "ReadOptions"),
+        ("linnos_stats", "Stats"),
+        ("linnos_replica_stats", "ReplicaStats"),
+    ],
+)
+def test_structures_equal_the_header(struct: str, mirror: str) -> None:
+    header = "".join(
+        (LIBRARY / "include" / name).read_text() for name in ("linnos_choose.h", "liblinnos.h")
+    )
+    body = header[header.index(f"struct {struct} {{") :]
+    fields = re.findall(r"^\t(\w.*[ *])(\w+);$", body[: body.index("\n};")], re.MULTILINE)
+    types = {"double": "f64", "size_t": "usize", "uint64_t": "u64", "int64_t": "i64",
+             "uint32_t": "u32", "int32_t": "i32",
+             "const char *const *": "*const *const c_char"}  # fmt: skip
+    source = (CRATE / "src" / "ffi.rs").read_text()
+    mirrored = source[source.index(f"pub struct {mirror} {{") :]
+    assert [(name, types[kind.strip()]) for kind, name in fields] == re.findall(
+        r"^    pub (\w+): (.+),$", mirrored[: mirrored.index("\n}")], re.MULTILINE
+    )

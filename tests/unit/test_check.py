@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from linnapp.trace.reads import check_common_clock
 RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
 
 #: Arrays of each kind; with 100, as the promise of 5 wrong verdicts is checked by hand.
-N_ARRAYS = int(os.environ.get("LINNOS_CHECK_ARRAYS", "2"))
+N_ARRAYS = int(os.environ.get("LINNOS_CHECK_ARRAYS", "1"))
 
 SECONDS = 60
 
@@ -91,16 +92,10 @@ def test_check_verdict_is_right_on_synthetic_arrays(
     wrong = [benefit.reason for benefit in found if benefit.verdict != verdict]
     print(f"{kind}: {len(wrong)} of {len(found)} wrong: {set(wrong)}")
     assert len(wrong) <= 0.05 * len(found)
-
-
-def test_check_names_the_replica_that_is_always_slower(tmp_path: Path) -> None:
-    found = check(tmp_path, "one at random", 1)
-    assert "drive0 is slower than the others all the time" in found.reason
-
-
-def test_check_reports_coinciding_stalls(tmp_path: Path) -> None:
-    found = check(tmp_path, "at once", 1)
-    assert found.both_slow > 3 * found.both_slow_if_independent
+    if kind == "one at random":
+        assert re.search(r"drive\d is slower than the others all the time", found[0].reason)
+    if kind == "at once":
+        assert found[0].both_slow > 3 * found[0].both_slow_if_independent
 
 
 def test_check_of_three_replicas_gains_most_of_a_perfect_choice(tmp_path: Path) -> None:
@@ -119,6 +114,7 @@ def test_check_command_prints_verdict_json_and_picture(tmp_path: Path) -> None:
     traces = [word for path in paths for word in ("--trace", path)]
     text = run(*traces)
     assert "It would help" in text and "linnapp enable" in text
+    assert "On this machine, a prediction takes " in text
     found = json.loads(run(*traces, "--json", "-o", tmp_path / "a.svg"))
     assert found["verdict"] == "yes" and found["pairs"] > 50
     assert "<svg" in (tmp_path / "a.svg").read_text()
@@ -152,13 +148,6 @@ def test_check_says_unknown_when_reads_are_too_few(tmp_path: Path) -> None:
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:100]))
     traces = [word for path in paths for word in ("--trace", path)]
     assert json.loads(run(*traces, "--json"))["verdict"] == "unknown"
-
-
-def test_check_refuses_one_recording_and_none() -> None:
-    result = CliRunner().invoke(cli, ["check"])
-    assert result.exit_code and "name an md array" in result.output
-    result = CliRunner().invoke(cli, ["check", "--trace", "a.blk"])
-    assert result.exit_code
 
 
 def test_check_of_an_idle_array_is_unknown_and_no_error(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 import subprocess
@@ -19,8 +18,6 @@ from linnapp.errors import LinnappError, TraceError
 from linnapp.trace import convert as conversion
 from linnapp.trace import convert as iolog
 from linnapp.trace.convert import Filters, Workload, convert, detect_format
-
-RECORDED = Path(__file__).parents[2] / "traces" / "recorded" / "nullblk.blktrace.0"
 
 HEIMDALL = """\
 0.000 0 200626176 4096 0
@@ -70,63 +67,6 @@ def test_heimdall_to_iolog(heimdall: Path, tmp_path: Path) -> None:
     ]
 
 
-SAMPLES = {
-    "msr": (
-        "128166372003061629,hm,0,Read,383496192,32768,413\n"
-        "128166372003561632,hm,1,Write,2822144,4096,2000\n"
-        "128166372013061629,hm,0,Write,512,512,10\n"
-    ),
-    "alibaba": (
-        "device_id,opcode,offset,length,timestamp\n"
-        "0,R,383496192,32768,1577808000000000\n"
-        "1,W,2822144,4096,1577808000050000\n"
-        "0,W,512,512,1577808001000000\n"
-    ),
-    "tencent": ("1538323200.00,749016,64,0,0\n1538323200.05,5512,8,1,1\n1538323201,1,1,1,0\n"),
-    "systor": (
-        "Timestamp,Response,IOType,LUN,Offset,Size\n"
-        "1455592800.000000,0.000413,R,0,383496192,32768\n"
-        "1455592800.050000,0.002,W,1,2822144,4096\n"
-        "1455592801.000000,,W,0,512,512\n"
-    ),
-    "heimdall": "0 0 383496192 32768 1\n50.000 1 2822144 4096 0\n1000.0 0 512 512 0\n",
-}
-
-
-@pytest.mark.parametrize("name", list(SAMPLES))
-def test_public_formats_are_detected_and_read_equally(tmp_path: Path, name: str) -> None:
-    path = tmp_path / "trace.txt"
-    path.write_text(SAMPLES[name])
-    assert detect_format(path) == name
-    out = tmp_path / "out.iolog"
-    assert convert(path, out) == 3
-    rows = load(out)
-    assert rows[0] == (0, False, 383496192, 32768)
-    assert rows[2] == (1000000, True, 512, 512)
-    assert rows[1][1:] == (True, 2822144, 4096)
-    assert abs(rows[1][0] - 50000) <= 1
-    assert convert(path, out, volume="0") == 2
-    assert [row[2] for row in load(out)] == [383496192, 512]
-
-
-@pytest.mark.parametrize("name", list(SAMPLES))
-def test_text_formats_round_trip(tmp_path: Path, name: str) -> None:
-    one, text, two = tmp_path / "1.iolog", tmp_path / "t", tmp_path / "2.iolog"
-    convert(RECORDED, one)
-    convert(one, text, target_format=name)
-    assert detect_format(text) == name
-    convert(text, two)
-    assert load(one) == load(two)
-
-
-def test_sectors_cannot_hold_odd_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "odd.trace"
-    path.write_text("0 0 100 4096 1\n")
-    with pytest.raises(LinnappError, match="whole sectors only"):
-        convert(path, tmp_path / "out", target_format="tencent")
-    assert not (tmp_path / "out").exists()
-
-
 def test_filters(heimdall: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.iolog"
     convert(heimdall, out, filters=Filters((0.2, 0.5), 10.0, 1 << 20))
@@ -153,16 +93,6 @@ def test_fit_keeps_every_io_inside_and_aligned(tmp_path: Path) -> None:
     assert np.all(fitted.offset_bytes + fitted.size_bytes <= (1 << 20) + 4096)
     with pytest.raises(LinnappError, match="smaller than one block"):
         list(conversion.filtered([chunk], Filters(fit_bytes=100)))
-
-
-def test_blktrace_to_iolog(tmp_path: Path) -> None:
-    out = tmp_path / "out.iolog"
-    assert detect_format(RECORDED) == "blktrace"
-    assert convert(RECORDED, out) == 440
-    rows = load(out)
-    assert rows[0][0] == 0
-    assert all(a[0] <= b[0] for a, b in itertools.pairwise(rows))
-    assert {row[1] for row in rows} == {True, False}
 
 
 def test_several_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

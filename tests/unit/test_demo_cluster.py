@@ -1,25 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""The cluster demo: its table, text and picture for the run that docs/cluster.md shows."""
+"""The demos: tables, texts and pictures."""
 
 from __future__ import annotations
 
-import copy
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from eval import demo_cluster
+from eval import contenders, demo, demo_cluster, figures
 from eval.cache import RESULTS, ROOT
 from eval.experiments.cluster.lab import ROUNDS
 from eval.experiments.cluster.rules import RULES
+from eval.intervals import RESTS_ON
+from eval.long_table import LongTable
 from linnapp.lab.work import StepError
+from linnapp.stats import Interval
 
-SHOWN: dict[str, Any] = json.loads((RESULTS / "demo-cluster.json").read_text())
+SHOWN = LongTable.load(RESULTS / "demo-cluster.csv")
+(PLACE,) = SHOWN.places
 PAGE = (ROOT / "docs" / "cluster.md").read_text()
 
 
@@ -28,11 +30,13 @@ def printed() -> str:
     return PAGE.split("```sh\nmake demo-cluster\n```\n\n```text\n")[1].split("```")[0]
 
 
-def changed(**runs: dict[str, float]) -> dict[str, Any]:
-    result = copy.deepcopy(SHOWN)
-    for run in result["runs"]:
-        run |= runs.get(run["policy"].replace("-", "_"), {})
-    return result
+def changed(**rules: dict[str, float | Interval]) -> LongTable:
+    """Return the committed table with other numbers of some rules."""
+    table = SHOWN.only()
+    for rule, numbers in rules.items():
+        for measure, number in numbers.items():
+            table.add(PLACE, rule.replace("_", "-"), measure, number)
+    return table
 
 
 def test_page_shows_the_printed_table() -> None:
@@ -44,92 +48,6 @@ def test_page_shows_the_printed_table() -> None:
     assert steps == [("1", n_steps), (n_steps, n_steps)]
 
 
-def test_every_rule_has_a_line_with_its_numbers() -> None:
-    header, *lines = demo_cluster.rule_table(
-        changed(oracle={"mean_us": 7.25, "p99_us": 9.6})
-    ).split("\n")
-    assert header.split("  ")[0] == "rule"
-    assert [line.split("  ")[0] for line in lines] == [RULES[rule] for rule in demo_cluster.ORDER]
-    assert lines[-1].split() == ["oracle", "7.2", "10", "0.0", "%"]
-    assert len({len(line) for line in (header, *lines)}) == 1
-
-
-def test_best_alternative_is_neither_the_library_nor_the_oracle() -> None:
-    assert demo_cluster.best_rival(changed(oracle={"mean_us": 1}, library={"mean_us": 2})) == (
-        "own-latency"
-    )
-    assert demo_cluster.best_rival(changed(prediction={"mean_us": 1})) == "prediction"
-    assert "The best rival, lowest own last latency" in demo_cluster.reading(SHOWN)
-    # one of all rules sends two reads at once
-    of_all = changed()
-    of_all["runs"].append({**of_all["runs"][0], "policy": "clone", "mean_us": 1})
-    assert "The best rival without extra reads, lowest own" in demo_cluster.reading(of_all)
-
-
-@pytest.mark.parametrize(
-    ("below", "says"),
-    [
-        ([0.1, 0.05, 0.2], "a mean 10.0 % lower"),
-        ([-0.1, -0.2, -0.05], "a mean 10.0 % higher"),
-        ([0.1, -0.05, 0.2], "a mean too near to tell apart"),
-    ],
-)
-def test_difference_is_named_only_if_its_interval_excludes_zero(
-    below: list[float], says: str
-) -> None:
-    result = changed(own_latency={"mean_us": 1, "p99_us": 2})
-    for rule in result["below"]:
-        result["below"][rule]["own-latency"] = below
-    said = demo_cluster.reading(result)
-    assert f"{RULES['own-latency']}, takes 1.0 us in the mean and 2 at p99." in said
-    assert said.count(says) == 2
-
-
-def test_picture_has_a_dot_and_a_ring_per_rule_and_a_legend(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept: list[Figure] = []
-    monkeypatch.setattr(plt, "close", kept.append)
-    demo_cluster.draw(SHOWN, tmp_path / "figure.png")
-    (figure,) = kept
-    (axes,) = figure.axes
-    means = [run["mean_us"] for run in SHOWN["runs"]]
-    p99s = [run["p99_us"] for run in SHOWN["runs"]]
-    low, high = axes.get_xlim()
-    assert low < min(means) and max(p99s) < high
-    said = [text.get_text() for text in axes.texts]
-    assert said[-2:] == [f"mean {max(means):.0f}", f"p99 {max(p99s):.0f}"]
-    assert len(said) == 2 * len(demo_cluster.ORDER)
-    # from the bottom up, the fastest first
-    named = [label.get_text().split("\n")[0] for label in axes.get_yticklabels()]
-    order = sorted(SHOWN["runs"], key=lambda run: float(run["mean_us"]))
-    assert named == [RULES[run["policy"]] for run in order]
-    monkeypatch.undo()
-    plt.close(figure)
-
-
-@pytest.mark.parametrize(
-    ("raised", "says"),
-    [
-        (StepError("x: not there; `make kernel-cluster` builds it"), "`make kernel-cluster`"),
-        (KeyboardInterrupt(), "stopped, no guest is left; `make demo-cluster` begins"),
-        (PermissionError(13, "Permission denied", "out"), "Permission denied: 'out'"),
-    ],
-)
-def test_demo_reports_errors_in_one_sentence(
-    raised: BaseException, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise raised
-
-    monkeypatch.setattr(demo_cluster, "demo", fails)
-    monkeypatch.setattr("sys.argv", ["demo-cluster"])
-    with pytest.raises(SystemExit) as stopped:
-        demo_cluster.main()
-    assert says in str(stopped.value.code)
-    assert str(stopped.value.code).startswith("\nmake demo-cluster: ")
-
-
 def test_missing_kernel_is_reported_before_measuring(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,13 +55,74 @@ def test_missing_kernel_is_reported_before_measuring(
     monkeypatch.setattr(demo_cluster, "CLUSTER_KERNEL", tmp_path / "linux")
     with pytest.raises(StepError, match="linux: not there; `make kernel-cluster` builds it"):
         demo_cluster.demo(tmp_path, 1, 1)
-    assert not (tmp_path / "summary.json").exists()
+    assert not (tmp_path / "table.csv").exists()
 
 
-def test_json_output_is_alone_on_stdout(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_labels_do_not_overlap_and_lines_end_at_enough_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demo_cluster, "demo", lambda *_, **__: SHOWN)
-    monkeypatch.setattr("sys.argv", ["demo-cluster", "--json"])
-    demo_cluster.main()
-    assert json.loads(capsys.readouterr().out) == SHOWN
+    kept: list[Figure] = []
+    monkeypatch.setattr(plt, "close", kept.append)
+    reads = np.arange(1.0, 20001)
+    # Six that end in the same place, one before the ends, and one with too few reads.
+    drawn = {policy: 100 + reads / 1000 for policy in demo.DRAWN[:-1]}
+    drawn[demo.DRAWN[-1]] = reads / 2000
+    figures.latency_cdf(drawn | {"heuristic": reads[:RESTS_ON]}, tmp_path / "cdf.png")
+    (figure,) = kept
+    (axes,) = figure.axes
+    assert len(axes.lines) == len(demo.DRAWN)
+    for line in axes.lines:
+        assert np.asarray(line.get_ydata())[-1] <= np.log10(len(reads) / RESTS_ON) + 1e-9
+    places = sorted(text.get_position()[0] for text in axes.texts)
+    assert {text.get_text() for text in axes.texts} == {*map(contenders.label, demo.DRAWN)}
+    assert min(np.diff(places)) >= figures.NAMES_APART - 1e-9
+    assert places[0] >= 0 and places[-1] <= 1
+    monkeypatch.undo()
+    plt.close(figure)
+
+
+@pytest.mark.parametrize("draw", ["by_place", "ranked_policies"])
+def test_figures_of_many_places_and_policies_have_at_most_ten_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw: str
+) -> None:
+    kept: list[Figure] = []
+    monkeypatch.setattr(plt, "close", kept.append)
+    table = LongTable(("workload",))
+    # Each of twelve rivals is the fastest one somewhere, and they differ more from place to place.
+    for place in range(12):
+        for k, policy in enumerate(["baseline", "fastest", *(f"rival-{k}" for k in range(12))]):
+            value = 1000.0 + 10 * k * place - 800 * (policy == f"rival-{place}")
+            table.add((f"w{place}",), policy, "mean_us", value)
+    monkeypatch.setattr(table, "places_with_rivals", lambda measure: table.places)
+    monkeypatch.setattr(
+        table, "best_rival", lambda place, **_: f"rival-{place[0].removeprefix('w')}"
+    )
+    if draw == "by_place":
+        figures.by_place(table, {"mean_us": "mean us"}, tmp_path / "figure.png")
+    else:
+        figures.ranked_policies(table, tmp_path / "figure.png")
+    (figure,) = kept
+    (axes,) = figure.axes
+    labels = [text.get_text() for text in axes.get_yticklabels()]
+    assert len(labels) == 10 == len(set(labels))
+    if draw == "by_place":
+        # The places are kept in which the policies differ most, in their order.
+        assert labels == [f"w{k}" for k in range(2, 12)]
+    else:
+        assert "fastest" in labels and "baseline" not in labels
+    monkeypatch.undo()
+    plt.close(figure)
+
+
+def test_best_alternative_is_neither_the_library_nor_the_oracle() -> None:
+    said = demo_cluster.result_text(changed(oracle={"mean_us": 1}, library={"mean_us": 2}))
+    assert "takes 2.0 us in the mean" in said and "The best rival, lowest own last" in said
+    said = demo_cluster.result_text(changed(prediction={"mean_us": 1}))
+    assert f"The best rival, {RULES['prediction']}, takes 1.0 us" in said
+
+
+def test_difference_is_named_if_its_interval_contains_zero() -> None:
+    for ends, says in (((0.1, 0.05, 0.2), False), ((0.1, -0.05, 0.2), True)):
+        table = changed()
+        table.add(PLACE, "library", "mean_us", Interval(*ends), "own-latency")
+        assert ("do not differ significantly" in demo_cluster.result_text(table)) == says

@@ -102,35 +102,12 @@ def test_installation_builds_the_modules_and_updates_the_initramfs(root: Root, a
     assert root.called(f"update-initramfs -u -k {KERNEL}")
 
 
-def test_trigger_rebuilds_only_when_the_source_is_newer(root: Root) -> None:
-    root.write("installed", "")
-    log = root.write(f"var/lib/dkms/linnos/1.0/{KERNEL}/x86_64/log/make.log", "")
-    source = root.write("usr/src/linux-source-6.1.tar.xz", "")
-    os.utime(log, (2**31 - 1, 2**31 - 1))
-    assert root.run("postinst", "triggered") == ""
-    os.utime(log, (0, 0))
-    assert "building" in root.run("postinst", "triggered")
-    root.write("installed", "")
-    source.unlink()
-    assert root.run("postinst", "triggered") == ""
-
-
 def test_failed_build_is_removed_and_explained(root: Root) -> None:
     root.write("why", "CC raid1.o\nkernel/module/build.sh: raid1.ko is of another kernel\n")
     printed = root.run("postinst", "configure")
     assert f"{KERNEL}: the kernel's own modules stay: raid1.ko is of another kernel\n" in printed
     assert root.called(f"dkms remove -m linnos -v 1.0 -k {KERNEL}")
     assert not root.called("update-initramfs") and not (root.tree / "build").exists()
-
-
-def test_failed_rebuild_is_removed_from_the_initramfs(root: Root) -> None:
-    root.write("installed", "")
-    log = root.write(f"var/lib/dkms/linnos/1.0/{KERNEL}/x86_64/log/make.log", "")
-    os.utime(log, (0, 0))
-    root.write("usr/src/linux-source-6.1.tar.xz", "")
-    root.write("why", "kernel/module/build.sh: raid1 and raid10 do not compile\n")
-    assert "do not compile" in root.run("postinst", "triggered")
-    assert root.called("update-initramfs")
 
 
 def test_each_reason_is_a_sentence(root: Root) -> None:
@@ -147,13 +124,6 @@ def test_each_reason_is_a_sentence(root: Root) -> None:
     root.write(f"boot/config-{KERNEL}", "CONFIG_BLK_LINNOS=y\n")
     assert root.run("postinst", "configure") == f"{stay}it has LinnOS itself\n"
     assert not root.called("dkms install")
-
-
-def test_kernels_older_than_the_running_one_are_skipped(root: Root) -> None:
-    for other in ("6.1.0-9-amd64", "6.1.0-57-amd64"):
-        (root.folder / "lib/modules" / other / "kernel").mkdir(parents=True)
-    printed = root.run("postinst", "configure")
-    assert "6.1.0-57-amd64: building" in printed and "6.1.0-9-" not in printed
 
 
 def test_md_that_is_loaded_is_unloaded_or_named(root: Root) -> None:

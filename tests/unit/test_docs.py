@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The examples in docs/insight.md print what the page shows."""
+"""Examples in the documentation print what the page shows and use existing names."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,3 +52,57 @@ def test_documented_training_equals_the_output(recording: None, tmp_path: Path) 
     differs = re.compile(r"model [0-9a-f]{8}, [\d.]+ s")
     printed = ran.output.replace(str(tmp_path), "out/models")
     assert differs.sub("", printed) == differs.sub("", found[2])
+
+
+def test_one_liners_for_bpftrace_use_existing_fields() -> None:
+    section = (ROOT / "docs" / "monitoring.md").read_text().split("## One-liners for bpftrace\n")[1]
+    lines = re.findall(r"^bpftrace .*$", section, re.M)
+    header = ROOT / "kernel" / "linnos" / "include" / "trace" / "events" / "linnos.h"
+    events = header.read_text().split("\nTRACE_EVENT(")[1:]
+    fields = {
+        event[: event.index(",")]: set(re.findall(r"__(?:field|array)\(\w+,\s*(\w+)", event))
+        for event in events
+    }
+    assert len(lines) == 5
+    for line in lines:
+        used = set(re.findall(r"args(?:->|\.)(\w+)", line))
+        for event in re.findall(r"tracepoint:linnos:(\w+)", line):
+            assert used <= fields[event], line
+
+
+README = (ROOT / "README.md").read_text()
+
+
+def one_liners() -> list[tuple[str, str]]:
+    """Return commands with the output shown below each."""
+    section = README.split("\n## Five one-liners\n")[1].split("\n## ")[0]
+    blocks = re.findall(r"(?:^    .*\n)+", section, re.M)
+    plain = [re.sub("^    ", "", block, flags=re.M).rstrip() for block in blocks]
+    return list(zip(plain[::2], plain[1::2], strict=True))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Return a PATH on which a shell finds `linnapp`."""
+    (tmp_path / "linnapp").write_text(
+        f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m linnapp "$@"\n'
+    )
+    (tmp_path / "linnapp").chmod(0o755)
+    return f"{tmp_path}:{os.environ['PATH']}"
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        pytest.param(*both, marks=pytest.mark.lab if " lab " in both[0] else ())
+        for both in one_liners()
+    ],
+    ids=lambda text: " ".join(text.split()[:3]),
+)
+def test_a_one_liner_prints_what_is_shown(command: str, shown: str, path: str) -> None:
+    ran = subprocess.run(
+        ["bash", "-c", command],
+        cwd=ROOT, check=False, capture_output=True, text=True, env={**os.environ, "PATH": path},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.rstrip().splitlines() == shown.splitlines()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""drives.conf: a saved file loads unchanged, and errors name the line."""
+"""drives.conf: a saved file loads unchanged, and errors name the section or the line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from linnapp.commands._options import conf_option
-from linnapp.drive import drives_conf
 from linnapp.drive.drives_conf import (
     DEFAULT_CONF,
     ArrayEntry,
@@ -16,67 +15,63 @@ from linnapp.drive.drives_conf import (
     DrivesConf,
     load_conf,
     parse,
+    save_conf,
 )
 from linnapp.errors import ConfWarning, LinnappError
 
-IDS = [f"/dev/disk/by-id/wwn-0x500{k}" for k in range(9)]
+IDS = [f"/dev/disk/by-id/wwn-0x500{k}" for k in range(4)]
 ARRAY = "/dev/disk/by-id/md-uuid-1:2:3:4"
 CONF = DrivesConf(
     {
         IDS[0]: DriveEntry("observe", Path("/m/a.linnos"), ARRAY),
-        IDS[1]: DriveEntry("enforce", Path("/m/with a space.linnos")),
+        IDS[1]: DriveEntry("enforce", Path("/m/with a space = #.linnos")),
         IDS[2]: DriveEntry("off"),
-        "/dev/vda": DriveEntry("off", identity={"serial": "S 1", "sectors": "2048"}),
+        "/dev/vda": DriveEntry("off", identity={"serial": "S 1%", "sectors": "2048"}),
     },
     {
         ARRAY: ArrayEntry(True),
         "/dev/md1": ArrayEntry(False, {"uuid": "1:2:3:4"}),
         "/dev/md/my array [x]": ArrayEntry(True),
+        "/dev/md/a\u2028b\x0cc": ArrayEntry(True),
     },
 )
 
 
-def test_saved_configuration_loads_unchanged(tmp_path: Path) -> None:
+def test_saved_configuration_loads_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "etc" / "linnapp" / "drives.conf"
     assert load_conf(path).is_empty
-    drives_conf.save_conf(path, CONF)
+    save_conf(path, CONF)
     assert load_conf(path) == CONF
     assert list(path.parent.iterdir()) == [path]
     # The file explains every setting.
     for word in ("model = ", "mode = ", "array = ", "linnos = ", "wwid, ", "uuid = "):
         assert f"#   {word}" in path.read_text()
-    drives_conf.save_conf(path, DrivesConf())
-    assert not path.exists()
-    drives_conf.save_conf(path, DrivesConf())
+
+    def full(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(LinnappError, match="No space left"):
+        patch.setattr("os.fsync", full)
+        save_conf(path, DrivesConf({IDS[3]: DriveEntry("off")}))
+    for model in (Path("/dev/a\nmode = off"), Path("/m/a ")):
+        with pytest.raises(LinnappError, match="cannot contain line breaks or end with"):
+            save_conf(path, DrivesConf({IDS[0]: DriveEntry("off", model)}))
+    assert load_conf(path) == CONF and list(path.parent.iterdir()) == [path]
+    for _ in range(2):
+        save_conf(path, DrivesConf())
+        assert not path.exists()
 
 
-def test_removed_drive_and_array_leave_the_file() -> None:
+def test_removed_and_renamed_devices_change_everywhere() -> None:
     left = CONF.without({IDS[1], "/dev/vda", ARRAY, "/dev/md/my array [x]"})
     assert left.drives == {
         IDS[0]: DriveEntry("observe", Path("/m/a.linnos")),
         IDS[2]: DriveEntry("off"),
     }
-    assert left.arrays == {"/dev/md1": ArrayEntry(False, {"uuid": "1:2:3:4"})}
-    assert not left.is_empty
+    assert len(left.arrays) == 2 and not left.is_empty
     assert CONF.without({*CONF.drives, *CONF.arrays}).is_empty
-
-
-def test_a_write_that_fails_leaves_the_file(tmp_path: Path, monkeypatch) -> None:
-    path = tmp_path / "drives.conf"
-    drives_conf.save_conf(path, CONF)
-    before = path.read_text()
-
-    def full(fd: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(LinnappError, match="No space left"):
-        drives_conf.save_conf(path, DrivesConf({IDS[3]: DriveEntry("off")}))
-    assert path.read_text() == before
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_renamed_changes_all_occurrences_of_a_name() -> None:
     names = {IDS[0]: IDS[1], IDS[1]: IDS[0], ARRAY: "/dev/md0", "/dev/md1": "/dev/md2"}
     renamed = CONF.renamed(names)
     assert renamed.drives[IDS[1]] == DriveEntry("observe", Path("/m/a.linnos"), "/dev/md0")
@@ -86,57 +81,35 @@ def test_renamed_changes_all_occurrences_of_a_name() -> None:
         CONF.renamed({IDS[0]: IDS[1]})
 
 
-def test_a_name_that_the_file_cannot_have_is_refused(tmp_path: Path) -> None:
-    for model in (Path("/dev/a\nmode = off"), Path("/m/a ")):
-        with pytest.raises(LinnappError, match="cannot contain line breaks or end with"):
-            drives_conf.save_conf(tmp_path / "f", DrivesConf({IDS[0]: DriveEntry("off", model)}))
-    assert not (tmp_path / "f").exists()
-
-
-def test_unicode_line_breaks_are_kept_in_names() -> None:
-    name = "/dev/md/a\u2028b\x0cc"
-    conf = DrivesConf({}, {name: ArrayEntry(True)})
-    assert parse(conf.to_text(), "f") == conf
-
-
 DRIVE = f"[drive {IDS[0]}]\n"
 
 
 def test_parse_ignores_peers_of_an_older_file_with_a_warning() -> None:
-    with pytest.warns(ConfWarning, match="f:3: `peers` is ignored: .*refuses every latency-crit"):
+    with pytest.warns(ConfWarning, match="f: `peers` is ignored: .*refuses every latency-crit"):
         conf = parse(f"{DRIVE}mode = off\npeers = {IDS[1]}\n", "f")
     assert conf == DrivesConf({IDS[0]: DriveEntry("off")})
-    assert "peers" not in conf.to_text()
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("mode = off\n", "f:1: 'mode = off' before the first section"),
-        (f"# a\n\n{DRIVE}mdoe = off\n", "f:4: unknown key 'mdoe'; a drive has model, mode, array"),
-        (f"{DRIVE}linnos = on\n", "f:2: unknown key 'linnos'"),
-        (f"{DRIVE}mode off\n", "f:2: 'mode off', expected KEY = VALUE"),
-        (f"{DRIVE}mode =\n", "f:2: 'mode =', expected KEY = VALUE"),
-        (f"{DRIVE}mode = on\n", "f:2: mode 'on', expected off or observe or enforce"),
-        (f"{DRIVE}mode = off\nmode = off\n", "f:3: mode is already given in line 2"),
-        (f"{DRIVE}model = /m\n", f"f:1: {IDS[0]} has no mode"),
-        (f"{DRIVE}mode = observe\n", f"f:1: {IDS[0]} has no model, which observe needs"),
-        (f"{DRIVE}mode = off\nmodel = m\n", "f:3: model 'm', expected an absolute path"),
-        (
-            f"{DRIVE}mode = off\nmodel = /m/../n\n",
-            "f:3: model '/m/../n', expected an abs",
-        ),
-        (f"{DRIVE}mode = off\narray = /dev/md0\n", r"f:3: no section \[array /dev/md0\]"),
-        (f"{DRIVE}mode = off\n{DRIVE}mode = off\n", "f:3: .* already has a section in line 1"),
-        ("[array /dev/md0]\nlinnos = 1\n", "f:2: linnos '1', expected on or off"),
-        ("[array /dev/md0]\n", "f:1: /dev/md0 has no linnos"),
-        ("[disk /dev/sda]\n", "f:1: .*expected .drive NAME. or .array NAME."),
-        ("[drive /dev/sda\n", "f:1: .*expected .drive NAME."),
-        ("[drive]\n", "f:1: .*expected .drive NAME."),
-        ("[drive sda]\n", "f:1: 'sda', expected a path"),
-        ("[drive /dev/a b]\n", "f:1: /dev/a b has no mode"),
-        ("[drive dev/a b]\n", "f:1: 'dev/a b', expected a path"),
-        (f"{DRIVE}mode = off\nuuid = 1\n", "f:3: unknown key 'uuid'"),
+        ("mode = off\n", "f.*line: 1.*mode = off"),
+        (f"{DRIVE}mode off\n", "f.*line +2.*mode off"),
+        (f"{DRIVE}mode = off\n mode = off\n", r"f.*line +3.*'mode'.*already exists"),
+        (f"{DRIVE}mode = off\n{DRIVE}mode = off\n", r"f.*line +3.*already exists"),
+        (f"{DRIVE}mdoe = off\n", r"f: \[drive .*unknown key 'mdoe'; a drive has model, mode"),
+        (f"{DRIVE}mode =\n", "mode has no value"),
+        (f"{DRIVE}mode = on\n", "mode is 'on', expected off or observe or enforce"),
+        (f"{DRIVE}model = /m\n", "mode is None, expected off or"),
+        (f"{DRIVE}mode = observe\n", "no model, which observe needs"),
+        (f"{DRIVE}mode = off\nmodel = m\n", "model 'm', expected an absolute path"),
+        (f"{DRIVE}mode = off\nmodel = /m/../n\n", "model '/m/../n', expected an abs"),
+        (f"{DRIVE}mode = off\narray = /dev/md0\n", r"no section \[array /dev/md0\]"),
+        ("[array /dev/md0]\nlinnos = 1\n", "linnos is '1', expected on or off"),
+        ("[disk /dev/sda]\n", r"f: \[disk /dev/sda\]: expected .drive PATH. or .array PATH."),
+        ("[drive /dev/sda\n", "f.*line: 1"),
+        ("[drive]\n", "expected .drive PATH."),
+        ("[drive sda]\n", "expected .drive PATH."),
     ],
 )
 def test_a_bad_line_is_named(text: str, says: str) -> None:

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import socketserver
 import ssl
 import subprocess
+import sys
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as parquet
 import pytest
 from click.testing import Result
 from fake_elasticsearch import FakeServer, running
@@ -28,7 +27,11 @@ from test_watch import FOO, call_record, file_record, io_record, run, stored
 from linnapp.errors import LinnappError
 from linnapp.insight import calls, documents, elastic
 from linnapp.insight import query as watch_query
+from linnapp.insight import watch as watching
+from linnapp.insight.calls import COUNTS, Reader, Store, call_names
 from linnapp.insight.elastic import Server
+from linnapp.insight.live import Live
+from linnapp.insight.query import query
 
 ALLOWED = {"ELASTIC_API_KEY": "a secret key"}
 
@@ -91,19 +94,22 @@ def test_send_stores_each_row_with_the_columns_as_fields(
 
 
 @pytest.mark.parametrize(
-    "faults",
+    ("faults", "largest"),
     [
-        [429, 503, 502],
-        ["break off", "break off"],
-        [[0, 1, 2, 24], [3], [0]],
-        [429, [5], "break off", [0, 1]],
-        ["break off late"],
+        ([429, 503, 502], None),
+        (["break off", "break off"], None),
+        ([[0, 1, 2, 24], [3], [0]], None),
+        ([429, [5], "break off", [0, 1]], None),
+        (["break off late"], None),
+        # Requests that are too large are split.
+        ([[0], 429, [1], "break off"], 1500),
     ],
 )
 def test_send_repeats_temporary_failures(
-    server: FakeServer, tmp_path: Path, faults: list[Any]
+    server: FakeServer, tmp_path: Path, faults: list[Any], largest: int | None
 ) -> None:
     server.faults = list(faults)
+    server.largest = largest or server.largest
     done = sent(recorded(tmp_path / "seen"), server, "--json")
     assert done.exit_code == 0, (done.output, done.exception)
     answer = json.loads(done.stdout)
@@ -113,152 +119,70 @@ def test_send_repeats_temporary_failures(
         assert answer["created"] == 26
 
 
-def test_send_splits_a_request_that_is_too_large(server: FakeServer, tmp_path: Path) -> None:
-    server.largest = 1500
-    server.faults = [[0], 429, [1], "break off"]
-    done = sent(recorded(tmp_path / "seen"), server)
-    assert done.stdout == f"{server.url}: 26 documents sent\n"
-
-
-def test_send_reports_a_refused_document(server: FakeServer, tmp_path: Path) -> None:
-    server.faults = ["refuse one"]
-    done = sent(recorded(tmp_path / "seen"), server)
-    assert done.exit_code == 1
-    assert "25 documents sent" in done.stdout
-    assert "1 documents were refused: no: field is a word" in done.stdout
-
-
-def test_send_gives_up_when_the_server_stays_overloaded(
-    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(elastic, "_RETRY_LIMIT_S", 0.0)
-    server.faults = [503]
-    done = sent(recorded(tmp_path / "seen"), server)
-    assert done.exit_code == 1
-    assert "26 documents were not sent" in done.stderr
-    assert "_bulk: status 503: busy; the same command sends the rest" in done.stderr
-    assert sent(tmp_path / "seen", server).exit_code == 0 and len(server.documents) == 26
-
-
 FLOOD = (
     "index [linnapp-calls] blocked by: [TOO_MANY_REQUESTS/12/disk usage exceeded flood-stage "
     "watermark, index has read-only-allow-delete block];"
 )
+
+
+BLOCK = "cluster_block_exception"
 READ_ONLY = "index [linnapp-calls] blocked by: [FORBIDDEN/8/index write (api)];"
+#: The status and the error of each document, and what becomes of the documents.
+OUTCOMES = [
+    (400, "x", "[1:75] mapping set to strict, dynamic introduction of [x] is not", "refused"),
+    (400, "x", "failed to parse field [time_ns] of type [ip]", "refused"),
+    (403, "x", "action [indices:data/write/bulk[s]] is unauthorized for API key id", "left"),
+    (404, "x", "no such index [linnapp-calls] and [action.auto_create_index] is [false]", "left"),
+    (503, "unavailable_shards_exception", "primary shard is not active", "left, after tries"),
+    (429, "es_rejected_execution_exception", "rejected execution of", "left, after tries"),
+    (429, BLOCK, FLOOD, "left: free space on the disks"),
+    (403, BLOCK, READ_ONLY, "left: remove that block first"),
+]
 
 
-@pytest.mark.parametrize(
-    ("status", "reason", "remedy"),
-    [(429, FLOOD, "free space on the disks"), (403, READ_ONLY, "remove that block first")],
-)
-def test_send_reports_a_block_at_once_without_retrying(
-    server: FakeServer, tmp_path: Path, status: int, reason: str, remedy: str
-) -> None:
-    error = {"type": "cluster_block_exception", "reason": reason}
-    server.of_each = (status, error)
-    done = sent(recorded(tmp_path / "seen"), server)
-    assert done.exit_code == 1
-    assert f"26 documents were not sent: {server.url}: 25 documents: {reason}" in done.stderr
-    assert remedy in done.stderr
-    assert server.seen.count(("PUT", "/linnapp-calls/_bulk")) == 1
-    # The result is the same when the whole request is refused.
-    server.of_each = None
-    server.puts["/linnapp-calls"] = [(status, {"error": error})]
-    with pytest.raises(LinnappError) as raised:
-        documents.prepare(Server(server.url, {}))
-    assert reason in str(raised.value) and remedy in str(raised.value)
-    assert "privileges" not in str(raised.value)
-    assert sent(tmp_path / "seen", server).exit_code == 0 and len(server.documents) == 26
-
-
-def test_send_counts_documents_stored_before_a_failure(
-    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("status", "kind", "reason", "outcome"), OUTCOMES)
+def test_send_reports_the_reason_and_keeps_documents_that_could_be_stored_later(
+    server: FakeServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    kind: str,
+    reason: str,
+    outcome: str,
 ) -> None:
     monkeypatch.setattr(elastic, "_RETRY_LIMIT_S", 0.05)
-    server.largest = 1500
-    folder = recorded(tmp_path / "seen")
-    sent(folder, server)
-    for name in [*server.documents][-5:]:
-        del server.documents[name]
-    server.of_each = (429, {"type": "cluster_block_exception", "reason": FLOOD})
-    answer = json.loads(sent(folder, server, "--json").stdout)
-    assert answer["left"] == 26 and answer["created"] == 0
-    server.of_each = None
-    server.faults = [[], *["break off"] * 40]
-    answer = json.loads(sent(folder, server, "--json").stdout)
-    assert answer["left"] + answer["created"] + answer["there_already"] == 26
-    assert 0 < answer["left"] < 26 and answer["there_already"] > 0
-
-
-@pytest.mark.parametrize(
-    ("status", "error"),
-    [
-        (503, {"type": "unavailable_shards_exception", "reason": "primary shard is not active"}),
-        (429, {"type": "es_rejected_execution_exception", "reason": "rejected execution of"}),
-    ],
-)
-def test_send_reports_the_reason_of_documents_that_stay_refused(
-    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, error: Any
-) -> None:
-    monkeypatch.setattr(elastic, "_RETRY_LIMIT_S", 0.05)
-    server.of_each = (status, error)
+    server.of_each = (status, {"type": kind, "reason": f"\x1b[2J{reason}\n"})
     done = sent(recorded(tmp_path / "seen"), server)
     assert done.exit_code == 1
     tried = server.seen.count(("PUT", "/linnapp-calls/_bulk"))
-    assert f"25 documents: {error['reason']}; tried {tried} times" in done.stderr and tried > 1
-
-
-@pytest.mark.parametrize(
-    ("status", "reason"),
-    [
-        (400, "[1:75] mapping set to strict, dynamic introduction of [x] is not allowed"),
-        (400, "failed to parse field [time_ns] of type [ip]"),
-    ],
-)
-def test_send_counts_refused_documents_by_reason(
-    server: FakeServer, tmp_path: Path, status: int, reason: str
-) -> None:
-    server.of_each = (status, {"type": "x", "reason": f"\x1b[2J{reason}\n"})
-    done = sent(recorded(tmp_path / "seen"), server)
-    assert done.exit_code == 1
-    assert f"26 documents were refused: ?[2J{reason}\n" in done.stdout
-    assert server.seen.count(("PUT", "/linnapp-calls/_bulk")) == 1
-
-
-@pytest.mark.parametrize(
-    ("status", "reason"),
-    [
-        (403, "action [indices:data/write/bulk[s]] is unauthorized for API key id [k]"),
-        (404, "no such index [linnapp-calls] and [action.auto_create_index] is [false]"),
-    ],
-)
-def test_send_keeps_documents_that_the_server_could_store_later(
-    server: FakeServer, tmp_path: Path, status: int, reason: str
-) -> None:
-    server.of_each = (status, {"type": "x", "reason": reason})
-    done = sent(recorded(tmp_path / "seen"), server)
-    assert done.exit_code == 1
-    assert f"26 documents were not sent: {server.url}: 25 documents: {reason}" in done.stderr
+    assert (tried > 1) == ("tries" in outcome)
+    if outcome == "refused":
+        assert f"26 documents were refused: ?[2J{reason}\n" in done.stdout
+        return
+    assert f"26 documents were not sent: {server.url}: 25 documents: ?[2J{reason}" in done.stderr
+    assert (f"; tried {tried} times" in done.stderr) == (tried > 1)
+    assert outcome.partition(": ")[2] in done.stderr
     server.of_each = None
     assert sent(tmp_path / "seen", server).exit_code == 0 and len(server.documents) == 26
 
 
-def test_send_refuses_only_the_document_that_is_too_large(
-    server: FakeServer, tmp_path: Path
+def test_send_reports_documents_that_were_refused_too_large_or_left(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    folder = recorded(tmp_path / "seen")
     server.largest = 560  # only the document of the I/O is smaller
-    done = sent(recorded(tmp_path / "seen"), server)
-    assert done.exit_code == 1
-    assert f"{server.url}: 1 documents sent" in done.stdout
+    done = sent(folder, server)
+    assert done.exit_code == 1 and f"{server.url}: 1 documents sent" in done.stdout
     assert "25 documents were refused: too large for the server (413): " in done.stdout
-
-
-def test_prepare_omits_settings_on_a_serverless_project(server: FakeServer) -> None:
-    reason = "Settings [index.auto_expand_replicas] are not available when running in serverless"
-    server.puts["/_index_template/linnapp-calls"] = [(400, {"error": {"reason": reason}})]
-    documents.prepare(Server(server.url, {}))
-    assert server.seen.count(("PUT", "/_index_template/linnapp-calls")) == 2
-    assert ("PUT", "/linnapp-ios") in server.seen
+    server.largest, server.faults = 1 << 30, ["refuse one"]
+    done = sent(folder, server)
+    assert "1 documents were refused: no: field is a word" in done.stdout
+    monkeypatch.setattr(elastic, "_RETRY_LIMIT_S", 0.0)
+    server.documents.clear()
+    server.faults = [503]
+    done = sent(folder, server)
+    assert done.exit_code == 1 and "26 documents were not sent" in done.stderr
+    assert "_bulk: status 503: busy; the same command sends the rest" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -266,8 +190,8 @@ def test_prepare_omits_settings_on_a_serverless_project(server: FakeServer) -> N
     [
         ("/_index_template/", 400, "matching patterns from existing templates [all]"),
         ("/linnapp-calls", 400, "Invalid index name [linnapp-calls], already exists as alias"),
-        ("/linnapp-calls", 400, "this action would add [1] shards, but this cluster has [1000]"),
         ("/linnapp-calls", 403, "action [indices:admin/create] is unauthorized for user [u]"),
+        ("/linnapp-calls", 429, FLOOD),
         ("/linnapp-calls", 301, "https://x/"),
         ("/linnapp-calls", 401, "unable to authenticate user [u] for REST request"),
     ],
@@ -275,39 +199,19 @@ def test_prepare_omits_settings_on_a_serverless_project(server: FakeServer) -> N
 def test_prepare_reports_the_request_and_the_reason_when_refused(
     server: FakeServer, path: str, status: int, reason: str
 ) -> None:
-    server.puts[path] = [(status, {"error": {"type": "x", "reason": reason}})]
+    kind = BLOCK if reason == FLOOD else "x"
+    server.puts[path] = [(status, {"error": {"type": kind, "reason": reason}})]
     with pytest.raises(LinnappError) as raised:
         documents.prepare(Server(server.url, {}))
     assert reason in str(raised.value)
-    if status != 401:
-        assert f"PUT {path}" in str(raised.value)
+    assert f"PUT {path}" in str(raised.value) or status in (401, 429)
 
 
-def test_check_reports_the_reason_when_the_server_is_not_ready(server: FakeServer) -> None:
-    server.root = (503, {"error": {"type": "master_not_discovered_exception", "reason": "none"}})
-    with pytest.raises(LinnappError, match="status 503: none"):
-        Server(server.url, {}).check()
-
-
-def test_check_accepts_elasticsearch_without_its_root_endpoint(server: FakeServer) -> None:
-    server.root = (405, {"error": "Incorrect HTTP method for uri [/] and method [GET]"})
-    Server(server.url, {}).check()
-    server.is_elasticsearch = False
-    with pytest.raises(LinnappError, match="status 405: Incorrect HTTP method"):
-        Server(server.url, {}).check()
-
-
-def test_check_suggests_https_when_the_port_uses_tls() -> None:
-    class Closing(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            self.request.recv(100)
-
-    with socketserver.TCPServer(("127.0.0.1", 0), Closing) as closing:
-        thread = threading.Thread(target=closing.handle_request)
-        thread.start()
-        with pytest.raises(LinnappError, match="uses TLS.*https://"):
-            Server(f"http://127.0.0.1:{closing.server_address[1]}", {}).check()
-        thread.join()
+def test_prepare_omits_settings_on_a_serverless_project(server: FakeServer) -> None:
+    reason = "Settings [index.auto_expand_replicas] are not available when running in serverless"
+    server.puts["/_index_template/linnapp-calls"] = [(400, {"error": {"reason": reason}})]
+    documents.prepare(Server(server.url, {}))
+    assert server.seen.count(("PUT", "/_index_template/linnapp-calls")) == 2
 
 
 def test_send_selects_a_session_or_all(server: FakeServer, tmp_path: Path) -> None:
@@ -324,49 +228,78 @@ def test_send_selects_a_session_or_all(server: FakeServer, tmp_path: Path) -> No
     assert isinstance(refused.exception, LinnappError) and "x" in str(refused.exception)
 
 
-def test_send_reports_a_damaged_table(server: FakeServer, tmp_path: Path) -> None:
-    calls = recorded(tmp_path / "seen") / "calls.parquet"
-    whole = calls.read_bytes()
-    place = parquet.read_metadata(calls).row_group(1).column(0).data_page_offset
-    calls.write_bytes(whole[:place] + bytes(16) + whole[place + 16 :])
-    done = sent(tmp_path / "seen", server)
-    assert done.exit_code == 1, (done.output, done.exception)
-    assert f"26 documents were not sent: {calls}: is not a readable table: " in done.stderr
-    calls.write_bytes(whole[:-20])
-    refused = sent(tmp_path / "seen", server)
-    assert isinstance(refused.exception, LinnappError)
-    assert f"{calls}: is not a readable table: " in str(refused.exception)
-    assert not server.documents
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        *((url, "--elasticsearch: ") for url in ("127.0.0.1:9200", "ftp://x", "http://")),
+        *((url, "--elasticsearch: ") for url in ("http://u:secret@[::1", "http://x:99999")),
+        *((url, "--elasticsearch: not a URL: ") for url in ("http://a..b", "http://u:secret@x/ä")),
+        ("http://u:secret@127.0.0.1:1", r"^http://127.0.0.1:1: connection refused"),
+        ("http://u:secret@name.invalid", r"^http://name.invalid:9200: "),
+    ],
+)
+def test_addresses_without_a_server_are_named_without_secrets(url: str, message: str) -> None:
+    with pytest.raises(LinnappError, match=message) as error:
+        documents.prepare(Server(url, {}))
+    assert "secret" not in str(error.value)
 
 
-def test_prepare_reports_failures_without_secrets(
-    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("root", "message"),
+    [
+        ((401, {}), r"the server needs a user \(401\); set ELASTIC_API_KEY"),
+        ((403, {"error": {"type": "security", "reason": "no"}}), r"may not do that \(403\): no; "),
+        ((503, {"error": {"type": "x", "reason": "none"}}), "status 503: none"),
+        ((200, {"version": {"number": "7.17.0"}}), "is Elasticsearch 7.17.0; version 8 or later"),
+        ((400, {"error": {"type": "media_type_header_exception"}}), "older than Elasticsearch 8"),
+        ((405, {"error": "Incorrect HTTP method for uri [/]"}), ""),  # without a root endpoint
+    ],
+)
+def test_check_says_why_a_server_cannot_be_used(
+    server: FakeServer, root: tuple[int, Any], message: str
 ) -> None:
-    def refused(url: str, message: str, environment: dict[str, str] | None = None) -> None:
-        with pytest.raises(LinnappError, match=message) as error:
-            documents.prepare(Server(url, environment or {}))
-        assert "secret" not in str(error.value) and "secret key" not in str(error.value)
+    server.root = root
+    if not message:
+        Server(server.url, {}).check()
+        return
+    with pytest.raises(LinnappError, match=message):
+        Server(server.url, {}).check()
+    if root[0] == 401:
+        with pytest.raises(LinnappError, match="refuses the key or the password"):
+            Server(server.url, ALLOWED).check()
 
-    for url in ("127.0.0.1:9200", "ftp://x", "http://", "http://u:secret@[::1", "http://x:99999"):
-        refused(url, "--elasticsearch: ")
-    for url in ("http://a..b", f"http://{'a' * 64}.example", "http://u:secret@x/\u00e4"):
-        refused(url, "--elasticsearch: not a URL: ")
-    refused("http://u:secret@127.0.0.1:1", r"^http://127.0.0.1:1: connection refused")
-    refused("http://u:secret@name.invalid", r"^http://name.invalid:9200: ")
-    refused(server.url.replace("http:", "https:"), "no TLS: ")
-    refused(server.url, "ELASTIC_API_KEY: contains characters", {"ELASTIC_API_KEY": "secret\nkey"})
-    server.root = (401, {})
-    refused(server.url, r"the server needs a user \(401\); set ELASTIC_API_KEY")
-    refused(server.url, "refuses the key or the password", ALLOWED)
-    server.root = (403, {"error": {"type": "security", "reason": "no"}})
-    refused(server.url, r"may not do that \(403\): no; the user needs .*manage_index_templates")
-    server.root = (200, {"version": {"number": "7.17.0"}})
-    refused(server.url, "is Elasticsearch 7.17.0; version 8 or later is needed")
-    server.root = (400, {"error": {"type": "media_type_header_exception", "reason": "x"}})
-    refused(server.url, "the server is older than Elasticsearch 8")
+
+def test_servers_that_are_not_elasticsearch_or_use_tls_are_named(server: FakeServer) -> None:
+    with pytest.raises(LinnappError, match="no TLS: "):
+        Server(server.url.replace("http:", "https:"), {}).check()
     server.root = (200, {"version": {"number": "2.11.0", "distribution": "opensearch"}})
     server.is_elasticsearch = False
-    refused(server.url, r"the server \(200\) is not Elasticsearch 8 or later")
+    with pytest.raises(LinnappError, match=r"the server \(200\) is not Elasticsearch 8 or later"):
+        Server(server.url, {}).check()
+
+
+def test_check_refuses_an_untrusted_certificate(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"),
+            *("-keyout", tmp_path / "key", "-out", tmp_path / "certificate"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    url = f"https://localhost:{server.server_port}"
+    with pytest.raises(LinnappError, match=r"cannot be trusted: self.signed .*SSL_CERT_FILE"):
+        Server(url, {}).check()
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate"))
+    Server(url, {}).check()
+    with pytest.raises(LinnappError, match="cannot be trusted"):
+        Server(url.replace("localhost", "127.0.0.1"), {}).check()
 
 
 def test_credentials_are_sent_and_never_shown(server: FakeServer, tmp_path: Path) -> None:
@@ -392,77 +325,224 @@ def test_credentials_are_sent_and_never_shown(server: FakeServer, tmp_path: Path
     assert "secret" not in (tmp_path / "seen" / "recording.json").read_text()
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
-def test_check_refuses_an_untrusted_certificate(
-    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
-            *("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"),
-            *("-keyout", tmp_path / "key", "-out", tmp_path / "certificate"),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    url = f"https://localhost:{server.server_port}"
-    with pytest.raises(LinnappError, match=r"cannot be trusted: self.signed .*SSL_CERT_FILE"):
-        Server(url, {}).check()
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate"))
-    Server(url, {}).check()
-    with pytest.raises(LinnappError, match="cannot be trusted"):
-        Server(url.replace("localhost", "127.0.0.1"), {}).check()
-
-
-# --- Kibana's dashboard.
-
-
-def test_kibana_dashboard_uses_existing_fields_without_overlap(tmp_path: Path) -> None:
+def test_kibana_dashboard_uses_existing_fields(tmp_path: Path) -> None:
     done = run("dashboard", "kibana", "-o", tmp_path / "dashboard.ndjson")
     assert done.exit_code == 0 and not done.output
     lines = (tmp_path / "dashboard.ndjson").read_text().splitlines()
     objects = {each["id"]: each for each in map(json.loads, lines)}
-    assert len(objects) == len(lines)
     fields = documents.mappings()
     for each in objects.values():
-        assert set(each["migrationVersion"]) == {each["type"]}
         for reference in each["references"]:
             assert objects[reference["id"]]["type"] == reference["type"]
-        if each["type"] != "visualization":
-            continue
-        [index] = [reference["id"] for reference in each["references"]]
-        state = json.loads(each["attributes"]["visState"])
-        used = {agg["params"]["field"] for agg in state["aggs"] if "field" in agg["params"]}
-        asked = json.loads(each["attributes"]["kibanaSavedObjectMeta"]["searchSourceJSON"])
-        if asked["query"]["query"]:
-            used.add(asked["query"]["query"].split()[0].rstrip(":"))
-        assert used <= set(fields[index.removeprefix("linnapp-")]), each["attributes"]["title"]
+        if each["type"] == "visualization":
+            [index] = [reference["id"] for reference in each["references"]]
+            state = json.loads(each["attributes"]["visState"])
+            used = {agg["params"]["field"] for agg in state["aggs"] if "field" in agg["params"]}
+            assert used <= set(fields[index.removeprefix("linnapp-")]), each["attributes"]["title"]
     panels = json.loads(objects["linnapp-watch"]["attributes"]["panelsJSON"])
     assert len(panels) == len(objects) - 3 > 10
-    [parts] = [
-        json.loads(each["attributes"]["visState"])["aggs"]
-        for each in objects.values()
-        if each["attributes"]["title"] == "Where the time of calls went"
-    ]
-    labels = {agg["params"]["field"]: agg["params"]["customLabel"] for agg in parts[:-1]}
-    assert labels == {part: f"{words}, ns" for part, words in calls.PART_NAMES.items()}
-    taken = set()
-    for panel in panels:
-        grid = panel["gridData"]
-        cells = {
-            (x, y)
-            for x in range(grid["x"], grid["x"] + grid["w"])
-            for y in range(grid["y"], grid["y"] + grid["h"])
-        }
-        assert not taken & cells and max(x for x, _ in cells) < 48
-        taken |= cells
-    names = {reference["name"] for reference in objects["linnapp-watch"]["references"]}
-    assert names == {panel["panelRefName"] for panel in panels}
-    assert len(taken) == 48 * (1 + max(y for _, y in taken))
-
-
-def test_grafana_dashboard_is_printed_by_default() -> None:
     assert json.loads(run("dashboard", "grafana").output)["title"]
+
+
+IDENTITY = {"recording": "r", "host": "h"}
+NO_COUNTS = dict.fromkeys(COUNTS, 0)
+
+
+class Recorder:
+    """Feed made-up calls to a store that sends them to a server."""
+
+    def __init__(self, place: Path, url: str) -> None:
+        self.place, self.said = place, list[str]()
+        server = Server(url, {})
+        documents.prepare(server)
+        self.live = Live(server, place, IDENTITY, "s", self.said.append)
+        self.n = 0
+
+    def __enter__(self) -> Recorder:
+        self.live.__enter__()
+        self.reader = Reader(rows=10_000).__enter__()
+        folder = self.place / "seen"
+        folder.mkdir()
+        self.store = Store(
+            folder, call_names(), self.reader.name, "s", live=self.live.put
+        ).__enter__()
+        self.reader.feed(file_record(FOO, b"log", b"srv"))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.reader.__exit__()
+        self.live.__exit__()
+
+    def record(self, n: int) -> None:
+        now = time.time_ns()
+        for k in range(self.n, self.n + n):
+            self.reader.feed(call_record("write", FOO, time_ns=now + k, result=k))
+        self.reader.feed(io_record(calls.COMPLETED))
+        self.n += n
+        self.store.add(*self.reader.take())
+
+    def finish(self) -> elastic.Outcome:
+        self.store.finish({**IDENTITY, "session": "s", "seconds": 1.0, **NO_COUNTS})
+        return self.live.finish(NO_COUNTS)
+
+    def spooled(self) -> int:
+        return len(list(self.place.glob(".linnapp-spool-*/*")))
+
+
+def wait_until(is_true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_documents_are_stored_while_the_recording_runs(
+    server: FakeServer,
+    tmp_path: Path,
+) -> None:
+    with Recorder(tmp_path, server.url) as recorder:
+        for k in range(1, 4):
+            recorder.record(100)
+            wait_until(lambda k=k: len(server.documents) == 101 * k)
+        outcome = recorder.finish()
+    assert (outcome.created, outcome.left, outcome.why) == (303, 0, None)
+    assert outcome.delay_ms["p50"] <= outcome.delay_ms["p99"] <= outcome.delay_ms["max"]
+    assert not recorder.spooled() and not recorder.said
+    # The tables have the same rows, under the same numbers.
+    for row, (result, path) in enumerate(
+        query(tmp_path / "seen", "select result, path from calls")[1]
+    ):
+        document = server.documents[f"r-calls-{row}"]
+        assert (document["result"], document["path"]) == (result, path) == (row, "/srv/log")
+    assert server.reports[-1]["documents"] == 303 and server.reports[-1]["session"] == "s"
+    sent_again = run("query", tmp_path / "seen", "--elasticsearch", server.url)
+    assert "0 documents sent, 303 were there already" in sent_again.output
+
+
+@pytest.mark.parametrize("fault", [(403, "cluster_block_exception"), 503], ids=str)
+def test_documents_wait_on_the_disk_while_the_server_fails(
+    server: FakeServer, tmp_path: Path, fault: Any
+) -> None:
+    with Recorder(tmp_path, server.url) as recorder:
+        if isinstance(fault, tuple):
+            server.of_each = (fault[0], {"type": fault[1], "reason": "[read-only]"})
+        else:
+            server.faults = [fault] * 1_000_000
+        for _ in range(20):
+            recorder.record(50)
+        wait_until(lambda: recorder.said)
+        assert recorder.spooled() == 40 and not server.documents
+        server.of_each, server.faults = None, []
+        wait_until(lambda: len(recorder.said) == 2)
+        outcome = recorder.finish()
+    assert outcome.created == len(server.documents) == 1020 and not outcome.left
+    assert "what is recorded waits on the disk" in recorder.said[0]
+    assert recorder.said[1] == f"{server.url}: stores documents again"
+
+
+def test_documents_that_were_not_sent_or_refused_are_counted_and_can_be_sent_later(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elastic, "_RETRY_LIMIT_S", 0.0)
+    with Recorder(tmp_path, server.url) as recorder:
+        server.faults = ["refuse one"]
+        recorder.record(10)
+        wait_until(lambda: len(server.documents) == 10)
+        server.faults = [503] * 1_000_000
+        recorder.record(20)
+        outcome = recorder.finish()
+    assert (outcome.created, outcome.left, outcome.refused.total()) == (10, 21, 1)
+    assert "status 503: busy" in (outcome.why or "")
+    server.faults = []
+    later = run("query", tmp_path / "seen", "--elasticsearch", server.url)
+    assert later.output == f"{server.url}: 22 documents sent, 10 were there already\n"
+    assert server.reports[-1]["documents"] == 32 and server.reports[-1]["left_over"] == 0
+
+
+def test_rows_that_do_not_fit_the_spool_are_counted(
+    server: FakeServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Recorder(tmp_path, server.url) as recorder:
+        recorder.record(10)
+        with monkeypatch.context() as patch:
+            patch.setattr(recorder.live, "_path", lambda _: Path("/dev/full"))
+            patch.setattr(Path, "unlink", lambda *_, **__: None)
+            recorder.record(10)
+        recorder.record(10)
+        outcome = recorder.finish()
+    assert (outcome.created, outcome.left) == (22, 11)
+    assert "the spool: No space left on device" in (outcome.why or "")
+    assert server.reports[-1]["left_over"] == 11
+    assert {int(name.split("-")[-1]) for name in server.documents if "calls" in name} == {
+        *range(10),
+        *range(20, 30),
+    }
+
+
+@pytest.fixture
+def watching_works() -> None:
+    try:
+        watching.check_can_watch()
+    except LinnappError as error:
+        pytest.skip(f"this machine does not allow watching: {error}")
+
+
+WRITES = "import os, sys, time\nf = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)\n"
+
+
+@pytest.mark.usefixtures("watching_works")
+def test_a_call_is_on_the_server_before_the_program_ends(
+    server: FakeServer,
+    tmp_path: Path,
+) -> None:
+    mark, done = tmp_path / "mark", tmp_path / "done"
+    program = WRITES + (
+        "os.write(f, b'first')\n"
+        "while not os.path.exists(sys.argv[2]): time.sleep(0.01)\n"
+        "os.write(f, b'second')\n"
+    )
+
+    def written() -> list[Any]:
+        found = [each for each in server.documents.values() if each.get("path") == str(mark)]
+        return [each["result"] for each in found if each["call"] == "write"]
+
+    def end_program() -> None:
+        wait_until(lambda: written() == [5])
+        done.touch()
+
+    thread = threading.Thread(target=end_program)
+    thread.start()
+    ran = run(
+        *("watch", "--elasticsearch", server.url, "--call", "write", "--json", "--"),
+        *(sys.executable, "-S", "-E", "-c", program, mark, done),
+    )
+    thread.join()
+    assert ran.exit_code == 0, (ran.output, ran.exception)
+    assert written() == [5, 6]
+    found = json.loads(ran.stdout)
+    assert found["elasticsearch"]["created"] == found["calls"] + found["ios"]["in_calls"]["ios"]
+
+
+@pytest.mark.usefixtures("watching_works")
+def test_tables_are_kept_without_an_output_folder_if_documents_are_missing(
+    server: FakeServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(elastic, "_RETRY_LIMIT_S", 0.0)
+    server.faults = [503] * 1_000_000
+    program = WRITES + "os.write(f, b'first')\n"
+    ran = run(
+        *("watch", "--elasticsearch", server.url, "--"),
+        *(sys.executable, "-S", "-E", "-c", program, tmp_path / "mark"),
+    )
+    assert ran.exit_code == 1
+    [kept] = tmp_path.glob("linnapp-*/watched")
+    assert f"`linnapp query {kept} --elasticsearch URL` sends them" in ran.stderr
+    server.faults = []
+    assert run("query", kept, "--elasticsearch", server.url).exit_code == 0
+    [[n]] = query(kept, "select (select count(*) from calls) + (select count(*) from ios)")[1]
+    assert len(server.documents) == n > 0

@@ -7,6 +7,9 @@ itself with them.)
 
 from __future__ import annotations
 
+import zlib
+from pathlib import Path
+
 import numpy as np
 import pytest
 from test_model_format import of_units, random_model
@@ -15,6 +18,8 @@ from linnapp.errors import LinnappError
 from linnapp.learn.examples import digits
 from linnapp.learn.network import quantise
 from linnapp.model import Model, engine
+from linnapp.model.file import LatencyModel
+from linnapp.trace.reads import open_recording
 
 N = 100_000
 
@@ -141,3 +146,31 @@ def test_bad_features_are_refused(name: engine.Engine) -> None:
         with pytest.raises(LinnappError, match=message):
             engine.infer(model, bad, name)
     assert engine.infer(model, np.zeros((0, 31), np.uint8), name).shape == (0, 2)
+
+
+ROOT = Path(__file__).parents[2]
+#: The number of the recording's I/Os, and the checksums of predicted latencies, and of outputs and
+#: margins of the network.
+ANSWERS = {
+    "fio": (18898, 1880649727, 3285270640),
+    "pgbench": (34020, 1531306246, 2438889571),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_decisions_stay_the_same(name: str) -> None:
+    trees = LatencyModel.load(ROOT / "models" / "example" / "latency" / "flash0.linnos")
+    network = Model.load(ROOT / "models" / "example" / "flash0.linnos")
+    recording = open_recording(
+        ROOT / "traces" / "recorded" / f"{name}.blk.xz", overdue_us=trees.overdue_us
+    )
+    n_ios, us_crc, outputs_crc = 0, 0, 0
+    for chunk in recording:
+        assert chunk.features is not None
+        n_ios += len(chunk.features)
+        us_crc = zlib.crc32(engine.predict_us(trees, chunk.features, "c").tobytes(), us_crc)
+        x = digits(chunk.pending, chunk.hist_pending, chunk.hist_latency_us)
+        outputs, margins = engine.outputs_and_margins(network, x)
+        assert np.array_equal(margins, outputs[:, 1] - outputs[:, 0])
+        outputs_crc = zlib.crc32(outputs.tobytes(), outputs_crc)
+    assert (n_ios, us_crc, outputs_crc) == ANSWERS[name]

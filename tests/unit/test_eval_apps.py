@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,11 @@ import pytest
 
 from eval import grid
 from eval.cache import ROOT, Cache
-from eval.cells import Cell
 from eval.experiment import Context
-from eval.experiments import apps
 from eval.experiments.apps import EXPERIMENT, comparison, lab, programs, reports
-from eval.experiments.apps.comparison import LATENCY, MODULE, OFF, ON
+from eval.experiments.apps.comparison import OFF, ON
 from eval.experiments.apps.reports import Operations
 from eval.long_table import LongTable
-from linnapp.lab import guests
-from linnapp.lab.guest import Guest, Result
 from linnapp.lab.work import StepError
 
 GUEST = ROOT / "eval" / "experiments" / "apps" / "guest"
@@ -61,40 +56,6 @@ readrandom [MEDIAN 2 runs] : 8101 ops/sec;    7.9 MB/sec
 def _write(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
-
-
-def test_data_are_made_with_copies_of_kernel_and_programs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Use copies, as in all runs: a build at the same time must have no effect."""
-    booted: list[Guest] = []
-
-    def run(command: object, guest: Guest, **_: object) -> Result:
-        booted.append(guest)
-        return Result(len(booted) - 1, "")
-
-    monkeypatch.setattr(guests, "run", run)
-    monkeypatch.setattr(guests, "_kernel", None)
-    monkeypatch.setattr(guests, "_programs", None)
-    guests.use_copies(tmp_path / "bin" / "linux", tmp_path / "bin")
-    lab.make_data(programs.APPLICATIONS["sqlite"], tmp_path / "data")
-    (guest,) = booted
-    assert guest.kernel == tmp_path / "bin" / "linux"
-    assert tmp_path / "bin" in [folder.source for folder in guest.folders.values()]
-    with pytest.raises(StepError, match=r"making its data: exit status 1 of sh"):
-        lab.make_data(programs.APPLICATIONS["sqlite"], tmp_path / "data")
-
-
-def test_other_kernel_is_used_only_within_its_context(tmp_path: Path) -> None:
-    before = guests._kernel, guests._programs
-    other = tmp_path / "linux-other" / "linux"
-    other.parent.mkdir()
-    other.write_text("")
-    programs_ = tmp_path / "bin"
-    programs_.mkdir()
-    with guests.on_kernel(other, "kernel-other", programs_):
-        assert (guests._kernel, guests._programs) == (programs_ / "linux-other", programs_)
-    assert (guests._kernel, guests._programs) == before
 
 
 def test_the_client_of_sqlite_compares_every_row(tmp_path: Path) -> None:
@@ -171,20 +132,6 @@ def test_the_client_of_wiredtiger_compares_every_value(wiredtiger: Path, tmp_pat
         _said(wiredtiger, "read", other, *reading), _said(wiredtiger, "check", other, "50"),
     ):  # fmt: skip
         assert wrong.returncode and "value 20 is not what was written" in wrong.stderr
-    assert not report.exists()
-
-
-def test_wiredtiger_refuses_a_block_that_is_not_what_was_written(
-    wiredtiger: Path, tmp_path: Path
-) -> None:
-    table, report = tmp_path / "db", tmp_path / "reads.csv"
-    assert _said(wiredtiger, "make", table, "50").returncode == 0
-    content = bytearray((table / "kv.wt").read_bytes())
-    content[len(content) // 2] ^= 1
-    (table / "kv.wt").write_bytes(content)
-    wrong = _said(wiredtiger, "read", table, "50", "4000", "0.1", "7", report)
-    assert wrong.returncode and "checksum" in wrong.stderr
-    assert _said("wt", "-h", table, "verify", "table:kv").returncode
     assert not report.exists()
 
 
@@ -292,12 +239,6 @@ def test_a_missing_application_is_named_with_its_package(
         assert all(package in packages + everyone for package in app.programs.values())
 
 
-def test_unknown_application_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(apps, "NAMES", ("sqlite", "mongodb"))
-    with pytest.raises(StepError, match="LINNOS_APPS: mongodb: no such application; known are"):
-        EXPERIMENT.run(Context("apps", Cache(tmp_path / "cache"), 1, True, tmp_path))
-
-
 def _operations(rng: np.random.Generator, n: int, mean_us: float) -> Operations:
     start_us = np.sort(rng.uniform(0, 8e6, n))
     # Blocks of time that are slow for all.
@@ -309,17 +250,19 @@ def test_score_finds_halved_latencies() -> None:
     rng = np.random.default_rng(3)
     cells = [{OFF: _operations(rng, 20000, 100.0), ON: _operations(rng, 21000, 50.0)}
              for _ in range(4)]  # fmt: skip
-    scored = comparison.score(cells)
-    assert scored["cells"] == 4
-    assert scored["operations"] == {OFF: 80000, ON: 84000}
-    assert scored["per_s"] == {OFF: 2500.0, ON: 2625.0}
+    table = LongTable(("load",))
+    comparison.add_scores(table, ("a",), cells)
+    for mode, n in ((OFF, 80000), (ON, 84000)):
+        assert table.value(("a",), mode, "operations") == n
+        assert table.value(("a",), mode, "per_s") == n / 32
     for field in ("mean_us", "p95_us", "p99_us"):
-        value, low, high = scored["below"][ON][field]
+        value, low, high = table.interval(("a",), ON, field, OFF).to_json()
         assert value == pytest.approx(0.5, abs=0.03) and 0.4 < low < value < high < 0.6, field
-    value, low, high = scored["throughput"][ON]
+    value, low, high = table.interval(("a",), ON, "throughput").to_json()
     assert value == pytest.approx(1.05) and low <= value <= high
     # p99.9 would rest on 80 of the 80,000 operations.
-    assert scored["modes"][OFF]["p999_us"] is None and scored["below"][ON]["p999_us"] is None
+    assert not any(key.measure == "p999_us" and key.policy == OFF for key, _ in table.items())
+    assert table.reduction(("a",), ON, OFF, "p999_us") is None
 
 
 def test_mean_of_classes_is_the_reported_mean() -> None:
@@ -329,64 +272,11 @@ def test_mean_of_classes_is_the_reported_mean() -> None:
         mode: Operations(start_us, np.full(n, 100.0), 8.0, np.full(4, mean * n / 4))
         for mode, mean in ((OFF, 92.0), (ON, 46.0))
     }
-    scored = comparison.score([runs])
-    assert scored["modes"][OFF]["mean_us"][0] == pytest.approx(92.0)
-    assert scored["below"][ON]["mean_us"][0] == pytest.approx(0.5)
-    assert scored["modes"][OFF]["p95_us"][0] == pytest.approx(100.0)
-
-
-@pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LongTable:
-    """The table of synthetic runs: with `on`, latencies are a third lower."""
-    rng = np.random.default_rng(4)
-    made: dict[Path, dict[str, Operations]] = {}
-
-    def run_case(cache: Cache, cell: Cell, case: lab.Case) -> lab.Ran:
-        folder = tmp_path / f"{len(made)}"
-        folder.mkdir()
-        mean_us = {OFF: 150.0, ON: 100.0, LATENCY: 90.0, MODULE: 89.0}.get(case.mode, 120.0)
-        made[folder] = {
-            load: _operations(rng, 15000, mean_us)
-            for load in programs.APPLICATIONS[case.application].loads
-        }
-        counted = {"mirrors": [10, 1, 0], "inferences": [3, 2, 1], "probes": [0, 0, 1]}
-        record = {"reads": 5, "data_errors": 0, "io_errors": 0, "counted": counted}
-        (folder / "run.json").write_text(json.dumps(record))
-        return lab.Ran(case, cell, folder)
-
-    monkeypatch.setattr(programs, "find", lambda command: "/bin/true")
-    monkeypatch.setattr(apps, "trained", lambda cache, cell, options=(): None)
-    monkeypatch.setattr(lab, "data", lambda cache, app: None)
-    monkeypatch.setattr(apps, "run_case", run_case)
-    monkeypatch.setattr(guests, "on_kernel", lambda *_: nullcontext())
-    monkeypatch.setattr(lab.Ran, "operations", lambda ran: made[ran.folder])
-    context = Context("apps", Cache(tmp_path / "cache"), 1, True, tmp_path)
-    return EXPERIMENT.run(context)
-
-
-def test_every_load_has_scores_and_counts(table: LongTable, tmp_path: Path) -> None:
-    pooled = table.places_of(("load", "file_system"))
-    assert {load for load, *_ in pooled} == set(EXPERIMENT.factors["load"])
-    for name in apps.ON_OTHERS:
-        (title,) = programs.APPLICATIONS[name].loads.values()
-        assert {system for load, system, _ in pooled if load == title} == {"ext4", *apps.OTHERS}
-    (title,) = programs.APPLICATIONS["sqlite"].loads.values()
-    with_each = [place for place in table.places if place[:2] == (title, "ext4") and place[2]]
-    assert [workload for *_, workload in with_each] == list(apps.WORKLOADS)
-    assert (title, "f2fs", apps.OTHERS_WITH) in table.places
-    assert table.policies((title, "btrfs", "")) == [OFF, ON, LATENCY, apps.BTRFS]
-    place = (title, "ext4", "")
-    assert table.policies(place) == [OFF, ON, LATENCY, MODULE]
-    lower = table.reduction(place, MODULE, LATENCY)
-    assert lower is not None and lower.low < lower.value < lower.high
-    assert lower.value == pytest.approx(1 / 90, abs=0.03)
-    lower = table.reduction(place, ON, OFF)
-    assert lower is not None and lower.value == pytest.approx(1 / 3, abs=0.03)
-    counted = {"reads_0": 40, "reads_1": 4, "reads_2": 0, "inferences": 24, "probes": 4}
-    for measure, n in {**counted, "errors": 0}.items():
-        assert table.value(place, ON, measure) == n
-    EXPERIMENT.draw(table, tmp_path / "figure.png")
-    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    table = LongTable(("load",))
+    comparison.add_scores(table, ("a",), [runs])
+    assert table.value(("a",), OFF, "mean_us") == pytest.approx(92.0)
+    assert table.interval(("a",), ON, "mean_us", OFF).value == pytest.approx(0.5)
+    assert table.value(("a",), OFF, "p95_us") == pytest.approx(100.0)
 
 
 def test_the_background_is_on_another_part_and_another_stretch_of_the_workload(

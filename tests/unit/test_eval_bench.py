@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from eval.bench import BenchError, kernel, watching
+from eval.bench import BenchError, bypass, compare, in_turn, store_pauses, tracers, watching
 from eval.bench import __main__ as command
 from eval.cache import ROOT
 from linnapp.errors import LinnappError
@@ -24,33 +23,6 @@ def test_the_list_runs_nothing() -> None:
     assert [line.split()[0] for line in listed.splitlines()] == list(command.BENCHMARKS)
 
 
-def test_an_unknown_name_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["bench", "nothing"])
-    with pytest.raises(SystemExit, match="2"):
-        command.main()
-    assert "nothing: no such benchmark; there are ask," in capsys.readouterr().err
-
-
-def test_the_policys_times_are_json_whichever_model_is_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kernel, "OUT", tmp_path)
-    kernel.build(str(kernel.FOLDER / "bench_policy"))
-    models = [kernel.MODEL, kernel.latency_model()]
-    for of in (models, models[::-1]):
-        made = tmp_path / "policy.json"
-        # Without valgrind, which counts instructions, it takes a moment.
-        subprocess.run(
-            [kernel.FOLDER / "bench_policy", "--json", made, *of],
-            check=True, stdout=subprocess.DEVNULL, env={"PATH": ""},
-        )  # fmt: skip
-        told = json.loads(made.read_text())
-        assert list(told) == [str(model) for model in of]
-        assert all(ways["hinted_read"]["warm_ns"] > 0 for ways in told.values())
-
-
 def test_without_redis_its_benchmark_names_what_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -59,24 +31,53 @@ def test_without_redis_its_benchmark_names_what_is_missing(
         watching.redis()
 
 
-def test_watch_benchmarks_say_that_they_need_root(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    with pytest.raises(LinnappError, match="needs root"):
-        watching.rate()
+def test_tracers_record_each_call(tmp_path: Path) -> None:
+    try:
+        tracers.check_watching("tracers.txt", "strace")
+    except (BenchError, LinnappError) as error:
+        pytest.skip(f"tracing cannot be tried here: {error}")
+    binary = tmp_path / "traced_calls"
+    subprocess.run(["cc", "-o", binary, ROOT / "eval/bench/traced_calls.c"], check=True)
+    for name in ("no tracer", "strace", "watch"):
+        few, more = (tracers.run_one(binary, "fileserver", n, name) for n in (10, 20))
+        assert more["calls"] - few["calls"] == 110
+        assert more["recorded"] - few["recorded"] == (0 if name == "no tracer" else 110), name
+
+
+def test_module_without_headers_names_the_package() -> None:
+    with pytest.raises(BenchError, match="apt-get install linux-headers-0.0-none"):
+        bypass.build("0.0-none")
+
+
+def test_each_repeat_of_db_bench_has_its_time_and_percentile() -> None:
+    report = """\
+1000 RocksDB:    version 7.8.3
+3000000000 fillrandom   :    3751.181 micros/op 1397 ops/sec 2.000 seconds 7992 operations;
+3000000100 Percentiles: P50: 5.69 P75: 8.48 P99: 13684.78 P99.9: 25674.00 P99.99: 31753.00
+5500000000 fillrandom   :    4376.703 micros/op 1410 ops/sec 1.500 seconds 7992 operations;
+5500000100 Percentiles: P50: 5.12 P75: 7.43 P99: 41.5 P99.9: 20669.33 P99.99: 42356.80
+5500000200 fillrandom [AVG    2 runs] : 1415 (7) ops/sec;    1.4 (0.0) MB/sec
+"""
+    assert store_pauses.repeats(report) == [
+        (10**9, 3 * 10**9, 13684.78),
+        (4 * 10**9, 5_500_000_000, 41.5),
+    ]
 
 
 def test_ratios_are_paired_and_dropped_records_are_summed() -> None:
-    pairs = watching.Pairs()
-    for k in range(1, 6):
-        pairs.bare.append(watching.Run(k, 1.0, 1.0))
-        pairs.traced.append(watching.Run(1.5 * k, 1.25, 1.75, calls=10, dropped=k))
-    found = pairs.to_json()
-    assert found["ratios"] == {
-        # Five pairs are too few for an interval of a median.
-        "time": [1.5, None, None],
-        "server's CPU": [1.25, None, None],
-        "all CPU": [1.5, None, None],
-    }
-    assert found["calls"] == 50 and found["dropped"] == 15 and found["bare_s"] == 3
+    bare = [watching.Run(k, 1.0, 1.0) for k in range(1, 6)]
+    traced = [watching.Run(1.5 * k, 1.25, 1.75, calls=10, dropped=k) for k in range(1, 6)]
+    found = watching.compare_pairs(bare, traced)
+    # Five pairs are too few for an interval of a median.
+    assert found["ratios"]["time"] == [1.5, None, None]
+    assert found["ratios"]["all CPU"] == [1.5, None, None]
+    assert found["calls"] == 50 and found["dropped"] == 15
+
+
+def test_values_are_compared_with_their_reference(capsys: pytest.CaptureFixture[str]) -> None:
+    found = in_turn(lambda case: len(case), ["ab", "abcd"], rounds=2)
+    assert found == {"ab": [2, 2], "abcd": [4, 4]}
+    compare({case: sum(of) / 2 for case, of in found.items()}, lambda _: "ab", " ns")
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.split() == ["ab", "2", "ns"]
+    assert second.split() == ["abcd", "4", "ns", "2.00", "times", "ab"]

@@ -1,42 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""The numbers of rules for clusters, computed from synthetic reads; and the lab's scripts."""
+"""The experiments on clusters: numbers of synthetic reads, the lab's scripts, pages and traces."""
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from eval.cache import Cache
-from eval.cells import ARRAYS, N_DRIVES
-from eval.experiment import Context
+from eval import pages
+from eval.cells import ARRAYS
 from eval.experiments import ceph
 from eval.experiments.cluster import (
     CELLS,
-    EXPERIMENT,
-    N_SEEDS,
     UNNAMED,
     VARIABLE,
     cells,
     lab,
     rules,
 )
-from eval.experiments.cluster.cells import N_BLOCKS
-from eval.experiments.cluster.lab import (
-    MEASURED_MS,
-    READ,
-    ROUNDS,
-    TURN_US,
-    Measured,
-    Situation,
-)
+from eval.experiments.cluster.lab import MEASURED_MS, READ, Measured, Situation, together
 from eval.experiments.cluster.rules import RULES
 from eval.long_table import LongTable
-from linnapp.lab.places import Places
-from linnapp.lab.work import StepError
 from linnapp.stats import Interval
 
 #: Mean latency of each rule in us; other rules are as slow as round robin.
@@ -102,7 +87,8 @@ def test_best_rule_and_significant_differences_come_from_the_table() -> None:
     assert rules.best(table, PLACE, rules.OTHERS) == "prediction"
     assert rules.best(table, PLACE, RULES) == "oracle"
     assert [rules.side(table, PLACE, "prediction", of) for of in ("c3", "clone")] == [1, -1]
-    assert rules.n_below_and_above(table, PLACE, "prediction", ("c3", "clone", "oracle")) == "1; 2"
+    rivals = ("c3", "clone", "oracle")
+    assert rules.n_faster_and_slower(table, PLACE, "prediction", rivals) == "1 | 2"
     # an end that was rounded to zero has the sign of the number
     table.add(PLACE, "library", "mean_us", Interval(0.1, 0.0, 0.2), "c3")
     table.add(PLACE, "library", "mean_us", Interval(0.1, -0.0, 0.2), "clone")
@@ -114,7 +100,7 @@ def test_cells_have_distinct_headings_and_are_chosen_by_name(
 ) -> None:
     for of in (CELLS, ceph.CELLS):
         assert len({rules.heading(cell) for cell in of.values()}) == len(of)
-    assert rules.heading(CELLS["half-lost"]).endswith(", 50 % of questions lost")
+    assert rules.heading(CELLS["half-lost"]).endswith(", 50 % of queries lost")
     assert rules.short_heading(ceph.CELLS["stuck"]) == "a server stands still"
     monkeypatch.delenv(VARIABLE, raising=False)
     assert cells.chosen(VARIABLE, UNNAMED) == UNNAMED
@@ -123,45 +109,6 @@ def test_cells_have_distinct_headings_and_are_chosen_by_name(
     # a workload has the drives of its row
     drives = [CELLS[load].cluster().drives.profile for load in ("az-c", "az-e", "20us")]
     assert drives == [ARRAYS[name] for name in ("consumer", "enterprise", "enterprise")]
-
-
-def test_each_cell_is_measured_separately_and_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Replace the guests; check which are started, with which models, and what remains."""
-    trained, met = [], []
-
-    def one(
-        cache: Cache, client: Path, situation: Situation, rules: tuple[str, ...]
-    ) -> dict[str, Measured]:
-        met.append(situation)
-        return made_up(situation.seed, TAKES)
-
-    monkeypatch.setattr(cells, "recorded_and_trained", lambda *of: trained.append(of[2]))
-    monkeypatch.setattr(cells, "measured", one)
-    monkeypatch.setattr("linnapp.lab.guests.on_kernel", lambda *_: contextlib.nullcontext())
-    context = Context("cluster", Cache(tmp_path / "cache"), 2, True, tmp_path)
-
-    def measure(*names: str) -> LongTable:
-        return cells.measure(
-            context, tmp_path, CELLS, names, tuple(RULES), n_seeds=N_SEEDS, variable=VARIABLE
-        )
-
-    table = measure("50us", "stuck", "20us")
-    seeds = list(context.seeds[: N_SEEDS["20us"]])
-    assert [(one.one_way_us, one.seed) for one in met] == [
-        (50, seeds[0]), (20, seeds[0]), *((20, seed) for seed in seeds)
-    ]  # fmt: skip
-    # models of one load are used in every configuration with it
-    assert [one.seed for one in trained] == seeds
-    n_reads = [table.value(place, "library", "reads") for place in table.places]
-    assert n_reads == [4000, 4000, 4000 * len(seeds)]
-    EXPERIMENT.draw(table, tmp_path / "figure.png")
-    assert (tmp_path / "figure.png").stat().st_size > 1000
-    all_numbers = EXPERIMENT.tables(table)["All numbers"]
-    assert [row[1] for row in all_numbers.rows] == 3 * list(RULES.values())
-    with pytest.raises(StepError, match=f"{VARIABLE}: 51us: no such cell; known are 20us, 5us"):
-        measure("51us")
 
 
 def test_a_node_fails_for_a_round_of_bursts_after_two() -> None:
@@ -179,36 +126,32 @@ def test_a_node_fails_for_a_round_of_bursts_after_two() -> None:
     assert lab._failing(CELLS["20us"]) == "failing=\n"
 
 
-def test_nine_nodes_are_three_times_three_and_have_a_burst_in_their_turn() -> None:
-    nine = CELLS["nine"]
-    cluster = nine.cluster()
-    assert cluster.drives.profile.split(",") == 3 * ARRAYS["enterprise"].split(",")
-    assert cluster.setup_script().count("option read-subvolume-index 2\n") == 3
-    injected = lab._beside(nine, Places(Path("/out"), None), [])
-    assert "echo 9 >/sys/kernel/config/flashsim/flash8/inject/window_turns" in injected
-    assert "echo 256 >/sys/kernel/config/flashsim/flash8/inject/window_turn_mask" in injected
-    # whole rounds
-    assert nine.measured_ms * 1000 % (nine.nodes * TURN_US) == 0
+def test_page_has_columns_of_bursts_and_rows_of_failures_and_loads() -> None:
+    table = pages.committed("ceph")
+    data = ceph.EXPERIMENT.page_data
+    assert data is not None
+    bursts, failures, *_, loads = pages.render("ceph_all.md.j2", table, **data(table))
+    assert [title for title in bursts.header if "client" in title and "mean" in title] == [
+        "1 client: mean us", "8 clients: mean us", "16 clients: mean us"
+    ]  # fmt: skip
+    assert [row[0] for row in bursts.rows] == list(ceph.RULES.values())
+    assert [row[0] for row in failures.rows][:2] == ["a server stands still", "a node cut off"]
+    assert loads.rows[0][0] == "`az-e`"
+    # a run of some situations has the tables that these need
+    some = LongTable(table.factors)
+    for key, number in table.items():
+        if key.place == ("8-clients",):
+            some.add(key.place, key.policy, key.measure, number, key.reference)
+    (only,) = pages.render("ceph_all.md.j2", some, **data(some))
+    assert len(only.header) == 4
 
 
-def test_measured_time_consists_of_whole_rounds_and_turns() -> None:
-    assert MEASURED_MS * 1000 == ROUNDS * N_DRIVES * TURN_US
-    assert N_BLOCKS * TURN_US == MEASURED_MS * 1000
-
-
-def test_compiled_names_missing_programs_and_their_targets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    there, absent = tmp_path / "there", tmp_path / "absent"
-    there.touch()
-    monkeypatch.setattr(lab, "AGENT", there)
-    monkeypatch.setattr(lab, "_BUILT", {"gluster": {"cluster": there}})
-    monkeypatch.setattr(lab, "missing", lambda *_: ["glusterfsd"])
-    with pytest.raises(StepError, match="installed: glusterfsd; `make deps-gluster` installs"):
-        lab.compiled(tmp_path)
-    monkeypatch.setattr(lab, "_BUILT", {"gluster": {"cluster": absent}})
-    with pytest.raises(StepError, match="absent: not there; `make cluster` builds it"):
-        lab.compiled(tmp_path)
-    monkeypatch.setattr(lab, "AGENT", absent)
-    with pytest.raises(StepError, match="absent: not there; `make agent` builds it"):
-        lab.compiled(tmp_path)
+def test_reads_of_clients_are_merged_in_order() -> None:
+    clients = []
+    for first_ns in (0, 5):
+        reads = np.zeros(3, READ)
+        reads["due_ns"] = first_ns + 10 * np.arange(3)
+        clients.append(Measured(reads, (3, first_ns, 0), {"asked": 2, "strayed": first_ns}))
+    both = together(clients)
+    assert both.reads["due_ns"].tolist() == [0, 5, 10, 15, 20, 25]
+    assert both.disk_reads == (3, 0, 0) and both.counted == {"asked": 4, "strayed": 5}

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from eval import cells, contenders, demo, grid, tuning
+from eval import cells, contenders, demo, tuning
 from eval.cache import Cache
 from eval.cells import Replay, Replayed
 from eval.contenders import Contender
-from eval.experiments import traces, unseen, windows
+from eval.experiments import traces, unseen
 from linnapp.trace import replay_log
 
 
@@ -30,47 +29,17 @@ def test_capped_policy_is_a_separate_policy() -> None:
     assert contenders.ours((one.name,)) == [one.name]
 
 
-def test_policies_in_development_are_in_no_result() -> None:
-    developed = {contender.name for contender in contenders.DEVELOPED}
-    assert developed == {"linnos, guarded", "linnos-hl, 5% cap, guarded", "fastest, unguarded"}
-    assert not developed & set(contenders.NAMES)
-
-
-def test_alternatives_are_neither_our_policies_nor_bounds() -> None:
-    rivals = contenders.rivals((*contenders.NAMES, "home"))
-    assert {"baseline", "clone", "shortest-queue", "hedge, 5% cap", "heuristic-adv"} <= set(rivals)
-    assert {"shortest-queue-h95", "shortest-queue-h95, 5% cap", "prequal", "c3"} <= set(rivals)
-    assert "heimdall" in rivals
-    assert not {"oracle", "verdict", "linnos", "linnos-hl, 5% cap", "home"} & set(rivals)
-    assert set(contenders.ours(contenders.NAMES)) == {
-        "linnos", "linnos-hl", "linnos-hl, 5% cap", "linnos-h99", "fastest",
-        "fastest with duplicates",
-        "fastest with duplicates (limit 5 %)", "fastest with duplicates (limit 10 %)",
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(
     "names",
     [
-        contenders.NAMES, contenders.INJECTED, unseen.POLICIES, windows.POLICIES,
+        contenders.NAMES, contenders.INJECTED, unseen.POLICIES,
         [row.name for row in traces.ROWS.values()], [row.name for row in demo.ROWS],
     ],
-    ids=["Fig. 8", "injected", "unseen", "windows", "traces", "the demo"],
+    ids=["Fig. 8", "injected", "unseen", "traces", "the demo"],
 )  # fmt: skip
 def test_every_policy_table_has_the_strongest_alternatives(names: Sequence[str]) -> None:
     assert {"clone", "heimdall", "prequal", "c3", "hedge", "heuristic-adv"} <= set(names)
     assert {"shortest-queue", "shortest-queue-h95"} <= set(names)
-
-
-def test_slots_fit_into_the_replayed_time() -> None:
-    for workload, seconds in unseen.REPLAYED_S.items():
-        for kind in unseen.KINDS:
-            text = unseen.spec(kind, workload)
-            assert text is None or "{" not in text
-        (slow,) = (unseen.spec(k, workload) for k in unseen.KINDS if k.startswith("fail-slow"))
-        assert slow is not None
-        start, slot = (int(part.split("=")[1]) for part in slow.split(",")[-2:])
-        assert start + slot == pytest.approx(1000 * seconds)
 
 
 def _log(path: Path, start_us: list[int], latency_us: list[int], pages: list[int],
@@ -103,13 +72,6 @@ def test_search_uses_the_queues_seen_by_reads(tmp_path: Path) -> None:
     assert tuning.queue_pages(records, [100], replicate_writes=True) == [6]
     records["op"][0], records["op"][3] = read, read
     assert tuning.queue_pages(records, [100], replicate_writes=True) == [5]
-
-
-def test_demo_rows_that_hedge_have_a_hedging_time() -> None:
-    assert {row.name for row in demo.ROWS if row.hedges} == {
-        "hedge", "hedge, 5% cap", "shortest-queue-h95", "shortest-queue-h95, 5% cap", "linnos-hl",
-        "linnos-hl, 5% cap",
-    }  # fmt: skip
 
 
 PLAIN = ("--heuristic-queue", "77")
@@ -149,19 +111,3 @@ def test_search_uses_only_the_recording(tmp_path: Path, monkeypatch: pytest.Monk
     found = tuning.tune(Cache(tmp_path / "cache"), CELL)
     assert found["options"] == [*PLAIN, *tuning.NEVER_BUSY]
     assert len(asked) <= 10
-
-
-def test_policy_is_replayed_with_its_tuned_options(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache = Cache(tmp_path)
-    monkeypatch.setattr(tuning, "tune", lambda cache, cell: {"options": ["--heuristic-queue", "9"]})
-    monkeypatch.setattr(tuning, "heuristic_options", lambda cache, cell: ("--heuristic-queue", "5"))
-    made: dict[str, Any] = {
-        contender.name: grid.replay_of(cache, CELL, contender, options=("--duration", "2"))
-        for contender in contenders.CONTENDERS
-    }
-    assert made["heuristic-adv"].options == ("--heuristic-queue", "9", "--duration", "2")
-    assert made["heuristic"].options == ("--heuristic-queue", "5", "--duration", "2")
-    assert made["linnos-hl, 5% cap"].options == ("--hedge-budget", "5%", "--duration", "2")
-    assert made["baseline"].options == ("--duration", "2")

@@ -21,9 +21,7 @@ from eval.experiments.filesystems.design import (
     CACHED,
     COMMON,
     CONFIGURATIONS,
-    EVERYWHERE,
     NONE,
-    SYSTEMS,
     Case,
 )
 from eval.experiments.filesystems.guest import blocks
@@ -33,46 +31,6 @@ from eval.long_table import LongTable
 from linnapp.lab.work import StepError
 
 GUEST = ROOT / "eval" / "experiments" / "filesystems" / "guest"
-
-
-def test_configurations_cover_every_parameter_of_table_3() -> None:
-    assert len(CONFIGURATIONS) == len({c.title for c in CONFIGURATIONS})
-    options = {s: " ".join(f"{c.mkfs} {c.mount} {c.tune}" for c in CONFIGURATIONS
-                           if c.file_system == s and c.in_table) for s in SYSTEMS}  # fmt: skip
-    for system, wanted in {
-        "ext4": ("-b 1024", "-b 2048", "-I 128", "-I 512", "-I 1024", "data=writeback",
-                 "data=journal"),
-        "xfs": ("size=1024", "size=2048", "-i size=256", "-i size=2048", "agcount=8",
-                "agcount=32", "agcount=128"),
-        "f2fs": ("gc_idle=1", "gc_idle=2"),
-        "btrfs": ("-n 4096", "-n 65536", "nodatacow", "nodatasum"),
-    }.items():  # fmt: skip
-        for option in wanted:
-            assert option in options[system], option
-    mixes = (*design.MIXES, *design.MIXED, design.FILESYNC)
-    assert {m.name.partition("-")[0] for m in mixes} == set(MIXES)
-
-
-def test_first_run_is_part_of_every_selection() -> None:
-    first, everything = (design.cases(design.chosen(SYSTEMS), every) for every in (False, True))
-    assert len(first) < len(everything)
-    # The additional flash drives come last.
-    for few, every in zip(first, everything, strict=False):
-        assert few.configuration == every.configuration and few.mix == every.mix
-        wanted = design.COMPARED if few.drive is design.FLASH else COMMON
-        assert set(wanted) <= set(few.slownesses) <= set(every.slownesses)
-    met = {s for case in everything for s in case.slownesses if s.where == EVERYWHERE}
-    assert len(met) == 2 * 24
-    assert {c.file_system for c in design.chosen(("xfs",))} == {"xfs"}
-    assert [c.title for c in design.chosen(("btrfs nodatacow", "xfs default"))] == [
-        "xfs default", "btrfs nodatacow"
-    ]  # fmt: skip
-
-
-def test_unknown_file_system_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(filesystems, "CHOSEN", ("ext4", "zfs"))
-    with pytest.raises(StepError, match="LINNOS_FILESYSTEMS: zfs: no such file system; known are"):
-        EXPERIMENT.run(Context("filesystems", Cache(tmp_path / "cache"), 1, True, tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -134,16 +92,6 @@ def test_mix_has_the_operations_of_filebench(mix: str, tmp_path: Path) -> None:
     sizes = [path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()]
     assert not any(size % BLOCK for size in sizes)
     assert (tmp_path / "weblog").stat().st_size > 0 or mix != "webserver"
-
-
-def test_worker_operations_follow_from_the_seed(tmp_path: Path) -> None:
-    sizes = []
-    for folder, seed in (("a", "1"), ("b", "1"), ("c", "2")):
-        (tmp_path / folder).mkdir()
-        worker = _worker("varmail", tmp_path / folder, seed)
-        worker.run(5, 10, -1)
-        sizes.append(sorted((Path(path).name, n) for path, n in worker.size.items()))
-    assert sizes[0] == sizes[1] != sizes[2]
 
 
 def test_worker_reports_wrong_data(tmp_path: Path) -> None:

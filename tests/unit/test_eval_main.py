@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The experiment runner: finished experiments are not repeated, and times are recorded."""
+"""The runner of experiments: results are cached, run by copies of programs, and not repeated."""
 
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from eval import __main__ as command
+from eval import cache as cache_module
 from eval import demo
 from eval.cache import Cache, read_record
 from eval.experiment import Context
@@ -55,7 +55,7 @@ def test_finished_experiment_is_not_run_again(
     assert runs == ["cpu", "run"]
     command.run(experiment, tmp_path, _arguments(force=True))
     assert runs == ["cpu", "run", "run"]
-    assert "In words." in (tmp_path / "cpu" / "report.md").read_text()
+    assert "In words." in (tmp_path / "report" / "cpu.md").read_text()
 
 
 def test_other_seeds_or_input_data_are_run_again(
@@ -82,25 +82,6 @@ def test_missing_table_is_reported_with_the_target_that_makes_it(tmp_path: Path)
     with pytest.raises(StepError, match=r"fig08/table.csv .*`make eval-fig08` makes it"):
         context.table_of("fig08")
     assert len(context.seeds) == 2
-
-
-def test_time_includes_the_work_taken_from_the_cache(
-    counted: tuple[Study, list[str]], tmp_path: Path
-) -> None:
-    experiment, _ = counted
-
-    def recorded(**changes: Any) -> dict[str, Any]:
-        command.run(experiment, tmp_path, _arguments(**changes))
-        record = read_record(tmp_path / "cpu")
-        assert record is not None
-        return record
-
-    first = recorded()
-    assert first["alone_seconds"] == first["seconds"] > 0  # it made all that it needed
-    (thing,) = (tmp_path / "cache").glob("thing-*/record.json")
-    thing.write_text(json.dumps({**json.loads(thing.read_text()), "seconds": 1e6}))
-    again = recorded(force=True, jobs=4)
-    assert again["alone_seconds"] == 250_000 > again["seconds"]
 
 
 def test_results_of_development_runs_are_not_committed(
@@ -131,10 +112,47 @@ def test_demo_refuses_traces_without_enough_reads(
         demo.check_teaches(trace, demo.inspected(trace))
 
 
-def test_demo_refuses_a_file_as_output_folder(
+def _counting(made: list[Path]):
+    def make(folder: Path) -> None:
+        (folder / "result").write_text("42")
+        made.append(folder)
+
+    return make
+
+
+def test_equal_parameters_are_made_once(tmp_path: Path) -> None:
+    made: list[Path] = []
+    cache = Cache(tmp_path)
+    first = cache.get("x", {"a": 1, "b": (2, 3)}, _counting(made))
+    again = cache.get("x", {"b": [2, 3], "a": 1}, _counting(made))
+    other = cache.get("x", {"a": 2, "b": (2, 3)}, _counting(made))
+    assert first == again != other
+    assert made == [first, other]
+
+
+def test_interrupted_work_is_repeated(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+
+    def fails(folder: Path) -> None:
+        (folder / "half").write_text("")
+        raise RuntimeError("interrupted")
+
+    with pytest.raises(RuntimeError):
+        cache.get("x", {"a": 1}, fails)
+    made: list[Path] = []
+    folder = cache.get("x", {"a": 1}, _counting(made))
+    assert made == [folder] and not (folder / "half").exists()
+
+
+def test_new_code_repeats_the_work_unless_any_version_is_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "file").write_text("kept")
-    monkeypatch.setattr("sys.argv", ["demo", "--out", str(tmp_path / "file")])
-    with pytest.raises(SystemExit, match="make demo: .*Not a directory"):
-        demo.main()
+    made: list[Path] = []
+    Cache(tmp_path).get("x", {}, _counting(made))
+    monkeypatch.setattr(cache_module, "code_version", lambda *_: "other")
+    Cache(tmp_path, any_version=True).get("x", {}, _counting(made))
+    assert len(made) == 1
+    folder = Cache(tmp_path).get("x", {}, _counting(made))
+    assert len(made) == 2
+    record = read_record(folder)
+    assert record is not None and record["code"] == "other"

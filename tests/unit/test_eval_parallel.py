@@ -1,34 +1,30 @@
 # SPDX-License-Identifier: MIT
-"""Parallel tasks: all are done, results keep their order, each thread stays on one CPU."""
+"""Work of experiments: steps in order, persistent workers, and progress in a log."""
 
 from __future__ import annotations
 
+import operator
 import os
 import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from linnapp.lab.work import Step, Work, map_parallel
+from eval import research, workers
+from eval.cells import PAPER_TRAINING
+from linnapp.lab.work import Step, StepError, Work, map_parallel
+from linnapp.learn.labels import LabellingOptions
+from linnapp.learn.network import TrainingOptions
+from linnapp.learn.options import Recipe
 
 
 def test_results_are_in_the_order_of_the_items() -> None:
     assert map_parallel(lambda i: i * i, range(50), jobs=3, what="test") == [
         i * i for i in range(50)
     ]
-
-
-def test_threads_stay_on_one_cpu_and_the_caller_does_not() -> None:
-    before = os.sched_getaffinity(threading.get_native_id())
-    both = threading.Barrier(2, timeout=600)
-
-    def work(_: int) -> set[int]:
-        both.wait()
-        return os.sched_getaffinity(threading.get_native_id())
-
-    held = map_parallel(work, range(2), jobs=2, what="test")
-    assert all(len(cpus) == 1 for cpus in held)
-    assert set().union(*held) == set(sorted(before)[:2])
-    assert os.sched_getaffinity(threading.get_native_id()) == before
 
 
 def test_error_ends_the_parallel_work() -> None:
@@ -73,17 +69,6 @@ def test_no_cpu_waits_for_the_last_of_a_kind() -> None:
     assert last.result
 
 
-def test_ready_tasks_start_in_the_order_of_their_addition() -> None:
-    work = Work(1)
-    begun: list[int] = []
-    first = work.add("test", lambda: begun.append(0))
-    for i in (1, 2):
-        work.add("test", lambda i=i: begun.append(i), [first])
-    work.add("test", lambda: begun.append(3))
-    work.do()
-    assert begun == [0, 1, 2, 3]
-
-
 def test_no_task_starts_after_an_error() -> None:
     work = Work(1)
     begun: list[str] = []
@@ -93,7 +78,54 @@ def test_no_task_starts_after_an_error() -> None:
 
     failing = work.add("test", fail)
     work.add("test", lambda: begun.append("after"), [failing])
-    work.add("test", lambda: begun.append("beside"))
+    work.add("test", lambda: begun.append("other"))
     with pytest.raises(ValueError, match="no"):
         work.do()
     assert begun == []
+
+
+@pytest.fixture(autouse=True)
+def _stopped_afterwards() -> Iterator[None]:
+    yield
+    workers.stop()
+
+
+def test_worker_is_not_pinned_to_the_cpu_of_its_caller() -> None:
+    (cpus,) = map_parallel(
+        lambda which: workers.call(os.sched_getaffinity, which), [0], jobs=1, what="test"
+    )
+    assert cpus == os.sched_getaffinity(os.getpid())
+    assert workers.call(os.getenv, "OPENBLAS_NUM_THREADS") == "1"
+
+
+def test_call_raises_the_exception_of_the_function() -> None:
+    with pytest.raises(ZeroDivisionError):
+        workers.call(operator.truediv, 1, 0)
+
+
+def test_a_failed_training_says_why(tmp_path: Path) -> None:
+    with pytest.raises(StepError, match=r"nothing\.blk"):
+        workers.train([tmp_path / "nothing.blk"], tmp_path / "models", tmp_path / "train.txt")
+    assert not (tmp_path / "models").exists()
+
+
+def test_options_of_experiments_reach_the_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Recipe] = []
+
+    def train_array(_: object, __: object, recipe: Recipe, **more: object) -> dict[str, Any]:
+        asked.append(recipe)
+        return {"d": SimpleNamespace(record_={"auc": 0.5})}
+
+    monkeypatch.setattr("linnapp.learn.fit.train_array", train_array)
+    (tmp_path / "d.blk").touch()
+    for options in ((), PAPER_TRAINING):
+        arguments = ["--trace", str(tmp_path / "d.blk"), "-o", str(tmp_path), "--kind", "network"]
+        research.command.main([*arguments, *options], standalone_mode=False)
+    reader = {"device": None, "allow_truncated": False}
+    assert asked[0] == Recipe(reader=reader)
+    assert asked[1] == Recipe(
+        LabellingOptions(search="paper"), TrainingOptions(bias=5.0, burst_share=0.0),
+        labels="paper", auto_bias=False, max_refused=1.0, reader=reader,
+    )  # fmt: skip

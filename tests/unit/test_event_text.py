@@ -5,20 +5,15 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
-import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
-from blktrace_builder import READ, WRITE, TraceBuilder
 from click.testing import CliRunner
 from replaying import replay
 
 from linnapp.cli import cli
 from linnapp.errors import TraceError
 from linnapp.trace import replay_log
-from linnapp.trace.blktrace import COLUMNS
 from linnapp.trace.convert import detect_format
 from linnapp.trace.reads import load
 
@@ -94,29 +89,6 @@ def test_error_code_counts_with_any_sign(tmp_path: Path) -> None:
         path.write_text(FTRACE.replace("[-5]", f"[{error}]"))
         ran = CliRunner().invoke(cli, ["inspect", "--json", str(path)])
         assert json.loads(ran.output)["events"]["errors"] == 1
-
-
-@pytest.mark.skipif(shutil.which("blkparse") is None, reason="blkparse not installed")
-def test_blkparse_text_holds_what_its_recording_does(tmp_path: Path) -> None:
-    builder = TraceBuilder()
-    rng = np.random.default_rng(1)
-    for i in range(300):
-        sector = int(rng.integers(0, 1 << 30)) * 8
-        latency = int(rng.integers(50, 900))
-        builder.io(i * 1000, i * 1000 + latency, sector, flags=READ if i % 3 else WRITE)
-    builder.write(tmp_path / "sda.blktrace.0")
-    ran = subprocess.run(
-        ["blkparse", "-i", "sda", "-D", str(tmp_path)], capture_output=True, text=True, check=True
-    )
-    (tmp_path / "text").mkdir()
-    text = tmp_path / "text" / "sda.txt"
-    text.write_text(ran.stdout)
-    recorded, printed = load(tmp_path / "sda.blktrace.0"), load(text)
-    for name in COLUMNS:
-        expected = getattr(recorded, name)
-        if name == "arrival_ns":  # blkparse counts from the first event
-            expected = expected - expected[0] + getattr(printed, name)[0]
-        np.testing.assert_array_equal(getattr(printed, name), expected, err_msg=name)
 
 
 def test_line_that_is_not_an_event_is_named(tmp_path: Path) -> None:

@@ -5,28 +5,41 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+import numpy.typing as npt
 import pytest
 from blktrace_builder import EBUSY, C, Q, TraceBuilder
 from fake_sysfs import make_tree
 from test_cli import fails, run
-from test_eval_bursts import EVENT, HEAD
+from test_latency_model import one_by_one, random_features, random_trees
 from test_model_format import random_model
+from trees_by_hand import last_read
 
 from linnapp.cli import cli
 from linnapp.errors import LinnappError, TraceError
 from linnapp.insight.explain import Choice, Selection, View, from_events, typical_inputs
 from linnapp.insight.explain import explain as explained
 from linnapp.learn.examples import digits
-from linnapp.model import Model, engine, load_model
-from linnapp.model.file import N_FEATURES, N_FEATURES_MIN
+from linnapp.model import LatencyModel, Model, engine, load_model
+from linnapp.model.engine import predict_us
+from linnapp.model.file import CAP, FEATURES, N_FEATURES, N_FEATURES_MIN, NEVER
 from linnapp.trace import decisions
 from linnapp.trace.blktrace import BlktraceReader
+
+#: The head of the kernel's trace file, and the event of a decision by a network.
+HEAD = "# tracer: nop\n#\n# entries-in-buffer/entries-written: {0}/{1}   #P:1\n#\n"
+EVENT = (
+    "        replayer-51      [000] .....     {time:.6f}: linnos_decision: dev=251:{minor} "
+    "sector={sector} nr_sector=8 pending={pending} hist_pending=1,2,3,4 "
+    "hist_latency_us=100,90,3000,80 out_fast={fast} out_slow={slow} revoked={revoked} "
+    "reason={reason}\n"
+)
 
 DEV = 251 << 20
 ISSUE = "  w-1 [000] ..... {:.6f}: block_rq_issue: 251,{} {} 4096 () {} + {} be,0,4 [a b]\n"
@@ -123,11 +136,6 @@ def test_events_as_trace_cmd_and_older_kernels_print_them() -> None:
     assert answers(decision(1.0, 16), *older) == [(100, False)]
 
 
-def test_lost_events_are_counted() -> None:
-    assert decisions.lost_events(HEAD.format(3, 5).encode()) == 2
-    assert decisions.lost_events(b"") == 0
-
-
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
     """Record reads of 100 us, 30 simultaneous reads of 3 to 4 ms, and a revoked one."""
@@ -157,16 +165,13 @@ def test_a_recording_explained(explain: Explain, recorded: Path, queue_model: Pa
     burst, revoked = shown["decisions"][-2:]
     assert burst["predicted"] == "slow"
     assert burst["saw"]["pending"] == 30
-    assert burst["would_turn"]["pending"] == 12  # slow above 12
     margin = burst["out_slow"] - burst["out_fast"]
     assert burst["mattered"]["pending"] == margin - (usual["out_slow"] - usual["out_fast"])
     assert burst["mattered"]["hist_latency_us"] == [0] * 4
-    assert burst["would_turn"]["hist_latency_us"] == [None] * 4
     assert burst["latency_us"] == 4131
     assert burst["outcome"] == "predicted slow and admitted; took 4131 us, slow: correct"
     assert revoked["revoked"] and revoked["latency_us"] is None
     assert "revoked; its latency on this drive is unknown" in revoked["outcome"]
-    assert revoked["would_turn"]["pending"] == 13
 
 
 def test_slow_ones_come_slowest_first(explain: Explain, recorded: Path, queue_model: Path) -> None:
@@ -190,26 +195,6 @@ def _one_slow(neighbour: Path) -> Path:
         + COMPLETE.format(2.0002, 0, 16, 8, 0)  # no longer than the model's point
     )
     return path
-
-
-def test_explain_prints_decisions_as_text(recorded: Path, queue_model: Path) -> None:
-    ran = run("explain", "--trace", recorded, "--model", queue_model, "--slow", "--last", 1)
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.splitlines() == [
-        f"az.blk: model {Model.load(queue_model).model_id}, slow above 200 us; 1 of 231 decisions",
-        "note: recordings do not show which reads were latency-critical; all reads are "
-        "treated as such",
-        "typical is the medians of 213 reads predicted fast: 1 page pending; last reads "
-        "100 us at 1, 100 us at 1, 100 us at 1, 100 us at 1; margin -11,000",
-        "",
-        "0.050029 s, read of 4 KiB at sector 2632",
-        "  saw       30 pages pending; last reads 100 us at 1, 100 us at 1, 100 us at 1, "
-        "100 us at 1",
-        "  said      fast 12,000, slow 30,000: margin +18,000, slow",
-        "  happened  predicted slow and admitted; took 4131 us, slow: correct",
-        "  mattered  +29,000  pages pending now 30, not 1",
-        "  fast with pages pending now 12, not 30",
-    ]
 
 
 def events(*lines: str) -> str:
@@ -256,6 +241,9 @@ def test_printed_events_explained(explain: Explain, tmp_path: Path, queue_model:
         explain(*arguments)
     (other,) = explain(*arguments, "--dev", "251:1")["decisions"]
     assert other["time_us"] == 3_000_000
+    path.write_text(events(decision(1.1, 8, revoked=1, reason="slow", **told)))
+    usual = explain(*arguments)["usual"]  # no read was fast
+    assert usual["name"] == "an empty history" and usual["numbers"]["hist_latency_us"] == [0] * 4
     path.write_text(events(decision(1.5, 24, fast=1, slow=2)))
     with pytest.raises(LinnappError, match="no decision was made by model"):
         explain(*arguments)
@@ -264,17 +252,6 @@ def test_printed_events_explained(explain: Explain, tmp_path: Path, queue_model:
         LinnappError, match="contains no decision; decisions are made only for reads with the hint"
     ):
         explain(*arguments)
-
-
-def test_typical_inputs_are_empty_without_fast_reads(
-    explain: Explain, tmp_path: Path, queue_model: Path
-) -> None:
-    path = tmp_path / "events.txt"
-    told = {"fast": 12_000, "slow": 13_000, "pending": 13}
-    path.write_text(events(decision(1.1, 8, revoked=1, reason="slow", **told)))
-    shown = explain("--events", path, "--model", queue_model)
-    assert shown["usual"]["name"] == "an empty history"
-    assert shown["usual"]["numbers"]["hist_latency_us"] == [0] * 4
 
 
 def test_explain_refuses_invalid_sources(
@@ -301,27 +278,18 @@ def test_explain_refuses_invalid_sources(
         explain("sda")
 
 
-def test_features_of_a_latency_model_are_read_from_the_event() -> None:
-    seen = ",".join(f"{n:#x}" for n in range(N_FEATURES))
-    text = decision(1.0, 16)
-    text += decision(2.0, 16, fast=300, slow=512).rstrip("\n") + f" features={{{seen}}}\n"
-    text += decision(3.0, 16)
-    table = decisions.parse_decisions(text.encode())
-    assert table["of_latency"].tolist() == [False, True, False]
-    assert table["features"][1].tolist() == list(range(N_FEATURES))
-    assert not table["features"][[0, 2]].any()
+@pytest.mark.parametrize("n", [N_FEATURES_MIN - 1, N_FEATURES_MIN, N_FEATURES, N_FEATURES + 1])
+def test_features_of_a_latency_model_are_read_from_the_event(n: int) -> None:
+    """An older kernel has fewer features."""
+    seen = ",".join(f"{k + 1:#x}" for k in range(n))
+    event = decision(2.0, 16, fast=300, slow=512).rstrip("\n") + f" features={{{seen}}}\n"
+    table = decisions.parse_decisions((decision(1.0, 16) + event + decision(3.0, 16)).encode())
+    known = N_FEATURES_MIN <= n <= N_FEATURES
+    assert table["of_latency"].tolist() == [False, known, False]
     assert (table["out_fast"][1], table["out_slow"][1]) == (300, 512)
-
-
-def test_features_of_an_older_kernel_are_fewer() -> None:
-    text = ""
-    for n in (N_FEATURES_MIN - 1, N_FEATURES_MIN, N_FEATURES, N_FEATURES + 1):
-        seen = ",".join(f"{k + 1:#x}" for k in range(n))
-        text += decision(1.0, 16).rstrip("\n") + f" features={{{seen}}}\n"
-    table = decisions.parse_decisions(text.encode())
-    assert table["of_latency"].tolist() == [False, True, True, False]
-    assert table["features"][1].tolist() == [*range(1, N_FEATURES_MIN + 1), 0]
-    assert table["features"][2].tolist() == list(range(1, N_FEATURES + 1))
+    if known:
+        expected = [*range(1, n + 1), *[0] * (N_FEATURES - n)]
+        assert table["features"].tolist() == [[0] * N_FEATURES, expected, [0] * N_FEATURES]
 
 
 BIG = "9" * 30
@@ -348,16 +316,6 @@ def test_an_event_that_is_damaged_is_an_error(queue_model: Path, old: str, new: 
         from_events(text.replace(old, new, 1).encode(), model, Choice(1, False), "events.txt")
 
 
-def test_events_and_recordings_agree_on_the_numbers(queue_model: Path) -> None:
-    table = decisions.parse_decisions(decision(1.5, 16, 24, pending=9).encode())
-    (row,) = table
-    assert (row["time_us"], row["device"], row["sector"], row["n_sectors"]) == (
-        *(1_500_000, DEV, 16, 24),
-    )
-    np.testing.assert_array_equal(row["hist_pending"], [1, 2, 3, 4])
-    np.testing.assert_array_equal(row["hist_latency_us"], [100, 90, 3000, 80])
-
-
 #: The largest value that the digits of each number can represent.
 LIMITS = [999] * 5 + [9999] * 4
 
@@ -368,7 +326,7 @@ def outputs(model: Model, rows: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_the_nearest_change_is_the_nearest_and_what_mattered_is_a_difference(seed: int) -> None:
+def test_importance_is_a_difference_of_margins(seed: int) -> None:
     model = random_model(seed)
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, np.array(LIMITS) + 1, (400, 9)).astype(np.uint32)
@@ -376,7 +334,7 @@ def test_the_nearest_change_is_the_nearest_and_what_mattered_is_a_difference(see
     middle = np.median(np.subtract(*outputs(model, rows).T)).astype(np.int64)
     model = dataclasses.replace(model, output_bias=model.output_bias + np.array([0, middle]))
     margins = np.diff(outputs(model, rows))[:, 0]
-    x = rows[np.abs(margins).argmin()]  # one that a change can reverse
+    x = rows[np.abs(margins).argmin()]
     table = np.zeros(2, decisions.DECISION)
     table["n_sectors"] = 24
     usual_row = rows[margins.argmin()]  # the only one that is predicted fast
@@ -390,20 +348,115 @@ def test_the_nearest_change_is_the_nearest_and_what_mattered_is_a_difference(see
     usual = typical_inputs(selection)
     assert usual.numbers == usual_row.tolist()
     (found,) = explained(selection, usual)
-    assert any(value is not None for value in found.turns)
-
-    def verdicts(i: int, values: range) -> set[bool]:
-        rows = np.array([[*x[:i], value, *x[i + 1 :]] for value in values], np.uint32)
-        out = outputs(model, rows.reshape(-1, 9))
-        return set((out[:, 1] > out[:, 0]).tolist())
-
-    for i, value in enumerate(found.turns):
-        low, now = 3 if i == 4 else 0, int(x[i])
-        away = LIMITS[i] + 1 if value is None else abs(value - now)
-        near = range(max(low, now - away + 1), min(LIMITS[i] + 1, now + away))
-        assert verdicts(i, near) == {found.slow}
-        if value is not None:
-            assert value >= low and verdicts(i, range(value, value + 1)) == {not found.slow}
+    for i, matters in enumerate(found.matters):
         without = np.array([[*x[:i], usual_row[i], *x[i + 1 :]], x], np.uint32)
         (before,), (after,) = np.diff(outputs(model, without)).tolist()
-        assert found.matters[i] == after - before
+        assert matters == after - before
+
+
+def selection_at(model: LatencyModel, rows: npt.NDArray[np.uint32]) -> Selection:
+    """Return reads with these features, the last of which is to be explained."""
+    table = np.zeros(len(rows), decisions.DECISION)
+    table["of_latency"], table["features"] = True, rows
+    table["out_fast"], table["out_slow"] = model.refuse_us, predict_us(model, rows)
+    return Selection("az", View(model), table[-1:], table, len(table), [])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_importance_equals_the_output_change_of_the_engine(seed: int) -> None:
+    model = random_trees(seed, overdue_us=CAP, refuse_us=2000)
+    selection = selection_at(model, random_features(40, seed + 53))
+    usual = typical_inputs(selection)
+    (found,) = explained(selection, usual)
+    us = one_by_one(model, found.numbers)
+    for i, matters in enumerate(found.matters):
+        without = [*found.numbers[:i], usual.numbers[i], *found.numbers[i + 1 :]]
+        assert matters == us - one_by_one(model, without)
+    assert sum(part != 0 for part in found.matters) > 5
+
+
+def test_decisions_of_a_latency_model_are_explained(
+    explain: Explain,
+    recorded: Path,
+    tmp_path: Path,
+) -> None:
+    random_trees(1, threshold_us=200, overdue_us=CAP).save(tmp_path / "trees.linnos")
+    arguments = ("--trace", recorded, "--model", tmp_path / "trees.linnos")
+    shown = explain(*arguments, "--last", 3)
+    assert shown["decisions_seen"] == 230  # not the one that was revoked
+    model = random_trees(1, threshold_us=200, overdue_us=CAP)
+    for each in shown["decisions"]:
+        assert each["out_slow"] == one_by_one(model, list(each["saw"].values()))
+        assert each["out_fast"] == model.refuse_us
+        assert set(each["saw"]) == set(each["mattered"]) == set(FEATURES)
+    assert shown["decisions"][-1]["saw"]["reads_in_flight"] == 29
+    slowest = explain(*arguments, "--slow", "--last", 1)["decisions"]
+    assert [each["latency_us"] for each in slowest] == [4131]
+    never = random_trees(1, threshold_us=200, overdue_us=CAP, refuse_us=NEVER)
+    never.save(tmp_path / "never.linnos")
+    words = "\n".join(explain(*arguments[:-1], tmp_path / "never.linnos", as_json=False))
+    assert "slow above 200 us, refuses nothing;" in words and "4294967295" not in words
+    # Nothing was predicted fast or slow, so no decision is right or wrong.
+    assert not re.search("correct|a slow read admitted", words)
+    with pytest.raises(LinnappError, match="no decision was made by model"):
+        (tmp_path / "events.txt").write_text(decision(1.0, 8))
+        explain("--events", tmp_path / "events.txt", "--model", tmp_path / "trees.linnos")
+
+
+def test_the_kernels_decisions_are_explained_from_their_features(
+    explain: Explain,
+    tmp_path: Path,
+) -> None:
+    model = random_trees(5, refuse_us=300)
+    model.save(tmp_path / "trees.linnos")
+    rows = np.minimum(random_features(6, 5), 2000)
+    lines = [decision(0.5, 8)]  # of the network that was active before
+    for i, (row, us) in enumerate(zip(rows, predict_us(model, rows).tolist(), strict=True)):
+        slow = us > model.refuse_us
+        seen = ",".join(f"{value:#x}" for value in row)
+        sector = 800 * (i + 1)
+        one = decision(
+            *(1.0 + i, sector),
+            revoked=int(slow), fast=model.refuse_us, slow=us, reason="slow" if slow else "fast",
+        )  # fmt: skip
+        lines.append(one.rstrip("\n") + f" features={{{seen}}}\n")
+        if not slow:
+            lines.append(ISSUE.format(1.0 + i, 0, "R", sector, 8))
+            lines.append(COMPLETE.format(1.001 + i, 0, sector, 8, 0))
+    (tmp_path / "events.txt").write_text("".join(lines))
+    arguments = ("--events", tmp_path / "events.txt", "--model", tmp_path / "trees.linnos")
+    shown = explain(*arguments)
+    assert any("decisions of another model" in note for note in shown["notes"])
+    assert [list(each["saw"].values()) for each in shown["decisions"]] == rows.tolist()
+    outcomes = [each["outcome"] for each in shown["decisions"]]
+    assert any(words.startswith("revoked; ") for words in outcomes)
+    assert any("took 1000 us, slow: a slow read admitted" in words for words in outcomes)
+    assert "\n  happened  revoked; its latency" in "\n".join(explain(*arguments, as_json=False))
+
+
+def test_an_overdue_read_is_said_to_be_the_reason(
+    explain: Explain,
+    tmp_path: Path,
+) -> None:
+    t = TraceBuilder()
+    for i in range(10):
+        t.io(i * 200, i * 200 + 100, 8 * i)
+    t.io(3000, 63_000, 800)
+    t.io(8000, 8150, 808)
+    trace = t.sort().write(tmp_path / "az.blk")
+    last_read(threshold_us=200, refuse_us=500, overdue_us=10).save(tmp_path / "last.linnos")
+    arguments = ("--trace", trace, "--model", tmp_path / "last.linnos", "--last", 1)
+    (last,) = explain(*arguments)["decisions"]
+    assert last["saw"]["oldest_us"] == 5000
+    assert last["out_slow"] == 4990 == last["saw"]["oldest_us"] - 10
+    ran = run("explain", *arguments)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-5:] == [
+        "0.008000 s, read of 4 KiB at sector 808",
+        "  saw       pages 1, read_pages 1, write_pages 0, reads_in_flight 1, oldest_us 5000, "
+        "overdue 1, in_region 1; last reads 100 us at 1, 100 us at 1, 100 us at 1, 100 us at 1",
+        "  said      4,990 us: slow, by the oldest read in flight",
+        "  happened  predicted slow and admitted; took 150 us, fast: refusing it would have been "
+        "a false revoke",
+        "  mattered  +4,890 us  oldest_us 5000, not 0",
+    ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""FISPDK rule files become the right rules, and invalid ones are refused by name."""
+"""FISPDK rule files become the right rules, on flashsim drives and on device-mapper targets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from linnapp.errors import DeviceError
+from linnapp.lab import fault_rules
 from linnapp.lab.faults import FaultError, FaultRule, install, load_rules, parse_rules, resolve
 
 
@@ -17,38 +18,29 @@ def _document(op: str = "write", **entry: Any) -> dict[str, Any]:
     return {op: {"files": [{"fileName": "/data/f", "faultInjection": entry}]}}
 
 
-def test_each_fault_and_frequency() -> None:
-    flip = {"type": "CORRUPTION", "corruptionPattern": "BIT_FLIP", "offset": 17, "index": 3}
-    assert parse_rules(_document(frequency="INTERVAL", nRequests=500, faultType=flip)) == [
-        FaultRule(
-            "/data/f",
-            {
-                "op": "write",
-                "count": "block",
-                "frequency": "interval",
-                "n": "500",
-                "fault": "bit_flip",
-                "offset": "17",
-                "bit": "3",
-            },
-        )
-    ]
-    faults = {
-        "zeros": {"type": "corruption", "corruptionPattern": "replace all zeros"},
-        "ones": {"type": "CORRUPTION", "corruptionPattern": "ALL-ONES"},
-        "delay": {"type": "DELAY", "latencyUs": 700},
-        "medium_error": {"type": "MEDIUM_ERROR"},
-    }
-    for name, fault in faults.items():
-        (rule,) = parse_rules(_document("read", frequency="ALL", faultType=fault))
-        assert rule.knobs["fault"] == name and rule.knobs["op"] == "read"
-        assert "n" not in rule.knobs
+FLIP = {"type": "CORRUPTION", "corruptionPattern": "BIT_FLIP"}
 
 
-def test_position_of_a_random_bit_flip_follows_from_the_seed() -> None:
-    fault = {"type": "CORRUPTION", "corruptionPattern": "RANDOM_BIT_FLIP", "offset": 4}
-    (rule,) = parse_rules(_document(frequency="ALL", faultType=fault))
-    assert not {"offset", "bit"} & set(rule.knobs)
+@pytest.mark.parametrize(
+    ("fault", "knobs"),
+    [
+        (FLIP | {"offset": 17, "index": 3}, {"fault": "bit_flip", "offset": "17", "bit": "3"}),
+        ({"type": "corruption", "corruptionPattern": "replace all zeros"}, {"fault": "zeros"}),
+        ({"type": "CORRUPTION", "corruptionPattern": "ALL-ONES"}, {"fault": "ones"}),
+        ({"type": "DELAY", "latencyUs": 700}, {"fault": "delay", "latency_us": "700"}),
+        ({"type": "MEDIUM_ERROR"}, {"fault": "medium_error"}),
+        # The seed determines the position.
+        (FLIP | {"corruptionPattern": "RANDOM_BIT_FLIP", "offset": 4}, {"fault": "bit_flip"}),
+    ],
+)
+def test_each_fault_and_frequency_becomes_a_rule(
+    fault: dict[str, Any], knobs: dict[str, str]
+) -> None:
+    same = {"op": "write", "count": "block", "frequency": "interval", "n": "500"}
+    document = _document(frequency="INTERVAL", nRequests=500, faultType=fault)
+    assert parse_rules(document) == [FaultRule("/data/f", same | knobs)]
+    (rule,) = parse_rules(_document("read", frequency="ALL", faultType={"type": "MEDIUM_ERROR"}))
+    assert rule.knobs["op"] == "read" and "n" not in rule.knobs
 
 
 def test_several_files_and_operations_keep_their_order() -> None:
@@ -68,43 +60,43 @@ def test_several_files_and_operations_keep_their_order() -> None:
     assert {r.knobs["tag"] for r in rules} == {"9"}
 
 
+MEDIUM = {"type": "MEDIUM_ERROR"}
+
+
 @pytest.mark.parametrize(
-    ("document", "names"),
+    ("document", "message"),
     [
         ([], "write and read"),
-        ({"erase": {}}, "write and read"),
+        ({"raed": {}}, "unknown key 'raed'; known are write, read"),
         ({"write": {"files": {}}}, "write.files"),
         ({"write": {"files": [{}]}}, "fileName"),
+        ({"read": {"files": [], "file": 1}}, "read: unknown key 'file'; known are files"),
         (_document(frequency="OFTEN", faultType={"type": "DELAY"}), "OFTEN"),
         (_document(frequency="INTERVAL", faultType={"type": "LOST_WRITE"}), "nRequests"),
         (_document(frequency="ALL"), "faultType"),
         (_document(frequency="ALL", faultType={"type": "DELAY"}), "latencyUs"),
         (_document(frequency="ALL", faultType={"type": "MELT"}), "MELT"),
-        (
-            _document(
-                frequency="ALL",
-                faultType={"type": "CORRUPTION", "corruptionPattern": "BIT_FLIP", "index": 8},
-            ),
-            "index",
-        ),
+        (_document(frequency="ALL", faultType=FLIP | {"index": 8}), "index"),
         (_document("read", frequency="ALL", faultType={"type": "LOST_WRITE"}), "LOST_WRITE"),
+        (_document(frequency="ALL", faultType=MEDIUM, nrequests=5), "unknown key 'nrequests'"),
+        (_document(frequency="ALL", faultType=MEDIUM | {"x": 1}), "faultType: unknown key 'x'"),
     ],
 )
-def test_wrong_documents_name_the_place(document: object, names: str) -> None:
-    with pytest.raises(FaultError, match=names):
+def test_wrong_documents_name_the_place(document: object, message: str) -> None:
+    with pytest.raises(FaultError, match=message):
         parse_rules(document)
 
 
 def test_unreadable_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FaultError, match="none.json"):
-        load_rules(tmp_path / "none.json")
     (tmp_path / "bad.json").write_text("{")
-    with pytest.raises(FaultError, match="bad.json: not JSON"):
-        load_rules(tmp_path / "bad.json")
-    with pytest.raises(FaultError, match="nowhere"):
-        resolve(str(tmp_path / "nowhere"))
-    with pytest.raises(FaultError, match="neither a file nor a drive"):
-        resolve("/dev/null")
+    for load, name, message in (
+        (load_rules, tmp_path / "none.json", "none.json"),
+        (load_rules, tmp_path / "bad.json", "bad.json: not JSON"),
+        (resolve, str(tmp_path / "nowhere"), "nowhere"),
+        (resolve, "/dev/null", "neither a file nor a drive"),
+    ):
+        with pytest.raises(FaultError, match=message):
+            load(name)
 
 
 def test_a_file_on_another_disk_is_refused(tmp_path: Path) -> None:
@@ -116,3 +108,99 @@ def test_a_file_on_another_disk_is_refused(tmp_path: Path) -> None:
     # The file system of the temporary folder determines which of the two.
     with pytest.raises((DeviceError, FaultError), match="flashsim|block device|file system"):
         install(load_rules(tmp_path / "rules.json"))
+
+
+DMSETUP = """#!/bin/sh
+echo "$*" >>{folder}/calls
+case "$1" in
+table) echo "0 2048 linnos-faults 7:0 0 0" ;;
+message) [ "$4" != list ] || cat {folder}/list ;;
+create) [ ! -e {folder}/fails ] || {{ echo "device-mapper: reload failed" >&2; exit 1; }} ;;
+targets) cat {folder}/targets ;;
+info) echo 2 ;;
+esac
+"""
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of block devices: dm-0 is a fault target, and a member of md0."""
+    program = tmp_path / "bin" / "dmsetup"
+    program.parent.mkdir()
+    program.write_text(DMSETUP.format(folder=tmp_path))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    folder = tmp_path / "block"
+    for name, text in {
+        "dm-0/dm/name": "bad",
+        "md0/md/level": "raid1",
+        "md0/md/dev-dm-0/offset": "2048",
+        "md0/md/dev-loop1/offset": "2048",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"{text}\n")
+    (tmp_path / "list").write_text("")
+    (tmp_path / "targets").write_text("linear v1.4.0\n")
+    monkeypatch.setattr(fault_rules, "_SYSFS_BLOCK", folder)
+    return folder
+
+
+def calls(sysfs: Path) -> list[str]:
+    lines = (sysfs.parent / "calls").read_text().splitlines()
+    return [line for line in lines if not line.startswith("table") and not line.endswith("list")]
+
+
+def test_rules_become_messages(sysfs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    extents = fault_rules_of(sysfs, monkeypatch, [(8 * k, 4) for k in range(101)])
+    rule = FaultRule("/mnt/file", {"op": "write", "frequency": "all"})
+    assert install([rule]) == [("dm-0", "faults0")]
+    add, first, second, enable = calls(sysfs)
+    assert add == "message bad 0 add faults0 op write frequency all"
+    assert first.startswith("message bad 0 range faults0 0 4 8 4 16 4 ")
+    assert second == "message bad 0 range faults0 800 4"
+    assert enable == "message bad 0 enable faults0"
+    assert len(first.split()) == 5 + 2 * len(extents) - 2
+
+
+def fault_rules_of(
+    sysfs: Path, monkeypatch: pytest.MonkeyPatch, ranges: list[tuple[int, int]], disk: str = "dm-0"
+) -> list[tuple[int, int]]:
+    """Let every file be at these ranges of a disk."""
+    from linnapp.lab import faults
+
+    monkeypatch.setattr(faults, "resolve", lambda name: faults.Extents(disk, tuple(ranges)))
+    return ranges
+
+
+def test_rules_of_a_mirror_have_its_data_offset(
+    sysfs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault_rules_of(sysfs, monkeypatch, [(16, 8)], "md0")
+    assert install([FaultRule("/mnt/file", {})], "dm-0") == [("dm-0", "faults0")]
+    assert "message bad 0 range faults0 2064 8" in calls(sysfs)
+    with pytest.raises(
+        DeviceError, match="loop2: is no member of md0; its members are dm-0, loop1"
+    ):
+        install([FaultRule("/mnt/file", {})], "loop2")
+    with pytest.raises(DeviceError, match="loop1: neither a flashsim drive .* nor a device of"):
+        install([FaultRule("/mnt/file", {})], "loop1")
+    (sysfs / "md0/md/level").write_text("raid5\n")
+    with pytest.raises(DeviceError, match="md0: is raid5; only a member of raid1"):
+        install([FaultRule("/mnt/file", {})], "dm-0")
+    fault_rules_of(sysfs, monkeypatch, [(16, 8)], "sda")
+    with pytest.raises(DeviceError, match="sda: is no md array, so it has no member dm-0"):
+        install([FaultRule("/mnt/file", {})], "dm-0")
+
+
+def test_listed_rules_are_shown_and_removed(sysfs: Path) -> None:
+    (sysfs.parent / "list").write_text(
+        "faults0 enabled 1 op write n 500 matched 1000 injected 2\n"
+        "mine enabled 0 op read n 1 matched 0 injected 0\n"
+    )
+    rules = fault_rules.rules_of("dm-0").rules()
+    assert list(rules) == ["faults0", "mine"]
+    assert (rules["faults0"]["n"], rules["faults0"]["injected"]) == ("500", "2")
+    with pytest.raises(DeviceError, match="bad: there is a rule mine already"):
+        fault_rules.rules_of("dm-0").add("mine", {})
+    assert fault_rules.remove_rules("dm-0") == 2
+    assert calls(sysfs) == ["message bad 0 remove faults0", "message bad 0 remove mine"]

@@ -132,23 +132,6 @@ def test_drives_get_their_models_and_keep_them_without_the_store(
     assert run(*words).exit_code == 1
 
 
-def test_fetched_model_keeps_the_mode_of_the_drive(
-    tmp_path: Path,
-    block: Path,
-    run: Run,
-) -> None:
-    store = tmp_path / "store"
-    put(store, "sda", 1)
-    assert run("fetch", store, "sda", "--mode", "enforce").exit_code == 0
-    second = put(store, "sda", 2)
-    ran = run("fetch", store, "sda")
-    assert ran.exit_code == 0 and f"{second.model_id} ({store}/sda), mode enforce" in ran.output
-    assert (block / "sda" / "linnos" / "model_id").read_text().strip() == second.model_id
-    ran = run("upload", "--previous", "--device", "sda")
-    assert ran.exit_code == 0, ran.output
-    assert (block / "sda" / "linnos" / "model_id").read_text().strip() != second.model_id
-
-
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
@@ -193,6 +176,21 @@ def test_fetch_changes_nothing_when_a_file_is_damaged(
     assert LatencyModel.load(tmp_path / "state" / "sda" / "fetched.linnos") == active
 
 
+def test_latency_model_of_a_store_is_preferred_even_if_it_cannot_be_read(
+    tmp_path: Path, block: Path, run: Run
+) -> None:
+    put(tmp_path, "sda", 1)
+    latency = put(tmp_path, "sda.latency", 2)
+    assert (
+        f"model {latency.model_id} ({tmp_path}/sda.latency)" in run("fetch", tmp_path, "sda").output
+    )
+    (tmp_path / "sda.latency.json").unlink()
+    (tmp_path / "sda.latency.json").mkdir()
+    with pytest.raises(LinnappError, match="sda.latency.json: Is a directory"):
+        store = ModelStore(str(tmp_path))
+        store.record(store.preferred("sda"))
+
+
 def test_models_come_from_a_server(
     tmp_path: Path,
     block: Path,
@@ -204,7 +202,9 @@ def test_models_come_from_a_server(
         for _ in range(2):
             ran = run("fetch", f"{address}/models/", "sda=host 7/sda", "--mode", "observe")
             assert ran.exit_code == 0, ran.output
-        assert Files.asked == [f"/models/host%207/sda.{end}" for end in ("json", "linnos", "json")]
+        asked = [f"/models/host%207/sda.{end}" for end in ("json", "linnos", "json")]
+        preferred = "/models/host%207/sda.latency.json"
+        assert Files.asked == [preferred, *asked[:2], preferred, asked[2]]
         assert (block / "sda" / "linnos" / "model_id").read_text().strip() == model.model_id
         ran = run("fetch", f"{address}/models", "sda", "sdb=cut", "nosuch=sda")
         assert ran.exit_code == 1

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
+import json
 import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -17,7 +17,7 @@ from linnapp.cli import cli
 from linnapp.commands.layers import functions_json, show_functions
 from linnapp.drive import tracefs
 from linnapp.errors import DeviceError, LinnappError, TraceError
-from linnapp.insight.function_recording import _paused_child, layout_of, overhead_of
+from linnapp.insight.function_recording import overhead_of
 from linnapp.insight.functions import (
     FunctionTimes,
     Overhead,
@@ -25,7 +25,6 @@ from linnapp.insight.functions import (
     group_of,
     grouped,
     sum_recordings,
-    system_call,
 )
 
 PAGE = 4096
@@ -142,6 +141,32 @@ def test_time_is_that_of_the_function_it_was_spent_in(tmp_path: Path) -> None:
     assert found.events == 10 and not found.missed and not found.cut and not found.outside_us
 
 
+def test_calls_of_one_function_by_two_callers_are_two_nodes_of_the_tree(tmp_path: Path) -> None:
+    """Both calls of the kernel's write have pages in the VFS, and the second one outside of it."""
+    pages = a_write(Pages().start_page(500), 7, 1000)
+    pages.left(7, PAGES, 2, 5200, 5300).left(7, VFS, 1, 5100, 5400)
+    pages.left(7, SLEEP, 2, 5520, 5540).left(7, PAGES, 1, 5500, 5600).left(7, WRITE, 0, 5000, 6000)
+    found = times_of(pages.end().write(tmp_path / "cpu0"))
+    exported = json.loads(json.dumps(functions_json(found, Overhead(0, 0))))
+    (call,) = exported["calls"]
+
+    def nodes(node: dict[str, Any], depth: int = 0) -> list[tuple[int, str, int, float, float]]:
+        times = (node["with_called_us"], node["us"])
+        below = [each for child in node["called"] for each in nodes(child, depth + 1)]
+        return [(depth, node["name"], node["calls"], *times), *below]
+
+    assert nodes(call["tree"]) == [
+        (0, "__x64_sys_write", 2, 2.0, 0.9),
+        (1, "vfs_write", 2, 1.0, 0.45),
+        (2, "bio_iov_iter_get_pages", 3, 0.25, 0.25),
+        (2, "io_schedule", 1, 0.3, 0.3),
+        (1, "bio_iov_iter_get_pages", 1, 0.1, 0.08),
+        (2, "io_schedule", 1, 0.02, 0.02),
+    ]
+    of_pages = next(f for f in call["functions"] if f["name"] == "bio_iov_iter_get_pages")
+    assert (of_pages["calls"], of_pages["with_called_us"], of_pages["us"]) == (4, 0.35, 0.33)
+
+
 def test_a_thread_is_followed_from_cpu_to_cpu(tmp_path: Path) -> None:
     """Events of other threads are between its own."""
     first = Pages().start_page(1000).left(7, PAGES, 2, 1200, 1300)
@@ -162,27 +187,15 @@ def test_a_thread_is_followed_from_cpu_to_cpu(tmp_path: Path) -> None:
 def test_calls_that_may_lack_a_part_are_left_out(tmp_path: Path) -> None:
     pages = Pages().start_page(500).left(7, PAGES, 2, 600, 700).end()
     pages.start_page(5000, missed=True).left(7, VFS, 1, 550, 6000).left(7, WRITE, 0, 500, 6100)
-    a_write(pages, 7, 10_000).end()
-    found = times_of(pages.write(tmp_path / "cpu0"))
-    assert (found.missed, found.cut) == (1, 1)
-    assert found.calls[0].calls == 1 and own_ns(found)["vfs_write"] == 250
-
-
-def test_a_thread_that_is_first_seen_after_a_loss_may_lack_a_part_as_well(tmp_path: Path) -> None:
-    pages = a_write(Pages().start_page(500), 7, 1000).end()
-    pages.start_page(5000, missed=True).left(9, VFS, 1, 4000, 6000).left(9, WRITE, 0, 3900, 6100)
-    a_write(pages, 9, 10_000).end()
-    found = times_of(pages.write(tmp_path / "cpu0"))
-    assert (found.missed, found.cut) == (1, 1)
-    assert found.calls[0].calls == 2 and own_ns(found)["vfs_write"] == 500
-
-
-def test_long_waits_and_what_is_outside_of_system_calls(tmp_path: Path) -> None:
+    # So may those of a thread that is first seen after the loss.
+    pages.left(9, VFS, 1, 4000, 6200).left(9, WRITE, 0, 3900, 6300)
     hour = 3600 * 10**9
-    pages = Pages().start_page(500).left(7, FAULT, 0, 600, 700)
-    a_write(pages, 7, hour).end()
+    a_write(pages.left(7, FAULT, 0, 6400, 6500), 7, hour).end()
     found = times_of(pages.write(tmp_path / "cpu0"))
-    assert found.outside_us == pytest.approx(0.1) and found.calls[0].measured_us == 1.0
+    assert (found.missed, found.cut) == (1, 2)
+    assert found.calls[0].calls == 1 and own_ns(found)["vfs_write"] == 250
+    # This function was called outside of system calls.
+    assert found.outside_us == pytest.approx(0.1)
 
 
 def test_group_times_exclude_the_tracing_overhead(tmp_path: Path) -> None:
@@ -231,40 +244,24 @@ def test_query_refuses_a_folder_without_a_recording(damage, tmp_path: Path) -> N
         times_of(path)
 
 
-def test_functions_are_in_the_group_that_bears_their_name() -> None:
-    for function, group in {
-        "bio_iov_iter_get_pages": "pages",
-        "bio_add_page": "pages",
-        "bio_split_rw": "split",
-        "blk_attempt_plug_merge": "split",
-        "ext4_iomap_begin": "mapping",
-        "xfs_direct_write_iomap_begin": "mapping",
-        "nvme_queue_rq": "driver",
-        "blk_linnos_decide": "linnos",
-        "__blk_linnos_answer": "linnos",
-        "blk_io_schedule": "wait",
-        "iomap_dio_complete": "completion",
-        "submit_bio_noacct_nocheck": "queue",
-        "__iomap_dio_rw": "filesystem",
-        "iomap_dio_bio_iter.isra.0": "filesystem",
-        "__x64_sys_pwrite64": "entry",
-        "__arm64_sys_read": "entry",
-    }.items():
-        assert group_of(function) == group, function
-    for function in (
-        "kmalloc",
-        "linnos_load_snapshot",
-        "__x64_sys_readlink",
-        "__x64_sys_getpid",
-        "schedule_work",
-    ):
-        assert group_of(function) is None, function
-    assert system_call("__x64_sys_pwrite64") == "pwrite64" and system_call("vfs_read") is None
-
-
-def test_addresses_have_the_names_of_functions_that_begin_there() -> None:
-    assert SYMBOLS.name(WRITE) == SYMBOLS.name(WRITE + 4) == "__x64_sys_write"
-    assert SYMBOLS.name(WRITE - 1) is None and SYMBOLS.name(WRITE + 64) is None
+@pytest.mark.parametrize(
+    ("group", "functions"),
+    [
+        ("pages", "bio_iov_iter_get_pages bio_add_page"),
+        ("split", "bio_split_rw blk_attempt_plug_merge"),
+        ("mapping", "ext4_iomap_begin xfs_direct_write_iomap_begin"),
+        ("driver", "nvme_queue_rq"),
+        ("linnos", "blk_linnos_decide __blk_linnos_answer"),
+        ("wait", "blk_io_schedule"),
+        ("completion", "iomap_dio_complete"),
+        ("queue", "submit_bio_noacct_nocheck"),
+        ("filesystem", "__iomap_dio_rw iomap_dio_bio_iter.isra.0"),
+        ("entry", "__x64_sys_pwrite64 __arm64_sys_read"),
+        (None, "kmalloc linnos_load_snapshot __x64_sys_readlink __x64_sys_getpid schedule_work"),
+    ],
+)
+def test_functions_are_in_the_group_that_bears_their_name(group: str, functions: str) -> None:
+    assert {group_of(function) for function in functions.split()} == {group}
 
 
 @pytest.fixture
@@ -272,48 +269,11 @@ def tracing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tree of files in place of tracefs."""
     monkeypatch.setenv("LINNAPP_SYSFS", str(tmp_path))
     root = tmp_path / "kernel" / "tracing"
-    (root / "events" / "ftrace" / "funcgraph_exit").mkdir(parents=True)
+    (root / "events").mkdir(parents=True)
     (root / "instances").mkdir()
     (root / "available_tracers").write_text("function_graph function nop\n")
     (root / "available_filter_functions").write_text("schedule\nvfs_read\nnvme_irq [nvme]\n")
-    (root / "events" / "header_page").write_text(
-        "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n"
-        "\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n"
-        "\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n"
-        "\tfield: char data;\toffset:16;\tsize:4080;\tsigned:1;\n"
-    )
-    fields = (("common_pid", 4, 4), ("func", 8, 8), ("depth", 16, 4), ("overrun", 20, 4))
-    fields += (("calltime", 24, 8), ("rettime", 32, 8))
-    (root / "events" / "ftrace" / "funcgraph_exit" / "format").write_text(
-        "name: funcgraph_exit\nID: 10\nformat:\n"
-        + "".join(f"\tfield:int {n};\toffset:{at};\tsize:{s};\tsigned:0;\n" for n, at, s in fields)
-    )
     return root
-
-
-def made_instance(path: Path) -> None:
-    """Create the files that the kernel creates with a folder."""
-    subprocess.run(["mkdir", "-p", path / "options"], check=True)
-
-
-def test_functions_are_chosen_by_their_places(
-    tracing: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert tracefs.traceable_functions() == ["schedule", "vfs_read", "nvme_irq"]
-    monkeypatch.setattr(Path, "mkdir", made_instance)
-    with tracefs.function_tracer([0, 2], buffer_kib=64) as tracer:
-        (instance,) = (tracing / "instances").iterdir()
-        assert (instance / "set_ftrace_filter").read_text() == "1\n3\n"
-        assert (instance / "current_tracer").read_text() == "function_graph"
-        assert (instance / "tracing_on").read_text() == "0"
-        tracer.trace(4711)
-        assert (instance / "set_ftrace_pid").read_text() == "4711"
-        assert (instance / "tracing_on").read_text() == "1"
-        layout = layout_of(tracer)
-        assert (layout["page_bytes"], layout["exit_type"], layout["exit_bytes"]) == (4096, 10, 40)
-        assert [layout[f"{field}_at"] for field in ("function", "depth", "end")] == [8, 16, 32]
-    assert (instance / "current_tracer").read_text() == "nop"
-    assert (instance / "set_ftrace_filter").read_text() == ""
 
 
 def test_missing_or_busy_function_tracer_is_reported(tracing: Path) -> None:
@@ -330,61 +290,32 @@ def test_missing_or_busy_function_tracer_is_reported(tracing: Path) -> None:
         pass
 
 
-def test_a_tracer_with_another_format_is_refused(
-    tracing: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tracing / "events" / "ftrace" / "funcgraph_exit" / "format"
-    path.write_text(path.read_text().replace("calltime", "begin"))
-    monkeypatch.setattr(Path, "mkdir", made_instance)
-    with (
-        tracefs.function_tracer([0], buffer_kib=64) as tracer,
-        pytest.raises(DeviceError, match="does not record 'calltime'"),
-    ):
-        layout_of(tracer)
-
-
-def test_paused_child_starts_when_released(tmp_path: Path) -> None:
-    began = tmp_path / "began"
-
-    def act() -> int:
-        began.touch()
-        return int(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)
-
-    def status(pid: int) -> int:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-    # Whatever the tests themselves run under; and as nohup has it: the command, too, does not end
-    # with the terminal.
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    try:
-        with _paused_child(act) as (pid, begin):
-            assert not began.exists()
-            begin()
-            assert status(pid) == 0
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        with _paused_child(act) as (pid, begin):
-            begin()
-            assert status(pid) == 1
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    began.unlink()
-    with pytest.raises(KeyboardInterrupt), _paused_child(act) as (pid, begin):
-        raise KeyboardInterrupt
-    with pytest.raises(ChildProcessError):
-        os.waitpid(pid, 0)
-    assert not began.exists()
-
-
-def test_paused_child_does_not_start_when_the_parent_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stop", ["raise KeyboardInterrupt", "os._exit(0)"])
+def test_command_does_not_start_if_linnapp_ends_before(stop: str) -> None:
     script = (
-        "import os, sys\n"
+        "import os\n"
         "from linnapp.insight.function_recording import _paused_child\n"
-        "with _paused_child(lambda: os.write(1, b'began')) as (pid, begin):\n"
-        "    os._exit(0)\n"
+        "with _paused_child(lambda: os.write(1, b'began')):\n"
+        f"    {stop}\n"
     )
-    # Its output ends when both have ended.
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    # Its output ends when both processes have ended.
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert ran.stdout == b""
+
+
+def test_command_ignores_the_end_of_the_terminal_under_nohup() -> None:
+    script = (
+        "import os, signal\n"
+        "from linnapp.insight.function_recording import _paused_child\n"
+        "ignored = lambda: int(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)\n"
+        "for action in signal.SIG_DFL, signal.SIG_IGN:\n"
+        "    signal.signal(signal.SIGHUP, action)\n"
+        "    with _paused_child(ignored) as (pid, begin):\n"
+        "        begin()\n"
+        "        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert ran.stdout == b"0\n1\n"
 
 
 def test_with_functions_goes_a_command_and_nothing_else(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ the same network in its place.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,82 +33,55 @@ from linnapp.trace.rows import split
 NAMES = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
 
 
-class Adam:
-    """The optimiser; it changes the parameters in place."""
-
-    def __init__(self, parameters: list[np.ndarray], rate: float) -> None:
-        self._parameters = parameters
-        self._rate = rate
-        self._means = [np.zeros_like(each) for each in parameters]
-        self._squares = [np.zeros_like(each) for each in parameters]
-        self._steps = 0
-
-    def step(self, gradients: list[np.ndarray]) -> None:
-        self._steps += 1
-        rate = self._rate * np.sqrt(1 - 0.999**self._steps) / (1 - 0.9**self._steps)
-        for parameter, mean, square, gradient in zip(
-            self._parameters, self._means, self._squares, gradients, strict=True
-        ):
-            mean += np.float32(0.1) * (gradient - mean)
-            square += np.float32(0.001) * (gradient**2 - square)
-            parameter -= np.float32(rate) * mean / (np.sqrt(square) + np.float32(1e-7))
-
-
 def train_by_numpy(
     digits: np.ndarray,
     slow: np.ndarray,
-    options: TrainingOptions | None = None,
-    on_epoch: Callable[[Epoch], None] | None = None,
+    options: TrainingOptions,
+    on_epoch: object = None,
     *,
     added: Examples | None = None,
     added_validation: Examples | None = None,
 ) -> TrainedNetwork:
     """Train as :func:`training.train` does: same network, loss, optimiser and choice of epoch."""
-    options = options or TrainingOptions()
     parts = split(len(slow), options)
-    taught = Examples(digits[parts.training], slow[parts.training])
-    if added is not None and len(added):
-        taught = Examples.joined((taught, added))
-    judged = [Examples(digits[parts.validation], slow[parts.validation])]
-    if added_validation is not None and len(added_validation):
-        judged.append(added_validation)
+    of_drive = [Examples(digits[part], slow[part]) for part in (parts.training, parts.validation)]
+    taught = Examples.joined([of_drive[0], *([added] if added is not None else [])])
+    judged = [of_drive[1], *([added_validation] if added_validation else [])]
     rng = np.random.default_rng([options.seed, 1])
-    n_inputs, n_hidden = digits.shape[1], options.n_hidden
+    shapes = [(digits.shape[1], options.n_hidden), (options.n_hidden,), (options.n_hidden, 2), (2,)]
     # Digits are from 0 to 9, so that hidden weights are small at first.
-    hidden = np.sqrt(6 / 4.5**2 / (n_inputs + n_hidden))
-    output = np.sqrt(6 / (n_hidden + 2))
+    scale = [np.sqrt(6 / (4.5 ** (2 * (k == 0)) * sum(shape))) for k, shape in enumerate(shapes)]
     parameters = [
-        rng.uniform(-hidden, hidden, (n_inputs, n_hidden)).astype(np.float32),
-        np.zeros(n_hidden, np.float32),
-        rng.uniform(-output, output, (n_hidden, 2)).astype(np.float32),
-        np.zeros(2, np.float32),
+        (rng.uniform(-of, of, shape) * (len(shape) > 1)).astype(np.float32)
+        for of, shape in zip(scale, shapes, strict=True)
     ]
-    adam = Adam(parameters, options.learning_rate)
+    means, squares = ([np.zeros_like(each) for each in parameters] for _ in range(2))
     x, sign = taught.digits.astype(np.float32), 2 * taught.slow.astype(np.float32) - 1
     size = training.batch_size(len(taught))
     history: list[Epoch] = []
     best: dict[str, np.ndarray] = {}
+    step = 0
     for number in range(1, training.epoch_limit(len(taught), options) + 1):
         order = rng.permutation(len(taught))
-        for first in range(0, len(order) // size * size, size):
-            rows = order[first : first + size]
+        for rows in order[: len(order) // size * size].reshape(-1, size):
             below = x[rows] @ parameters[0] + parameters[1]
             above = np.maximum(below, 0)
             outputs = above @ parameters[2] + parameters[3]
-            wrong = 1 - sign[rows] * (outputs[:, 1] - outputs[:, 0]) > 0
-            submitted = (sign[rows] > 0) & (outputs[:, 1] <= outputs[:, 0])
-            weight = np.where(submitted, np.float32(options.bias), np.float32(1))
-            slope = weight * wrong * -sign[rows] / np.float32(size)
+            margin = sign[rows] * (outputs[:, 1] - outputs[:, 0])
+            weight = np.where((sign[rows] > 0) & (margin <= 0), options.bias, 1)
+            slope = (weight * (margin < 1) * -sign[rows] / size).astype(np.float32)
             at_output = np.stack((-slope, slope), 1)
             at_hidden = (at_output @ parameters[2].T) * (below > 0)
-            adam.step(
-                [
-                    x[rows].T @ at_hidden,
-                    at_hidden.sum(0),
-                    above.T @ at_output,
-                    at_output.sum(0),
-                ]
-            )
+            gradients = [
+                x[rows].T @ at_hidden, at_hidden.sum(0), above.T @ at_output, at_output.sum(0)
+            ]  # fmt: skip
+            # The optimiser is Adam.
+            step += 1
+            rate = options.learning_rate * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
+            for k, gradient in enumerate(gradients):
+                means[k] += np.float32(0.1) * (gradient - means[k])
+                squares[k] += np.float32(0.001) * (gradient**2 - squares[k])
+                parameters[k] -= np.float32(rate) * means[k] / (np.sqrt(squares[k]) + 1e-7)
         weights = {name: each.copy() for name, each in zip(NAMES, parameters, strict=True)}
         losses, confusions = [], []
         for each in judged:
@@ -117,13 +89,11 @@ def train_by_numpy(
             labels = each.slow.astype(np.float32)
             losses.append(float(np.mean(hinge(np, labels, outputs, options.bias, options.loss))))
             confusions.append(Confusion.of(each.slow, outputs[:, 1] > outputs[:, 0]))
-        loss = losses[0]
-        if len(losses) > 1:
-            loss = (1 - options.burst_share) * loss + options.burst_share * losses[1]
+        loss = float(np.average(losses, weights=(1 - options.burst_share, options.burst_share)
+                                if len(losses) > 1 else None))  # fmt: skip
         is_best = loss < min((e.validation_loss for e in history if e.best), default=np.inf)
         history.append(Epoch(number, 0.0, loss, confusions[0], confusions[-1], is_best))
-        if is_best:
-            best = weights
+        best = weights if is_best else best
         last = max(epoch.number for epoch in history if epoch.best)
         if number >= training.SETTLED_EPOCHS and number - last >= options.patience_epochs:
             break

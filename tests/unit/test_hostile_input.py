@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -25,9 +24,6 @@ from test_training import array_trace
 from linnapp import cli
 from linnapp.commands.check import UNKNOWN_STATUS
 from linnapp.files import replaced_directory, replaced_file
-from linnapp.lab.faults import FaultError, parse_rules
-from linnapp.lab.guest import Result
-from linnapp.learn.fit import train_array
 from linnapp.trace import replay_log
 from linnapp.trace.workload import load_profile
 
@@ -94,12 +90,10 @@ READERS = [
 ]
 WRITERS = [
     "convert good.blk @",
-    "convert --to msr good.iolog @",
     "pack good.npz -o @",
     "generate demo --duration 0.01 -o @",
     "train --trace good.blk -o @",
     "trace /dev/null -o @",
-    "layers good.blk -o @",
     "check --trace good.blk --trace good.blk -o @",
     "dashboard kibana -o @",
     "fleet good.blk -o @",
@@ -209,35 +203,40 @@ def test_an_output_that_is_a_link_stays_one(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "target").read_text().startswith("fio version 3 iolog")
 
 
-def test_train_checks_the_output_folder_before_the_trace(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["network", "latency"])
+def test_train_checks_the_output_folder_before_it_reads_the_trace(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """Reading the recording of a day takes minutes; a wrong name is reported before."""
-
-    def read(*arguments: object, **options: object) -> None:
-        raise AssertionError("the trace was opened")
-
-    monkeypatch.setattr("linnapp.learn.examples.open_recording", read)
-    monkeypatch.setattr("linnapp.learn.trees.open_recording", read)
-    file = tmp_path / "file"
-    file.write_text("kept")
-    there = {tmp_path: tmp_path, file / "x": file, "/proc/x/y": "/proc"}
-    for kind in "network", "latency":
-        for place, named in there.items():
-            said = refused(run, "train", "--kind", kind, "--trace", "good.blk", "-o", place)
-            assert f"error: {named}: " in said
-    with pytest.raises(cli.LinnappError, match="a file, or a device"):
-        train_array(["good.blk"], file)
-
-
-def test_training_does_not_replace_a_folder_with_other_files(run: Run, tmp_path: Path) -> None:
+    """Reading the recording of a day takes minutes."""
+    for module in ("examples", "trees"):
+        monkeypatch.setattr(f"linnapp.learn.{module}.open_recording", pytest.fail)
     (tmp_path / "thesis.tex").write_text("kept")
-    said = refused(run, "train", "--trace", "good.blk", "-o", tmp_path, "--epochs", 1)
-    assert "holds thesis.tex" in said and "name another directory" in said
+    for place, words in {
+        tmp_path: f"{tmp_path}: ",
+        tmp_path / "thesis.tex" / "x": f"{tmp_path}/thesis.tex: ",
+        "/proc/x/y": "/proc: ",
+    }.items():
+        said = refused(run, "train", "--kind", kind, "--trace", "good.blk", "-o", place)
+        assert f"error: {words}" in said
     assert (tmp_path / "thesis.tex").read_text() == "kept"
 
 
-def test_watch_does_not_overwrite_a_recording(run: Run, tmp_path: Path) -> None:
+def test_training_again_keeps_the_folders_of_models_below(run: Run, tmp_path: Path) -> None:
+    """Train as `make demo` does: with latency models in a subfolder."""
+    for _ in range(2):
+        for place in (tmp_path / "array", tmp_path / "array" / "latency"):
+            kind = ("--kind", "latency", "--even-if-worse")
+            assert run("train", "--trace", "good.blk", "-o", place, *kind)[0] == 0
+    below = tmp_path / "array" / "latency"
+    assert sorted(path.name for path in below.iterdir()) == ["good.json", "good.linnos"]
+    (below / "thesis.tex").write_text("kept")
+    assert "holds latency" in refused(run, "train", "--trace", "good.blk", "-o", below.parent)
+    assert (below / "thesis.tex").read_text() == "kept"
+
+
+def test_watch_keeps_a_recording_that_is_there_and_takes_only_names_in_utf8(
+    run: Run, tmp_path: Path
+) -> None:
     seen = tmp_path / "seen"
     for folder, options in ((seen, ()), (seen / "before", ("--session", "before"))):
         folder.mkdir()
@@ -245,35 +244,12 @@ def test_watch_does_not_overwrite_a_recording(run: Run, tmp_path: Path) -> None:
         said = refused(run, "watch", "-o", seen, *options, "--", "touch", tmp_path / "begun")
         assert f"{folder}: already contains " in said and "--session NAME" in said
         assert (folder / "calls.parquet").read_text() == "kept"
-    assert not (tmp_path / "begun").exists()
-
-
-def test_watch_refuses_a_folder_name_that_is_not_utf8_before_running(
-    run: Run, tmp_path: Path
-) -> None:
-    folder = tmp_path / "\udcff"
-    said = refused(run, "watch", "-o", folder, "--", "touch", tmp_path / "begun")
+    other = tmp_path / "\udcff"
+    said = refused(run, "watch", "-o", other, "--", "touch", tmp_path / "begun")
     assert ": the name is not UTF-8" in said
-    folder.mkdir()
-    assert ": the name is not UTF-8" in refused(run, "query", folder, "select 1")
-    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
-
-
-def test_training_again_keeps_the_folders_of_models_below(run: Run, tmp_path: Path) -> None:
-    """Train as `make demo` does: networks, with latency models in a subfolder."""
-    for _ in range(2):
-        for place in (tmp_path / "array", tmp_path / "array" / "latency"):
-            network = ["--epochs", 1, "--bias", 2]
-            kind = ["--kind", "latency"] if place.name == "latency" else network
-            train = ["train", "--trace", "good.blk", "-o", place, "--even-if-worse", *kind]
-            assert run(*train)[0] == 0
-            (tmp_path / "array" / "good.linnos").stat()
-    below = sorted(path.name for path in (tmp_path / "array" / "latency").iterdir())
-    assert below == ["good.json", "good.linnos"]
-    (tmp_path / "array" / "latency" / "thesis.tex").write_text("kept")
-    said = refused(run, "train", "--trace", "good.blk", "-o", tmp_path / "array", "--epochs", 1)
-    assert "holds latency" in said
-    assert (tmp_path / "array" / "latency" / "thesis.tex").read_text() == "kept"
+    other.mkdir()
+    assert ": the name is not UTF-8" in refused(run, "query", other, "select 1")
+    assert not (tmp_path / "begun").exists()
 
 
 @pytest.fixture
@@ -288,9 +264,9 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", place], check=True)
 
 
-@pytest.mark.parametrize("line", WRITERS[:4])
+@pytest.mark.parametrize("line", WRITERS[:3])
 def test_a_full_disk_is_an_error_and_leaves_nothing(run: Run, full_disk: Path, line: str) -> None:
-    line = line.replace("good.iolog", "good.blk").replace("0.01", "2")
+    line = line.replace("0.01", "2")
     said = refused(run, *(full_disk / "o" if word == "@" else word for word in shlex.split(line)))
     assert "No space left" in said
     # The requested name, not that of the temporary file.
@@ -363,26 +339,22 @@ def test_extreme_numbers_are_errors_without_traceback(run: Run, command: str) ->
                 assert status == 2 or (option.name == "seed" and status == 1), (words, said)
 
 
+def archive(folder: Path, method: int = zipfile.ZIP_DEFLATED, **changes: object) -> Path:
+    """Write weights as an .npz file, some of them changed."""
+    path = folder / "w.npz"
+    with zipfile.ZipFile(path, "w", method) as out:
+        for name, array in {**weights(), "threshold_us": 421, **changes}.items():
+            with out.open(f"{name}.npy", "w") as entry:
+                np.lib.format.write_array(entry, np.asarray(array))
+    return path
+
+
 @pytest.mark.parametrize(
-    ("threshold", "message"),
-    [
-        (np.nan, "threshold_us is nan"),
-        (np.inf, "threshold_us is inf"),
-        ("abc", "threshold_us is 'abc'"),
-        ("42", "threshold_us is '42'"),
-        (420.5, "threshold_us is 420.5"),
-        (True, "threshold_us is True"),
-        (1j, "threshold_us is 1j"),
-        (np.datetime64("2020-01-01"), "threshold_us is "),
-        (-5, "threshold_us is -5"),
-        (2.0**70, "threshold_us is 1180591620717411303424"),
-    ],
+    "threshold", [np.nan, np.inf, "42", 420.5, True, 1j, np.datetime64("2020-01-01"), -5, 2.0**70]
 )
-def test_pack_takes_whole_thresholds_only(
-    run: Run, tmp_path: Path, threshold: object, message: str
-) -> None:
-    np.savez(tmp_path / "w.npz", **weights(), threshold_us=threshold)
-    assert message in refused(run, "pack", tmp_path / "w.npz", "-o", tmp_path / "m.linnos")
+def test_pack_takes_whole_thresholds_only(run: Run, tmp_path: Path, threshold: object) -> None:
+    path = archive(tmp_path, threshold_us=threshold)
+    assert "threshold_us is " in refused(run, "pack", path, "-o", tmp_path / "m.linnos")
     assert not (tmp_path / "m.linnos").exists()
 
 
@@ -392,43 +364,31 @@ def test_pack_refuses_weights_that_are_not_numbers(
     run: Run, tmp_path: Path, name: str, value: float
 ) -> None:
     floats = {key: array.astype(float) for key, array in weights().items()}
-    floats[name] = np.full_like(floats[name], value)
-    np.savez(tmp_path / "w.npz", **floats, threshold_us=421)
-    said = refused(run, "pack", tmp_path / "w.npz", "-o", tmp_path / "m.linnos")
-    assert f"weights: {name}" in said
+    path = archive(tmp_path, **{**floats, name: np.full_like(floats[name], value)})
+    assert f"weights: {name}" in refused(run, "pack", path, "-o", tmp_path / "m.linnos")
 
 
-def test_arrays_of_the_wrong_kind(run: Run) -> None:
+def test_archives_that_are_damaged_encrypted_or_hold_something_else_are_refused(
+    run: Run, tmp_path: Path
+) -> None:
     assert "a single array" in refused(run, "pack", "good.npy", "-o", "out/m")
     said = refused(run, "predict", "--model", "good.linnos", "--features", "good.npz")
     assert "expected an .npy file of one array" in said
-
-
-def test_archives_that_are_damaged_encrypted_or_hold_something_else(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
-    damaged = {"text": b"PK\x03\x04 and nothing that follows"}
+    damaged = [b"PK\x03\x04 and nothing that follows"]
     for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
-        with zipfile.ZipFile(tmp_path / "whole", "w", method) as archive:
-            for name, array in weights().items():
-                with archive.open(f"{name}.npy", "w") as entry:
-                    np.lib.format.write_array(entry, array)
-        packed = bytearray((tmp_path / "whole").read_bytes())
-        packed[150:190] = bytes(40)
-        damaged[f"damaged {method}"] = bytes(packed)
-    directory = packed.index(b"PK\x01\x02")
-    for name, place, value in (("encrypted", 8, 1), ("packed otherwise", 10, 99)):
-        changed = bytearray((tmp_path / "whole").read_bytes())
+        whole = archive(tmp_path, method).read_bytes()
+        damaged.append(whole[:150] + bytes(40) + whole[190:])
+    directory = whole.index(b"PK\x01\x02")
+    for place, value in ((8, 1), (10, 99)):  # encrypted; packed by an unknown method
+        changed = bytearray(whole)
         changed[directory + place] = changed[place - 2] = value
-        damaged[name] = bytes(changed)
-    for content in damaged.values():
-        (tmp_path / "x.npz").write_bytes(content)
-        for line in (f"pack {tmp_path}/x.npz -o out/m", "predict --model good.linnos --features "):
-            words = line.split() + ([tmp_path / "x.npz"] if "predict" in line else [])
-            assert "x.npz: " in refused(run, *words)
-    with zipfile.ZipFile(tmp_path / "other.npz", "w") as archive:
-        archive.writestr("threshold_us.npy", "421")
-    assert "no threshold_us in it" in refused(run, "pack", tmp_path / "other.npz", "-o", "out/m")
+        damaged.append(bytes(changed))
+    path = tmp_path / "x.npz"
+    for content in damaged:
+        path.write_bytes(content)
+        assert "x.npz: " in refused(run, "pack", path, "-o", "out/m")
+        command = ("predict", "--model", "good.linnos", "--features", path)
+        assert "x.npz: " in refused(run, *command)
 
 
 def test_tiny_traces_are_errors_without_traceback(run: Run) -> None:
@@ -486,39 +446,32 @@ def test_replay_logs_with_numbers_that_wrap(run: Run, tmp_path: Path, field: str
 PROFILE = (Path(__file__).parents[2] / "traces" / "demo.toml").read_text()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        (
-            "[read_sizes]",
-            "read_sizes = 4096\n[x]",
-            "unknown: offsets.read_sizes, x; known are description",
-        ),
-        ("[arrivals]\n", "[arrivals]\ncolour = 1\n", "unknown: arrivals.colour; known are"),
-        ("drive_bytes =", "zipf_exponent = 0.5\ndrive_bytes =", "unknown: zipf_exponent; known"),
-        ("drive_bytes = 1073741824", "drive_bytes = nan", "drive_bytes is nan.*whole number"),
-        ("drive_bytes = 1073741824", "drive_bytes = '1G'", "drive_bytes is '1G'"),
-        ("drive_bytes = 1073741824", f"drive_bytes = {2**61}", "drive_bytes is .*more than"),
-        ("drive_bytes = 1073741824", f"drive_bytes = {2**60}", "enlarge region_bytes"),
-        ("drive_bytes = 1073741824", "drive_bytes = 65536", "fit the drive"),
-        ("read_fraction = 0.6", "", "missing: read_fraction"),
-        ("read_fraction = 0.6", "read_fraction = 1.6", "read_fraction 1.6"),
-        ("read_fraction = 0.6", "read_fraction = true", "read_fraction is True"),
-        ("read_fraction = 0.6", "read_fraction = nan", "read_fraction is nan"),
-        ("calm_iops = 2000", "calm_iops = inf", "calm_iops is inf"),
-        ("calm_iops = 2000", "calm_iops = 1e300", "calm_iops is 1e.300, more than"),
-        ("zipf_exponent = 0.9", "zipf_exponent = 1.0", "zipf_exponent"),
-        ("calm_ms = 180", "calm_ms = ", "Invalid"),
-        ("calm_ms = 180", "calm_ms = 180\nextra = 1", "arrivals.extra; .*arrivals.burst_ms"),
-        ("calm_ms = 180", "calm_ms = 180\nburst_correlation = 2", "burst_correlation 2"),
-        ("calm_ms = 180", "calm_ms = 1e-300", "calm_ms and burst_ms must be at least"),
-        ("calm_ms = 180", "calm_ms = [180]", r"calm_ms is \[180\]"),
-        ("4096 = 0.60", "1000 = 0.60", "multiples of 512"),
-        ("4096 = 0.60", "4096 = nan", "finite"),
-        ("4096 = 0.60", "4096 = 'x'", "read_sizes is .*a table of bytes = weight"),
-        ("4096 = 0.60", "big = 1", "read_sizes is .*a table of bytes = weight"),
-    ],
-)
+#: The replaced text of the profile, its replacement, and the error.
+IMPOSSIBLE = [
+    ("[read_sizes]", "read_sizes = 4096\n[x]", "unknown: offsets.read_sizes, x; known are desc"),
+    ("[arrivals]\n", "[arrivals]\ncolour = 1\n", "unknown: arrivals.colour; known are"),
+    ("drive_bytes = 1073741824", "drive_bytes = nan", "drive_bytes is nan.*whole number"),
+    ("drive_bytes = 1073741824", "drive_bytes = '1G'", "drive_bytes is '1G'"),
+    ("drive_bytes = 1073741824", f"drive_bytes = {2**61}", "drive_bytes is .*more than"),
+    ("drive_bytes = 1073741824", f"drive_bytes = {2**60}", "enlarge region_bytes"),
+    ("drive_bytes = 1073741824", "drive_bytes = 65536", "fit the drive"),
+    ("read_fraction = 0.6", "", "missing: read_fraction"),
+    ("read_fraction = 0.6", "read_fraction = 1.6", "read_fraction 1.6"),
+    ("read_fraction = 0.6", "read_fraction = true", "read_fraction is True"),
+    ("calm_iops = 2000", "calm_iops = 1e300", "calm_iops is 1e.300, more than"),
+    ("zipf_exponent = 0.9", "zipf_exponent = 1.0", "zipf_exponent"),
+    ("calm_ms = 180", "calm_ms = ", "Invalid"),
+    ("calm_ms = 180", "calm_ms = 180\nburst_correlation = 2", "burst_correlation 2"),
+    ("calm_ms = 180", "calm_ms = 1e-300", "calm_ms and burst_ms must be at least"),
+    ("calm_ms = 180", "calm_ms = [180]", r"calm_ms is \[180\]"),
+    ("4096 = 0.60", "1000 = 0.60", "multiples of 512"),
+    ("4096 = 0.60", "4096 = nan", "finite"),
+    ("4096 = 0.60", "4096 = 'x'", "read_sizes is .*a table of bytes = weight"),
+    ("4096 = 0.60", "big = 1", "read_sizes is .*a table of bytes = weight"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), IMPOSSIBLE)
 def test_impossible_profiles_are_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in PROFILE
     path = tmp_path / "p.toml"
@@ -527,55 +480,15 @@ def test_impossible_profiles_are_refused(tmp_path: Path, old: str, new: str, mes
         load_profile(str(path))
 
 
-def test_unknown_profile_error_lists_known_profiles() -> None:
-    with pytest.raises(cli.LinnappError, match="'none' is unknown; known are .*demo"):
-        load_profile("none")
-
-
-@pytest.mark.parametrize("kind", ["read", "write"])
-def test_invalid_size_tables_are_refused(tmp_path: Path, kind: str) -> None:
-    other = {"read": "write", "write": "read"}[kind]
-    path = tmp_path / "p.toml"
-    path.write_text(f"{kind}_sizes = 4096\n{other}_sizes = {{4096 = 1}}\n")
-    with pytest.raises(cli.LinnappError, match=rf"{kind}_sizes is 4096; .*\[{kind}_sizes\]"):
-        load_profile(str(path))
-
-
-def rule(**changes: object) -> dict[str, Any]:
-    """Return a rule file, with changes to its one fault."""
-    fault = {"frequency": "ALL", "faultType": {"type": "MEDIUM_ERROR"}, **changes}
-    return {"read": {"files": [{"fileName": "/data/f", "faultInjection": fault}]}}
-
-
-@pytest.mark.parametrize(
-    ("document", "message"),
-    [
-        ({"raed": {}}, "unknown key 'raed'; known are write, read"),
-        ({"read": {"files": [], "file": 1}}, "read: unknown key 'file'; known are files"),
-        (
-            {"read": {"files": [{**rule()["read"]["files"][0], "offset": 1}]}},
-            r"read.files\[0\]: unknown key 'offset'; known are fileName, faultInjection",
-        ),
-        (rule(nrequests=5), "unknown key 'nrequests'; known are frequency, nRequests, faultType"),
-        (
-            rule(faultType={"type": "MEDIUM_ERROR", "latency_us": 1}),
-            "faultType: unknown key 'latency_us'; known are type, corruptionPattern, latencyUs",
-        ),
-    ],
-)
-def test_unknown_keys_of_rules_are_refused(document: object, message: str) -> None:
-    parse_rules(rule())
-    with pytest.raises(FaultError, match=message):
-        parse_rules(document)
+RULE = '{"read": {"files": [{"fileName": "/data/f", "faultInjection": {}}]}}'
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (json.dumps(rule()).encode("utf-16"), "not UTF-8"),
-        (json.dumps(rule()).replace("/data/f", "/data/\\u0000").encode(), "no file can be called"),
-        (json.dumps(rule()).replace("/data/f", "/data/\\ud800").encode(), "no file can be called"),
-        (json.dumps(rule()).replace("/data/f", "/" + "f" * 5000).encode(), "File name too long"),
+        (RULE.encode("utf-16"), "not UTF-8"),
+        (RULE.replace("/data/f", "/data/\\ud800").encode(), "no file can be called"),
+        (RULE.replace("/data/f", "/" + "f" * 5000).encode(), "File name too long"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"read": ' + b"9" * 5000 + b"}", "not JSON: Exceeds the limit"),
     ],
@@ -583,27 +496,6 @@ def test_unknown_keys_of_rules_are_refused(document: object, message: str) -> No
 def test_invalid_rule_files_are_refused(
     run: Run, tmp_path: Path, content: bytes, message: str
 ) -> None:
-    (tmp_path / "rules.json").write_bytes(content)
+    fault = b'{"frequency": "ALL", "faultType": {"type": "MEDIUM_ERROR"}}'
+    (tmp_path / "rules.json").write_bytes(content.replace(b"{}", fault))
     assert message in refused(run, "faults", "install", tmp_path / "rules.json")
-
-
-@pytest.mark.parametrize("command", ["run", "qemu"])
-def test_unwritable_kernel_log_is_reported_before_the_boot(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
-    from linnapp.lab import qemu, uml
-
-    booted = []
-
-    def boot(*_: object) -> Result:
-        booted.append(True)
-        return Result(0, "the kernel's log\n")
-
-    monkeypatch.setattr({"run": uml, "qemu": qemu}[command], "run", boot)
-    said = refused(run, "lab", command, "--dmesg", tmp_path / "missing" / "x", "--", "true")
-    assert f"--dmesg {tmp_path}/missing/x: No such file or directory" in said
-    assert not booted
-    log = tmp_path / "log"
-    log.write_text("of the last boot\n")
-    assert run("lab", command, "--dmesg", log, "--", "true")[0] == 0
-    assert booted and log.read_text() == "the kernel's log\n"

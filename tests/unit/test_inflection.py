@@ -91,12 +91,6 @@ def test_permuting_the_drives_permutes_the_points(search: Search) -> None:
         assert permuted == [points[i] for i in order]
 
 
-def test_equal_drives_in_a_mixed_array_have_equal_points() -> None:
-    one, slow, _ = unequal_drives()
-    points = find_inflection_points([one, slow, one])
-    assert points[0] == points[2] != points[1]
-
-
 def test_a_point_below_the_median_has_a_warning() -> None:
     points = find_inflection_points(unequal_drives())
     warnings = [point.warning("sdb") for point in points]

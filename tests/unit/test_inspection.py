@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`inspect` reports rates over windows, sizes, and percentiles within the promised error."""
+"""inspect reports rates over windows, sizes, percentiles, slack and burstiness as defined."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from linnapp.errors import TraceError
 from linnapp.trace import convert as iolog
 from linnapp.trace import replay_log
 from linnapp.trace.convert import Workload
-from linnapp.trace.inspection import LatencyHistogram, inspect
+from linnapp.trace.inspection import LatencyHistogram, QueueSummary, inspect
 
 
 def test_percentiles_are_within_their_bins() -> None:
@@ -33,13 +33,6 @@ def test_percentiles_are_within_their_bins() -> None:
     x, share = histogram.cdf()
     assert np.all(np.diff(x) > 0)
     assert share[-1] == pytest.approx(1)
-
-
-def test_small_latencies_are_exact() -> None:
-    histogram = LatencyHistogram()
-    histogram.add(np.arange(128, dtype=np.uint64))
-    for value in range(128):
-        assert histogram.percentile_us((value + 1) / 1.28) * 1000 == value
 
 
 def test_blktrace(tmp_path: Path) -> None:
@@ -131,3 +124,51 @@ def test_inspect_refuses_a_trace_without_ios(tmp_path: Path) -> None:
     path.write_text("fio version 3 iolog\n0 /dev/x add\n")
     with pytest.raises(TraceError, match="no read or write"):
         inspect(path)
+
+
+def by_definition(arrival: np.ndarray, completion: np.ndarray, depth: int) -> tuple[float, float]:
+    slack = waiting = 0
+    for i, now in enumerate(arrival):
+        before = completion[:i]
+        waiting += np.count_nonzero(before > now) >= depth
+        slack += i > 0 and now - before.max() >= 2_000_000
+    return slack / len(arrival), waiting / len(arrival)
+
+
+@pytest.mark.parametrize("depth", [1, 4, 32])
+def test_any_chunk_size_gives_the_defined_result(depth: int) -> None:
+    rng = np.random.default_rng(1)
+    gaps = rng.choice([0, 20_000, 3_000_000], 2000, p=[0.2, 0.75, 0.05])
+    arrival = np.cumsum(gaps)
+    completion = arrival + rng.integers(1, 500_000, 2000)
+    for n_chunks in (1, 7, 2000):
+        queue = QueueSummary(depth)
+        for rows in np.array_split(np.arange(2000), n_chunks):
+            queue.add(arrival[rows], completion[rows])
+        expected = by_definition(arrival, completion, depth)
+        assert (queue.slack, queue.burstiness) == pytest.approx(expected)
+        assert 0 < expected[0] < 1
+    assert QueueSummary().slack is None and QueueSummary().burstiness is None
+
+
+def test_slack_and_burstiness_of_a_recording_use_its_latencies(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.io(0, 100, 0, 4096)
+    t.io(1000, 1100, 8, 4096)  # 0.9 ms after the last: no slack
+    t.io(4000, 9000, 16, 4096)  # 2.9 ms: slack
+    for i in range(3):  # with 1, 2 and 3 others in flight
+        t.io(4100 + i, 8000, 24 + 8 * i, 4096)
+    path = t.sort().write(tmp_path / "a.blk")
+    found = inspect(path, queue_depth=2).to_json()
+    assert (found["slack"], found["burstiness"]) == (pytest.approx(1 / 6), pytest.approx(2 / 6))
+    assert found["queue_depth"] == 2
+
+
+def test_workload_without_latencies_has_no_slack(tmp_path: Path) -> None:
+    path = tmp_path / "x.iolog"
+    path.write_text(
+        "fio version 3 iolog\n0 /dev/x add\n"
+        + "".join(f"{us} /dev/x read {4096 * us} 4096\n" for us in (0, 1, 2, 9000))
+    )
+    found = inspect(path).to_json()
+    assert (found["slack"], found["burstiness"]) == (None, None)

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""The setup of a lab cluster, without booting one."""
+"""The lab: clusters, processors of guests, and initial RAM disks."""
 
 from __future__ import annotations
 
 import configparser
+import os
 import re
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from linnapp.cli import cli
+from linnapp.lab import uml
 from linnapp.lab.array import Array
 from linnapp.lab.cluster import ENGINES, Cluster, installed_by, missing
 from linnapp.lab.engines.ceph import configuration
-from linnapp.lab.engines.gluster import PORT, client_volfile, server_volfile
+from linnapp.lab.engines.gluster import PORT, client_volfile
 from linnapp.lab.engines.hosts import Hosts
 
 ROOT = Path(__file__).parents[2]
@@ -37,42 +38,6 @@ def test_client_reads_from_the_given_node() -> None:
         assert f"option remote-port {PORT}\n" in known[name]
 
 
-def test_engine_chooses_the_node_by_default() -> None:
-    replicas = volumes(client_volfile(["10.0.0.2"], read_hash_mode=3))["replicas"]
-    assert "read-subvolume-index" not in replicas
-    assert "option read-hash-mode 3\n" in replicas
-
-
-def test_sets_of_nodes_have_volumes_of_their_own() -> None:
-    cluster = Cluster(Array(6), "gluster", 20, replicas=3)
-    files = dict(
-        re.findall(
-            r"^cat >/run/cluster/(\S+)\.vol <<'END'\n(.*?)^END$",
-            cluster.setup_script(),
-            re.MULTILINE | re.DOTALL,
-        )
-    )
-    for node, file in ((2, "read-node2"), (5, "read-node5")):
-        known = volumes(files[file])
-        assert "option read-subvolume-index 2\n" in known["replicas"]
-        assert f"option remote-host 10.0.{node}.2\n" in known["node2"] and "node3" not in known
-    assert "10.0.3.2" in files["read-hash-mode3-1"] and "10.0.3.2" not in files["read-hash-mode3"]
-
-
-def test_stopped_node_restarts_with_the_same_command() -> None:
-    cluster = Cluster(Array(3), "ceph", 20)
-    killed, back = cluster.gone(1)
-    assert killed == "kill -KILL $(cat /run/cluster/osd1.pid /run/cluster/agent1.pid)"
-    assert all(line in cluster.setup_script() for line in back.splitlines())
-
-
-def test_a_server_has_its_brick_and_its_address() -> None:
-    known = volumes(server_volfile("/run/b", "10.0.0.2"))
-    assert "option directory /run/b\n" in known["posix"]
-    assert "option transport.socket.bind-address 10.0.0.2\n" in known["server"]
-    assert "subvolumes brick\n" in known["server"]
-
-
 def test_osd_and_its_location_belong_to_its_node() -> None:
     known = configparser.ConfigParser()
     known.read_string(configuration(Hosts(["/dev/flash0"], ["10.0.0.2", "10.0.1.2"], 1, True)))
@@ -89,6 +54,9 @@ def test_cpu_time_of_an_osd_is_in_the_setup_script() -> None:
     # 105 us are a delay of 35 us, three times per read
     assert "dispatch delay duration = 0.0000350\n" in charged
     assert charged.count("timerslack_ns; exec ceph-osd") == 3
+    killed, back = Cluster(Array(3), "ceph", osd_us=105).gone(1)
+    assert killed == "kill -KILL $(cat /run/cluster/osd1.pid /run/cluster/agent1.pid)"
+    assert all(line in charged for line in back.splitlines())
     free = Cluster(Array(3), "ceph").setup_script()
     assert "dispatch delay" not in free and "timerslack" not in free
 
@@ -104,17 +72,6 @@ def test_setup_is_a_valid_shell_script(engine: str) -> None:
     assert "netem" not in Cluster(Array(3), engine, 0).setup_script()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_without_a_network_all_are_on_one_machine(engine: str) -> None:
-    cluster = Cluster(Array(3), engine, None)
-    script = cluster.setup_script()
-    subprocess.run(["sh", "-n"], input=script, text=True, check=True)
-    assert "netns exec" not in script and "ip link add" not in script
-    assert "ip_forward" not in script
-    assert cluster.addresses == ["127.0.0.2", "127.0.1.2", "127.0.2.2"]
-    assert "allow 127.0.0.0/8" in script
-
-
 @pytest.mark.parametrize(("engine", "program"), [("gluster", "glusterfsd"), ("ceph", "ceph-osd")])
 def test_missing_programs_are_named_with_the_target_that_installs_them(
     tmp_path: Path, engine: str, program: str
@@ -128,16 +85,14 @@ def test_missing_programs_are_named_with_the_target_that_installs_them(
     assert f"\n{target}: " in (ROOT / "Makefile").read_text()
 
 
-def test_drives_that_are_too_small_are_refused() -> None:
-    with pytest.raises(ValueError, match="--size-mb 1000: Ceph needs drives of at least 1024 MB"):
-        Cluster(Array(3, size_mb=1000), "ceph").setup_script()
-
-
-def test_lab_cluster_refuses_too_many_nodes() -> None:
-    ran = CliRunner().invoke(cli, ["lab", "cluster", "--nodes", "17", "--", "true"])
-    assert ran.exit_code == 2 and "17 is not in the range" in ran.output
-
-
-def test_lab_cluster_refuses_osd_us_without_osds() -> None:
-    ran = CliRunner().invoke(cli, ["lab", "cluster", "--osd-us", "105", "--", "true"])
-    assert ran.exit_code == 2 and "gluster has no OSDs" in ran.output
+def test_guests_at_the_same_time_have_a_cpu_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    # CPU numbers that no machine has, so that guests of other tests do not interfere.
+    cpus = [100_001, 100_002]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(cpus))
+    with ExitStack() as guests:
+        first, second = (guests.enter_context(uml._one_cpu()) for _ in range(2))
+        assert [first, second] == cpus
+        # One guest too many shares.
+        assert guests.enter_context(uml._one_cpu()) in cpus
+    with uml._one_cpu() as again:
+        assert again == cpus[0]

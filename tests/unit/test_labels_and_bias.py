@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 
 import numpy as np
@@ -111,10 +110,11 @@ def test_bias_is_evaluated_with_the_share_of_reads_in_bursts(
     digits[::10, 0] = 9
     latency = np.where(digits[:, 0] > 5, 2000, 100).astype(np.uint32)
     bursts = BurstReads(
-        digits=digits[:20],
+        inputs=digits[:20],
         slow=digits[:20, 0] > 5,
         latency_us=np.full(20, 4000, np.int64),
         recorded_us=np.full(20, 80, np.int64),
+        place=np.arange(20),
     )
 
     def trained(*_: object, **__: object) -> TrainedNetwork:
@@ -136,30 +136,3 @@ def test_bias_is_evaluated_with_the_share_of_reads_in_bursts(
     for bias, mean_us in calm.expected_mean_us.items():
         expected = 0.95 * mean_us + 0.05 * burst_us
         assert both.expected_mean_us[bias] == pytest.approx(expected)
-
-
-def test_expensive_failovers_lead_to_a_low_bias(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(1)
-    digits = rng.integers(0, 10, (8000, 31), dtype=np.uint8)
-    slow = rng.random(8000) < np.where(digits[:, 27] >= 7, 0.5, 0.02)
-    latency = np.where(slow, 2000, 100).astype(np.uint32)
-    train = training.train
-
-    # Training does not depend on the cost of a failover, so candidates share networks.
-    @functools.cache
-    def trained(options: TrainingOptions) -> TrainedNetwork:
-        return train(digits, slow, options)
-
-    monkeypatch.setattr(training, "train", lambda digits, slow, options, added: trained(options))
-    for failover_us, low, high in ((0.0, 2.0, 8.0), (5000.0, 0.5, 1.0)):
-        choice = choose_bias(
-            digits,
-            slow,
-            latency,
-            TrainingOptions(max_epochs=5),
-            failover_us=failover_us,
-            replicas=3,
-        )
-        assert low <= choice.bias <= high
-        assert len(choice.expected_mean_us) == 5
-    assert trained.cache_info().misses == 5

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from linnapp.cli import cli
 from linnapp.errors import TraceError
 from linnapp.trace.blktrace import COLUMNS
-from linnapp.trace.convert import convert, detect_format, read_iolog
+from linnapp.trace.convert import detect_format
 from linnapp.trace.reads import LatencyLogReader, drive_of, open_recording
 
 #: submit_ms, latency_us, read, bytes; written below in order of completion
@@ -125,13 +125,6 @@ def test_device_option_is_refused_for_a_log(log: Path) -> None:
         open_recording(log, device="8:0")
 
 
-def test_convert_sorts(log: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out.iolog"
-    assert convert(log, out) == 5
-    (chunk,) = read_iolog(out)
-    assert chunk.time_us.tolist() == [0, 10, 50, 120, 600]
-
-
 @pytest.mark.parametrize(
     ("name", "drive"),
     [
@@ -153,28 +146,3 @@ def test_inspect_shows_latencies(log: Path) -> None:
     found = json.loads(result.output)
     assert (found["reads"], found["writes"]) == (4, 1)
     assert found["read_latency"]["max_us"] == 100
-
-
-def test_train_and_evaluate(tmp_path: Path) -> None:
-    random_log(tmp_path / "drive.trace", 6000)
-    random_log(tmp_path / "later.trace", 6000, seed=2)
-    run = CliRunner().invoke
-    trained = run(
-        cli,
-        ["train", "--trace", str(tmp_path / "drive.trace"), "-o", str(tmp_path / "models"),
-         "--epochs", "6", "--bias", "2"],
-    )  # fmt: skip
-    assert trained.exit_code == 0, trained.output
-    model = tmp_path / "models" / "drive.linnos"
-    judged = run(
-        cli,
-        ["evaluate", "--model", str(model), "--trace", str(tmp_path / "later.trace"), "--json"],
-    )
-    assert judged.exit_code == 0, judged.output
-    found = json.loads(judged.output)
-    slow = found["false_submit"] + found["true_slow"]
-    assert found["always_fast_accuracy"] == pytest.approx(1 - slow / found["reads"])
-    fast = found["reads"] - slow
-    assert found["false_revoke_share"] == pytest.approx(found["false_revoke"] / fast)
-    for name in ("auc", "auc_pending", "auc_last_latencies"):
-        assert 0.6 < found[name] < 1, name

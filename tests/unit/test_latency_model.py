@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 import struct
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
-from test_latency_log import random_log
 from test_model_format import random_model, with_checksum
 from trees_by_hand import one_tree
 
@@ -18,7 +19,6 @@ from linnapp.model import LatencyModel, Model, load_model
 from linnapp.model.engine import (
     ENGINES,
     check_kernel_accepts,
-    leaves_of,
     parse_in_c,
     power,
     predict_hinted_us,
@@ -34,8 +34,6 @@ from linnapp.model.file import (
     N_SPLITS,
 )
 from linnapp.native import N_FEATURES_MIN
-from linnapp.trace.logged_drive import LoggedDrive
-from linnapp.trace.reads import open_recording
 
 N = 100_000
 
@@ -81,30 +79,6 @@ def test_numpy_and_c_agree(n_trees: int) -> None:
     assert np.array_equal(ours, predict_us(model, x, "c"))
     assert len(np.unique(ours)) > 100
     assert ours[:200].tolist() == [one_by_one(model, row) for row in x[:200].tolist()]
-
-
-def test_the_product_of_two_models() -> None:
-    one, other = random_trees(3, n_trees=4), random_trees(4, n_trees=5)
-    both = one.times(other)
-    assert (both.n_trees, both.base) == (9, one.base + other.base)
-    x = np.random.default_rng(1).integers(0, 1 << 24, (100, N_FEATURES))
-    assert np.array_equal(
-        leaves_of(both, x).sum(axis=1),
-        leaves_of(one, x).sum(axis=1) + leaves_of(other, x).sum(axis=1),
-    )
-    assert one.without_trees().n_trees == 0
-    assert one.without_trees().overdue_us == one.overdue_us
-
-
-def test_numpy_and_c_agree_on_a_log(tmp_path: Path) -> None:
-    random_log(tmp_path / "az.trace", n=150_000)
-    drive = LoggedDrive(300)
-    x = np.concatenate(
-        [drive.features_of(chunk) for chunk in open_recording(tmp_path / "az.trace")]
-    )
-    assert len(x) >= N
-    model = random_trees(5)
-    assert np.array_equal(predict_us(model, x, "numpy"), predict_us(model, x, "c"))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -156,20 +130,6 @@ def test_bad_features_are_refused(engine: str) -> None:
     assert len(predict_us(model, np.zeros((0, N_FEATURES), np.uint32), engine)) == 0
 
 
-@pytest.mark.parametrize("n_trees", [16, 32, 256])
-def test_round_trip(tmp_path: Path, n_trees: int) -> None:
-    model = random_trees(2, n_trees)
-    path = tmp_path / "m.linnos"
-    model.save(path)
-    again = LatencyModel.load(path)
-    assert again.to_bytes() == model.to_bytes() == path.read_bytes()
-    loaded = load_model(path)
-    assert isinstance(loaded, LatencyModel)
-    assert (loaded.n_trees, loaded.base) == (n_trees, model.base)
-    assert (loaded.threshold_us, loaded.refuse_us, loaded.overdue_us) == (421, 500, 900)
-    parse_in_c(model.to_bytes())
-
-
 def test_model_with_fewer_features_keeps_its_predictions() -> None:
     model = random_trees(3)
     old = dataclasses.replace(
@@ -218,32 +178,50 @@ def test_layout_is_the_documented_one() -> None:
     assert struct.unpack_from("<h", data, 64 + 32 * 60)[0] == model.leaves[0, 0]
 
 
-@pytest.mark.parametrize(
-    ("offset", "value", "message"),
-    [
+@pytest.mark.parametrize("n_trees", [16, 32, 256])
+def test_round_trip_of_a_latency_model(tmp_path: Path, n_trees: int) -> None:
+    model = random_trees(2, n_trees)
+    path = tmp_path / "m.linnos"
+    model.save(path)
+    loaded = load_model(path)
+    assert isinstance(loaded, LatencyModel) and loaded.to_bytes() == path.read_bytes()
+    assert (loaded.n_trees, loaded.base) == (n_trees, model.base)
+    assert (loaded.threshold_us, loaded.refuse_us, loaded.overdue_us) == (421, 500, 900)
+    parse_in_c(model.to_bytes())
+
+
+#: Changes to a file with 32 trees: the place, the new bytes, and what the error says.
+DAMAGED = {
+    "network": [
+        (0, b"X", "not a LinnOS model"),
+        (8, b"\x02", "version 2"),
+        (12, b"\x00", "truncated or padded"),
+        (16, bytes(4), "checksum"),
+        (5000, b"\xaa\xbb", "checksum"),
+    ],
+    "trees": [
         (0, b"X", "not a LinnOS model"),
         (8, b"\x03", r"version 3, only 1 \(network\) and 2 \(latency model\) .*`linnapp train`"),
         (8, b"\x01", "a network; expected a latency model"),
         (12, b"\x00", "truncated or padded"),
-        (16, b"\x00\x00\x00\x00", "checksum"),
+        (16, bytes(4), "checksum"),
         (1000, b"\xaa\xbb", "checksum"),
     ],
-)
-def test_damage_is_named(tmp_path: Path, offset: int, value: bytes, message: str) -> None:
-    data = bytearray(random_trees().to_bytes())
-    data[offset : offset + len(value)] = value
-    path = tmp_path / "bad.linnos"
-    path.write_bytes(data)
-    with pytest.raises(ModelError, match=message) as caught:
-        LatencyModel.load(path)
-    assert str(path) in str(caught.value)
-    with pytest.raises(ModelError, match="kernel rejects"):
-        parse_in_c(bytes(data))
-
-
-@pytest.mark.parametrize(
-    ("offset", "format_", "value", "message"),
-    [
+}
+#: The same with a right checksum: the format and the value in place of the bytes.
+WRONG_FIELDS = {
+    "network": [
+        (20, "<H", 30, "needs .* bytes"),
+        (24, "<H", 3, "3 outputs"),
+        (26, "<B", 5, "5 past reads, only 4"),
+        (27, "<B", 2, "2 digits of pending pages, only 3"),
+        (28, "<B", 5, "5 digits of a latency, only 4"),
+        (29, "<B", 1, "reserved"),
+        (40, "<I", 1, "reserved"),
+        (32, "<I", 0, "scale is 0"),
+        (64, "<i", 40000, "a hidden weight is 40000.*smaller scale"),
+    ],
+    "trees": [
         (20, "<H", 21, "21 features.*`linnapp train`"),
         (22, "<H", 31, "31 trees need .* bytes"),
         (22, "<H", 255, "255 trees need .* bytes"),
@@ -261,68 +239,86 @@ def test_damage_is_named(tmp_path: Path, offset: int, value: bytes, message: str
         (60, "<I", 1 << 24, "reserved"),
         (64 + 4 * 400, "<I", 23 << 24, "a split by feature 23; there are 0 to 22"),
     ],
-)
-def test_wrong_fields_with_a_right_checksum(
-    offset: int, format_: str, value: int, message: str
-) -> None:
-    data = bytearray(random_trees().to_bytes())
-    struct.pack_into(format_, data, offset, value)
-    damaged = with_checksum(data)
+}
+
+
+class Kind(NamedTuple):
+    """A kind of model: its class, an example, and the kernel's parser."""
+
+    cls: type[Model] | type[LatencyModel]
+    data: bytes
+    parse: Callable[[bytes], object]
+
+
+KINDS = {
+    "network": Kind(Model, random_model().to_bytes(), check_kernel_accepts),
+    "trees": Kind(LatencyModel, random_trees().to_bytes(), parse_in_c),
+}
+EACH_KIND = pytest.mark.parametrize("kind", KINDS)
+
+
+def refused(kind: str, data: bytes, message: str = "", kernel: str = "kernel rejects") -> None:
+    """Check that Python refuses the file with a message, and that the kernel refuses it."""
     with pytest.raises(ModelError, match=message):
-        LatencyModel.from_bytes(damaged)
-    with pytest.raises(ModelError, match="kernel rejects"):
-        parse_in_c(damaged)
+        KINDS[kind].cls.from_bytes(data)
+    with pytest.raises(ModelError, match=kernel):
+        KINDS[kind].parse(data)
 
 
-def test_every_truncation_is_refused() -> None:
-    data = random_trees().to_bytes()
+@EACH_KIND
+def test_damaged_file_is_refused_by_name(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "bad.linnos"
+    for offset, value, message in DAMAGED[kind]:
+        data = bytearray(KINDS[kind].data)
+        data[offset : offset + len(value)] = value
+        path.write_bytes(data)
+        refused(kind, bytes(data), message)
+        with pytest.raises(ModelError, match=str(path)):
+            KINDS[kind].cls.load(path)
+
+
+@EACH_KIND
+def test_wrong_field_is_refused_although_the_checksum_is_right(kind: str) -> None:
+    for offset, format_, value, message in WRONG_FIELDS[kind]:
+        data = bytearray(KINDS[kind].data)
+        struct.pack_into(format_, data, offset, value)
+        refused(kind, with_checksum(data), message)
+
+
+@EACH_KIND
+def test_truncated_and_padded_files_are_refused(kind: str) -> None:
+    data = KINDS[kind].data
     for size in [*range(0, 80), 2000, len(data) - 1]:
-        with pytest.raises(ModelError):
-            LatencyModel.from_bytes(data[:size])
-        with pytest.raises(ModelError):
-            parse_in_c(data[:size])
-    with pytest.raises(ModelError, match="truncated or padded"):
-        LatencyModel.from_bytes(data + b"\0")
-    with pytest.raises(ModelError, match="wrong size"):
-        parse_in_c(data + b"\0")
+        refused(kind, data[:size], kernel="")
+    refused(kind, data + b"\0", "truncated or padded", "wrong size")
 
 
-def test_too_many_and_too_few_trees() -> None:
-    with pytest.raises(ModelError, match="n_trees is 257"):
-        random_trees(n_trees=257)
-    with pytest.raises(ModelError, match="n_trees is 15, accepted are 16 to 256"):
-        random_trees(n_trees=15).to_bytes()
-    smallest = random_trees(n_trees=16).to_bytes()
-    fewer = bytearray(smallest[: 64 + 15 * 92])
-    struct.pack_into("<I", fewer, 12, len(fewer))
-    struct.pack_into("<H", fewer, 22, 15)
-    fewer = with_checksum(fewer)
-    with pytest.raises(ModelError, match="n_trees is 15, expected 16 to 256"):
-        LatencyModel.from_bytes(fewer)
-    with pytest.raises(ModelError, match="wrong shape of network or trees"):
-        parse_in_c(fewer)
-    data = bytearray(random_trees(n_trees=256).to_bytes())
-    tree = data[64 : 64 + 60] + data[-32:]
-    struct.pack_into("<I", data, 12, len(data) + len(tree))
-    struct.pack_into("<H", data, 22, 257)
-    damaged = with_checksum(data + tree)
-    with pytest.raises(ModelError, match="n_trees is 257, expected 16 to 256"):
-        LatencyModel.from_bytes(damaged)
-    with pytest.raises(ModelError, match="wrong shape of network or trees"):
-        parse_in_c(damaged)
+@pytest.mark.parametrize("n_trees", [15, 257])
+def test_too_few_and_too_many_trees_are_refused(n_trees: int) -> None:
+    with pytest.raises(ModelError, match=f"n_trees is {n_trees}"):
+        random_trees(n_trees=n_trees).to_bytes()
+    data = bytearray(KINDS["trees"].data)
+    splits, leaves = data[64 : 64 + 60] * n_trees, data[-32:] * n_trees
+    data[64:] = splits + leaves
+    struct.pack_into("<I", data, 12, len(data))
+    struct.pack_into("<H", data, 22, n_trees)
+    refused(
+        "trees", with_checksum(data), f"n_trees is {n_trees}, expected 16 to 256", "wrong shape"
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"leaves": np.zeros((2, 8), np.int16)}, "splits have shape"),
-        ({"leaves": np.zeros((3, 16), np.int16)}, "splits have shape"),
         ({"leaves": np.zeros(2, np.int16)}, "two dimensions"),
         ({"leaves": np.zeros((2, 16))}, "integers of int16"),
         ({"splits": np.full((2, 15), -1)}, "integers of uint32"),
     ],
 )
-def test_wrong_arrays(changes: dict[str, np.ndarray], message: str) -> None:
+def test_arrays_of_a_wrong_shape_or_type_are_refused(
+    changes: dict[str, np.ndarray], message: str
+) -> None:
     arrays = {"splits": np.zeros((2, 15), np.uint32), "leaves": np.zeros((2, 16), np.int16)}
     with pytest.raises(ModelError, match=message):
         LatencyModel(**(arrays | changes), base=0, threshold_us=1, refuse_us=1, overdue_us=1)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""liblinnos: what it calls, its modules, its installation, and the programs of its pages."""
+"""liblinnos and liblinnos-cluster: what they call, and the programs of their pages."""
 
 from __future__ import annotations
 
 import os
 import re
 import subprocess
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,6 @@ from replaying import BUILT, LIBRARY
 from linnapp import __version__
 
 HEADERS = [LIBRARY / "include" / "linnos_choose.h", LIBRARY / "include" / "liblinnos.h"]
-#: Except for functions of another library.
-PAGES = sorted(
-    page
-    for page in (LIBRARY.parent / "docs").glob("*.3")
-    if page.stem not in {"linnos_cluster", "linnos_ceph"}
-)
 BUILDS = CLibrary(LIBRARY, BUILT)
 
 
@@ -71,65 +64,6 @@ def test_library_has_no_state_except_the_error_text_of_each_thread(built: Path) 
     """It has no other variable; read-only data is no state."""
     listed = BUILDS.symbols("liblinnos.a")
     assert re.findall(r" [bBdDcC] (\w+)$", listed, re.MULTILINE) == ["error_text"]
-
-
-def test_modules_call_each_other_in_one_direction_only(built: Path) -> None:
-    """No module is called by one that it calls, and predictor/ calls nothing in io/."""
-    defined, used = {}, {}
-    for module in (*LIBRARY.glob("predictor/*.c"), *LIBRARY.glob("io/*.c")):
-        nm = ["nm", built / "obj" / f"{module.stem}.o"]
-        listed = subprocess.run(nm, check=True, capture_output=True, text=True).stdout
-        defined |= dict.fromkeys(re.findall(r" [TDBR] (\w+)$", listed, re.M), module.stem)
-        used[module.stem] = set(re.findall(r" U (\w+)$", listed, re.M))
-    calls = {
-        module: {defined[name] for name in names if name in defined}
-        for module, names in used.items()
-    }
-    assert {"array", "queue", "read", "uring", "choose"} <= set(calls)
-    TopologicalSorter(calls).prepare()
-    of_io = {path.stem for path in (LIBRARY / "io").glob("*.c")}
-    for path in (LIBRARY / "predictor").glob("*.c"):
-        assert not calls[path.stem] & of_io
-
-
-PROGRAM = """
-#include <liblinnos.h>
-#include <stdio.h>
-int main(void)
-{
-	const char *paths[] = {"/nowhere"};
-	struct linnos_options options = LINNOS_OPTIONS_INIT;
-	struct linnos_array *array;
-	int error = linnos_array_open(&array, 1, paths, 0, &options);
-
-	printf("%d %s\\n", error, linnos_error());
-	return linnos_array_close(array);
-}
-"""
-
-
-@pytest.mark.parametrize("how", ["shared", "static"])
-def test_program_builds_with_installed_files(tmp_path: Path, how: str) -> None:
-    root = tmp_path / "opt"
-    BUILDS.make("install", f"PREFIX={root}")
-    (tmp_path / "p.c").write_text(PROGRAM)
-    static = ["-luring", "-lm", "-pthread"] if how == "static" else None
-    built_as_installed(tmp_path / "p.c", root, "liblinnos", static)
-    ran = subprocess.run(
-        [tmp_path / "p"], env={"LD_LIBRARY_PATH": f"{root}/lib"}, capture_output=True, text=True
-    )
-    assert (ran.returncode, ran.stdout) == (0, "-2 replica /nowhere: No such file or directory\n")
-    (tmp_path / "p").unlink()
-    (tmp_path / "p.c").unlink()
-    installed = {str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir()}
-    assert installed == {
-        "include/liblinnos.h", "include/linnos_choose.h",
-        "lib/liblinnos.a", "lib/liblinnos.so", "lib/liblinnos.so.1",
-        f"lib/liblinnos.so.{__version__}", "lib/pkgconfig/liblinnos.pc",
-        *(f"share/man/man3/{page.name}" for page in PAGES),
-    }  # fmt: skip
-    BUILDS.make("uninstall", f"PREFIX={root}")
-    assert not [path for path in tmp_path.rglob("*") if not path.is_dir()]
 
 
 #: Around the loop of linnos_queue_prep_read(3): far more reads at once than the ring has entries,
@@ -217,14 +151,87 @@ def test_man_page_loop_works_with_a_full_ring(built: Path, tmp_path: Path) -> No
     assert hedges > 100 and failovers > 0
 
 
-def test_core_alone_works_as_its_page_says(built: Path, tmp_path: Path) -> None:
-    page = (LIBRARY.parent / "docs" / "liblinnos.md").read_text()
-    (said,) = re.findall(r"^    (\d+ hedged, \d+ slow)$", page, re.M)
-    program = LIBRARY / "examples" / "choose.c"
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "cluster" / "client"
+CLUSTER = CLibrary(SOURCE, ROOT / "build" / "cluster")
+
+
+def test_cluster_library_neither_prints_nor_does_io_nor_reads_the_clock() -> None:
+    CLUSTER.make("all")
+    assert names(CLUSTER.symbols("liblinnos-cluster.a", "-u"), r" U (\w+)") <= {
+        *(f"crypto_auth_hmacsha256_{step}" for step in ("init", "update", "final")),
+        *("sodium_memcmp", "sodium_is_zero"),
+        *("calloc", "free", "memcpy", "memset", "memcmp", "vsnprintf", "__vsnprintf_chk"),
+        *("exp2", "log2", "fmin", "fmax", "__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_"),
+        *(f"pthread_mutex_{verb}" for verb in ("init", "destroy", "lock", "unlock")),
+        *("__tls_get_addr", "getrandom", "__errno_location", "strerror"),
+    }
+
+
+#: Around the man page's example: a node that fails, and one read of each outcome.
+FAILING_OVER = """
+#include <linnos_cluster.h>
+#include <stdio.h>
+static struct linnos_cluster *cluster;
+static uint32_t nodes[] = {7, 3, 5};
+static unsigned int asked, broken;
+static uint64_t now(void) { static uint64_t ns; return ns += 100000; }
+static int read_from(uint32_t node) { asked |= 1u << node; return broken >> node & 1; }
+static int example(uint64_t bytes, unsigned int n)
+{
+EXAMPLE
+	return failed;
+}
+int main(void)
+{
+	struct linnos_cluster_options o = LINNOS_CLUSTER_OPTIONS_INIT;
+	struct linnos_cluster_stats stats;
+
+	if (linnos_cluster_create(&cluster, 8, &o))
+		return 1;
+	broken = 1u << 7 | 1u << 3;
+	printf("%d ", example(4096, 3));
+	printf("%u, ", asked & 1u << 5);
+	broken |= 1u << 5;
+	asked = 0;
+	printf("%d ", example(4096, 3));
+	printf("%u, %d", asked, example(4096, LINNOS_CLUSTER_CANDIDATES + 1));
+	linnos_cluster_get_stats(cluster, &stats, sizeof(stats));
+	printf(", %d\\n", stats.sent == stats.ended && stats.errors + 1 == stats.sent);
+	linnos_cluster_free(cluster);
+	return 0;
+}
+"""
+
+
+def test_man_page_example_retries_until_a_node_answers(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "linnos_cluster.3").read_text().replace("\\-", "-")
+    (example,) = re.findall(r"^\.EX\n(.*?)^\.EE$", page, re.M | re.S)
+    root = tmp_path / "opt"
+    CLUSTER.make("install", f"PREFIX={root}")
+    (tmp_path / "p.c").write_text(FAILING_OVER.replace("EXAMPLE", example))
+    program = built_as_installed(
+        tmp_path / "p.c", root, "liblinnos-cluster", ["-lsodium", "-lm", "-pthread"]
+    )
+    said = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    # answered by the one that is whole; by none, though all were asked; too many candidates
+    assert said == f"0 {1 << 5}, 1 {1 << 7 | 1 << 3 | 1 << 5}, -1, 1\n"
+
+
+def test_program_can_use_both_libraries(built: Path, tmp_path: Path) -> None:
+    CLUSTER.make("all")
+    (tmp_path / "p.c").write_text(
+        "#include <liblinnos.h>\n#include <linnos_cluster.h>\n#include <stdio.h>\n"
+        "int main(void)\n{\n\tstruct linnos_cluster *c;\n\tstruct linnos_predictor *k;\n"
+        "\tlinnos_cluster_create(&c, 0, 0);\n\tlinnos_predictor_create(&k, 0, 0, 0);\n"
+        '\tprintf("%s|%s", linnos_cluster_error(), linnos_error());\n\treturn 0;\n}\n'
+    )
     subprocess.run(
-        ["gcc", "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{LIBRARY}/include",
-         "-o", tmp_path / "p", program, built / "liblinnos.a", "-luring", "-lm", "-pthread"],
+        ["gcc", f"-I{ROOT / 'liblinnos/include'}", f"-I{SOURCE}", "-o", tmp_path / "p",
+         tmp_path / "p.c", CLUSTER.out / "liblinnos-cluster.a",
+         built / "liblinnos.a", "-luring", "-lsodium", "-lm", "-pthread"],
         check=True,
     )  # fmt: skip
-    ran = subprocess.run([tmp_path / "p"], capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout) == (0, f"{said}\n")
+    said = subprocess.run([tmp_path / "p"], capture_output=True, text=True, check=True).stdout
+    cluster, replicas = said.split("|")
+    assert cluster.startswith("n_nodes is 0") and replicas and "nodes" not in replicas

@@ -22,17 +22,22 @@ from trees_by_hand import last_read
 
 import linnapp
 from linnapp.cli import cli
-from linnapp.errors import TraceError, as_options, install_command
-from linnapp.figures import check_can_draw
+from linnapp.errors import TraceError
+from linnapp.figures import axes_for
 from linnapp.learn.evaluate import LatencyEvaluation
+from linnapp.learn.examples import load_reads
+from linnapp.learn.fit import train_array
 from linnapp.learn.fleet import train_fleet
 from linnapp.learn.network import import_tensorflow
 from linnapp.learn.options import Recipe
-from linnapp.model import LatencyModel, Model
+from linnapp.model import LatencyModel, Model, find_model
 from linnapp.trace.blktrace import BlktraceReader
+from linnapp.trace.convert import convert, detect_format
+from linnapp.trace.inspection import inspect
 from linnapp.trace.reads import open_recording
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "library.md"
+FIO = DOCUMENT.parents[1] / "traces" / "recorded" / "fio.blk.xz"
 
 
 def python_examples() -> list[str]:
@@ -63,6 +68,7 @@ def test_documented_example_equals_the_commands(
     (drive / "mode").write_text("off")
     activate_what_is_written(tmp_path / "sys", monkeypatch)
     monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr("linnapp.learn.network.MAX_EPOCHS", 6)
     array_trace(Path("az.blk"), 1, 1000)
     array_trace(Path("later.blk"), 2, 1000)
     example = python_examples()[1]
@@ -75,7 +81,7 @@ def test_documented_example_equals_the_commands(
         assert ran.exit_code == 0, ran.output
         return ran.stdout
 
-    run("train", "--trace", "az.blk", "-o", "models")
+    run("train", "--kind", "network", "--trace", "az.blk", "-o", "models")
     assert Path("az.linnos").read_bytes() == Path("models/az.linnos").read_bytes()
     records = [json.loads(Path(name).read_text()) for name in ("az.json", "models/az.json")]
     assert [record.pop("training_seconds") > 0 for record in records] == [True, True]
@@ -114,59 +120,6 @@ def test_to_pandas_returns_all_columns(tmp_path: Path, monkeypatch: pytest.Monke
     assert frame["is_served_read"].sum() == 300
 
 
-def test_missing_pandas_error_names_the_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    table = linnapp.load(array_trace(tmp_path / "az.blk", 1, 50))
-    with pytest.raises(linnapp.LinnappError, match=r"pip install 'linnapp\[frames\]'"):
-        table.to_pandas()
-
-
-@pytest.mark.parametrize(
-    ("library", "words", "use"),
-    [
-        (
-            "tensorflow",
-            "training needs TensorFlow .*pip install 'linnapp\\[train\\]'",
-            import_tensorflow,
-        ),
-        (
-            "distributed",
-            "a fleet needs Dask .*pip install 'linnapp\\[fleet\\]'",
-            lambda: train_fleet({}, ".", Recipe()),
-        ),
-        (
-            "matplotlib",
-            "figures need matplotlib .*pip install 'linnapp\\[figures\\]'",
-            lambda: check_can_draw("l.svg"),
-        ),
-    ],
-)
-def test_missing_library_is_not_reported_as_a_trace_error(
-    library: str, words: str, use: Callable[[], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(linnapp.LinnappError, match=words) as error:
-        use()
-    assert not isinstance(error.value, TraceError)
-
-
-def test_missing_library_message_names_the_environment_searched(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("LINNAPP_ENVIRONMENT", raising=False)
-    monkeypatch.setattr(sys, "prefix", "/srv/our tools")
-    assert install_command("dask") == "'/srv/our tools/bin/pip' install dask"
-    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
-    root = Path(__file__).parents[2]
-    assert install_command("dask") == f"make -C {root} venv, and run {root}/.venv/bin/linnapp"
-    monkeypatch.setattr("linnapp.errors.__file__", "/usr/lib/linnapp/errors.py")
-    assert install_command("dask") == "pip install dask"
-    monkeypatch.setenv("LINNAPP_ENVIRONMENT", "/v")
-    assert install_command("dask").endswith(" /v && sudo /v/bin/pip install dask")
-
-
 def test_parts_follow_each_other_and_know_what_came_before(tmp_path: Path) -> None:
     path = array_trace(tmp_path / "az.blk", 1, 1000)
     reads = linnapp.load(path, chunk_ios=300)
@@ -186,27 +139,6 @@ def test_parts_follow_each_other_and_know_what_came_before(tmp_path: Path) -> No
     whole = [chunk.features for chunk in open_recording(reads, overdue_us=120)]
     part = [chunk.features for chunk in open_recording(second[100:350], overdue_us=120)]
     assert np.array_equal(np.concatenate(part), np.concatenate(whole)[820:1070])  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("rows", "error", "message"),
-    [
-        (5, TypeError, r"takes a slice"),
-        (slice(None, None, 2), ValueError, "a step of 2"),
-        (slice(None, None, -1), ValueError, "a step of -1"),
-    ],
-)
-def test_only_reads_that_follow_each_other_are_a_part(
-    tmp_path: Path, rows: slice, error: type[Exception], message: str
-) -> None:
-    reads = linnapp.load(array_trace(tmp_path / "az.blk", 1, 200))
-    with pytest.raises(error, match=message):
-        _ = reads[rows]
-    with pytest.raises(ValueError, match="share=1: accepted is above 0, below 1"):
-        reads.split(1)
-    assert len(reads[50:20]) == 0
-    with pytest.raises(TraceError, match=r"az\.blk\[50:50\]: no completed read"):
-        linnapp.inflection_point(reads[50:20])
 
 
 def test_fitted_network_predicts_as_in_evaluate(tmp_path: Path) -> None:
@@ -249,79 +181,21 @@ def test_loading_a_model_with_a_damaged_record_names_the_record(tmp_path: Path) 
             linnapp.load_model(tmp_path / "m.linnos")
 
 
-@pytest.mark.parametrize("fit", [linnapp.fit_latency, linnapp.fit_network])
-def test_selected_reads_alone_are_fitted_and_predicted(tmp_path: Path, fit: Any) -> None:
+def test_selected_reads_alone_are_fitted_and_predicted(tmp_path: Path) -> None:
     reads = linnapp.load(array_trace(tmp_path / "az.blk", 1, 3000))
     served = reads.is_served_read
     kept = np.arange(len(reads)) % 3 > 0
     part = reads.select(kept)
     assert len(part) == len(reads) and str(part) == "az.blk (a selection)"
     assert np.array_equal(part.is_served_read, served & kept)
-    model = fit(reads)
+    model = linnapp.fit_latency(reads)
     assert np.array_equal(model.predict(part), model.predict(reads)[kept[served]])
-    again = fit(part)
+    again = linnapp.fit_latency(part)
     assert again != model
     assert again.record_["trace"]["selected_reads"] == np.count_nonzero(served & kept)
     for mask in (kept[1:], kept.astype(int), 5):
         with pytest.raises(ValueError, match="mask: expected a bool array of shape"):
             reads.select(mask)
-
-
-def test_neither_path_nor_table_is_a_type_error_that_names_load() -> None:
-    for use in (linnapp.load, linnapp.fit_latency, linnapp.inflection_point):
-        with pytest.raises(TypeError, match=r"table that linnapp\.load\(\) returned, not ndarray"):
-            use(np.zeros(3))
-
-
-def test_models_compare_by_content(tmp_path: Path) -> None:
-    one = last_read(threshold_us=500, refuse_us=1000, overdue_us=300)
-    again = LatencyModel.from_bytes(one.to_bytes())
-    other = last_read(threshold_us=501, refuse_us=1000, overdue_us=300)
-    assert one == again and hash(one) == hash(again) and one != other and one != "one"
-    assert len({one, again, other}) == 2
-    assert repr(one) == f"<LatencyModel {one.model_id}: 16 trees, refuses above 1000 us>"
-    network = Model(
-        *(np.zeros(shape, int) for shape in ((31, 256), (256,), (256, 2), (2,))), threshold_us=70
-    )
-    assert network == Model.from_bytes(network.to_bytes()) and network != one
-    assert repr(network) == f"<Model {network.model_id}: 256 units, slow above 70 us>"
-
-
-def test_a_point_is_one_short_line_and_compares(tmp_path: Path) -> None:
-    reads = linnapp.load(array_trace(tmp_path / "az.blk", 1, 500))
-    point = linnapp.inflection_point(reads)
-    assert len(point.candidate_percentiles) > 50
-    assert len(repr(point)) < 300 and "array" not in repr(point)
-    assert point == linnapp.inflection_point(reads) != linnapp.inflection_point(reads[:250])
-    assert linnapp.inflection_point(reads, threshold_us=77).threshold_us == 77
-
-
-@pytest.mark.parametrize(
-    ("fit", "options", "error", "message"),
-    [
-        (
-            "network",
-            {"sede": 1},
-            TypeError,
-            r"fit_network\(\) has .* 'sede'; did you mean 'seed'\?",
-        ),
-        ("network", {"prior": True}, TypeError, "no argument 'prior'"),
-        ("latency", {"bias": 2}, TypeError, r"fit_latency\(\) has no argument 'bias'; accepted"),
-        ("latency", {"max_refusde": 1}, TypeError, "did you mean 'max_refused'"),
-        ("network", {"bias": "much"}, TypeError, "bias='much': expected a number"),
-        ("network", {"bias": -1}, ValueError, "bias=-1: .*above 0"),
-        ("network", {"even_if_worse": 1}, TypeError, "even_if_worse=1: expected True or False"),
-        ("network", {"labels": "papr"}, ValueError, "labels='papr': accepted are 'avoidable'"),
-        ("latency", {"seed": -1}, ValueError, "seed=-1: accepted is at least 0"),
-    ],
-)
-def test_options_are_checked_before_anything_is_done(
-    fit: str, options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        getattr(linnapp, f"fit_{fit}")("there is no such file", **options)
-    with pytest.raises(TypeError, match=r"'serch'; did you mean 'search'\?"):
-        linnapp.inflection_point("there is no such file", serch="wide")
 
 
 def test_figures_are_drawn_on_the_given_axes(tmp_path: Path) -> None:
@@ -341,20 +215,60 @@ def test_figures_are_drawn_on_the_given_axes(tmp_path: Path) -> None:
         model.plot(reads[:0], axes[2])
 
 
-def test_plot_without_axes_makes_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MPLBACKEND", "agg")
+@pytest.mark.parametrize(
+    ("library", "words", "use"),
+    [
+        ("tensorflow", "training needs TensorFlow .*'linnapp[train]'", lambda: import_tensorflow()),
+        ("distributed", "Dask .*'linnapp[fleet]'", lambda: train_fleet({}, ".", Recipe())),
+        ("matplotlib", "figures need matplotlib .*'linnapp[figures]'", lambda: axes_for()),
+        ("pandas", "'linnapp[frames]'", lambda: linnapp.load(FIO).to_pandas()),
+    ],
+)  # fmt: skip
+def test_missing_library_is_reported_with_the_extra_that_has_it(
+    library: str, words: str, use: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(linnapp.LinnappError, match=words.replace("[", r"\[")) as error:
+        use()
+    assert not isinstance(error.value, TraceError)
+
+
+def test_equal_models_and_points_compare_equal_and_have_a_short_repr(tmp_path: Path) -> None:
+    one = last_read(threshold_us=500, refuse_us=1000, overdue_us=300)
+    again = LatencyModel.from_bytes(one.to_bytes())
+    other = last_read(threshold_us=501, refuse_us=1000, overdue_us=300)
+    assert one == again and hash(one) == hash(again) and one != other and one != "one"
+    assert repr(one) == f"<LatencyModel {one.model_id}: 16 trees, refuses above 1000 us>"
+    network = Model(
+        *(np.zeros(shape, int) for shape in ((31, 256), (256,), (256, 2), (2,))), threshold_us=70
+    )
+    assert network == Model.from_bytes(network.to_bytes()) and network != one
+    assert repr(network) == f"<Model {network.model_id}: 256 units, slow above 70 us>"
+    reads = linnapp.load(array_trace(tmp_path / "az.blk", 1, 500))
+    point = linnapp.inflection_point(reads)
+    assert len(repr(point)) < 300 and "array" not in repr(point)
+    assert point == linnapp.inflection_point(reads) != linnapp.inflection_point(reads[:250])
+
+
+def test_parts_that_are_no_slice_are_refused_and_empty_parts_have_no_point(tmp_path: Path) -> None:
     reads = linnapp.load(array_trace(tmp_path / "az.blk", 1, 200))
-    assert reads.plot().figure is not reads.plot().figure
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(linnapp.LinnappError, match="figures need matplotlib"):
-        reads.plot()
+    for rows, error in ((5, TypeError), (slice(None, None, 2), ValueError)):
+        with pytest.raises(error, match="takes a slice|a step of 2"):
+            _ = reads[rows]
+    with pytest.raises(ValueError, match="share=1: accepted is above 0, below 1"):
+        reads.split(1)
+    with pytest.raises(TraceError, match=r"az\.blk\[50:50\]: no completed read"):
+        linnapp.inflection_point(reads[50:20])
 
 
-def test_as_options_names_the_command_line_options() -> None:
-    assert as_options("choose one with `device=`") == "choose one with --dev"
-    assert as_options("pass `allow_truncated=True` to") == "pass --allow-truncated to"
-    assert as_options("`kind='latency'` may") == "--kind latency may"
-    assert as_options("run `make test`: x=1") == "run `make test`: x=1"
+def test_functions_accept_paths_as_strings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    array_trace(Path("d.blk"), 1, 1000)
+    assert detect_format("d.blk") == "blktrace" and convert("d.blk", "d.iolog") == 1200
+    assert inspect("d.blk").summary["reads"] == len(load_reads("d.blk")) == 1000
+    train_array(["d.blk"], "models", Recipe(kind="latency"))
+    assert find_model("models") == Path("models/d.linnos")
+    assert linnapp.evaluate(linnapp.load_model("models/d.linnos"), "d.blk").auc
 
 
 def test_import_is_light_and_every_name_is_there() -> None:

@@ -1,20 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""The compiled core computes the same features of logs as a plain Python reference."""
+"""The compiled core computes the same features as a plain Python reference."""
 
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from blktrace_builder import EBUSY, C, Q, TraceBuilder
 from numpy.typing import NDArray
-from reference_drive import CAP, Io, walk
+from reference_drive import Io, walk
+from replaying import BUILT, LIBRARY
+from test_latency_log import random_log
 
+from eval.drive_log import of_all
 from linnapp.errors import TraceError
-from linnapp.model.file import FEATURES
-from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, WRITE
-from linnapp.trace.logged_drive import SEEN, LoggedDrive
+from linnapp.model.file import CAP, FEATURES
+from linnapp.native import HISTORY
+from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, WRITE, IoChunk
+from linnapp.trace.logged_drive import PAGE_BYTES, SEEN, LoggedDrive
+from linnapp.trace.reads import load, open_recording
 
 Columns = dict[str, NDArray[Any]]
 
@@ -188,7 +196,131 @@ def test_too_many_ios_in_flight_are_an_error(n: int, size_bytes: int) -> None:
     assert features[-1, FEATURES.index("read_pages")] == (n - 3) * pages
 
 
-def test_empty_log_is_accepted() -> None:
-    none = np.empty(0)
-    pending, features = LoggedDrive().feed(("pending", "features"), *(5 * (none,)))
-    assert pending.shape == (0,) and features.shape == (0, len(FEATURES))
+def walked(chunk: IoChunk, overdue_us: int) -> list[list[int]]:
+    """Compute the same with a plain walk."""
+    names = ("arrival_ns", "latency_ns", "sector", "size_bytes", "flags")
+    ios = ios_of({name: getattr(chunk, name) for name in names}, chunk.pending)
+    found = walk(ios, overdue_us, ties_in_order=chunk.ties_in_order)
+    served = chunk.is_served_read.tolist()
+    return [row.features for row, wanted in zip(found, served, strict=True) if wanted]
+
+
+def test_a_log(tmp_path: Path) -> None:
+    random_log(tmp_path / "az.trace")
+    [chunk] = open_recording(tmp_path / "az.trace")
+    got = LoggedDrive(500).features_of(chunk)
+    assert got.tolist() == walked(chunk, 500)
+    column = {name: got[:, k] for k, name in enumerate(FEATURES)}
+    reads = chunk.take(chunk.is_served_read)
+    # Both kinds of model have equal features.
+    assert np.array_equal(
+        column["pages"] + column["read_pages"] + column["write_pages"], reads.pending
+    )
+    for ago in range(1, HISTORY + 1):
+        assert np.array_equal(column[f"latency_us_{ago}"], reads.hist_latency_us[:, -ago])
+        assert np.array_equal(column[f"pending_{ago}"], reads.hist_pending[:, -ago])
+    assert column["overdue"].max() > 0
+
+
+def test_a_blktrace(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.io(0, 100, 8)
+    trace.io(20, 900, 16, 16384, flags=1 << 17)
+    trace.add(Q, 110, 24).add(C, 110, 24, error=EBUSY)
+    trace.io(120, 420, 32, 8192)
+    trace.io(220, 300, 40)
+    path = trace.sort().write(tmp_path / "a.blk")
+    [chunk] = open_recording(path)
+    rows = LoggedDrive(90).features_of(chunk)
+    # No I/O is held back, split or merged, so requests equal I/Os.
+    [of_requests] = open_recording(path, overdue_us=90)
+    assert np.array_equal(LoggedDrive(90).features_of(of_requests), rows)
+    names = [dict(zip(FEATURES, row, strict=True)) for row in rows.tolist()]
+    assert len(rows) == 3
+    assert names[0]["age_us_1"] == CAP
+    last = names[2]
+    assert (last["pages"], last["read_pages"], last["write_pages"]) == (1, 2, 4)
+    assert (last["reads_in_flight"], last["oldest_us"], last["overdue"]) == (1, 100, 1)
+    assert (last["latency_us_1"], last["pages_1"], last["age_us_1"]) == (100, 1, 120)
+    assert last["age_us_2"] == CAP
+
+
+def test_additional_black_box_features() -> None:
+    start = 1000 * np.array([0, 20, 120, 120])
+    end = 1000 * np.array([100, 900, 420, 300])
+    now = start[[0, 2, 3]]
+    found = np.column_stack(of_all(now, np.array([0, 2, 3]), start, end))
+    # I/Os in flight; us since the oldest arrived, the last completion, the last arrival.
+    nothing = [0, np.nan, np.nan, np.nan]
+    np.testing.assert_array_equal(found, [nothing, [1, 100, 20, 100], [2, 100, 20, 0]])
+
+
+def test_table_counts_the_same_overdue_reads_as_the_parser(tmp_path: Path) -> None:
+    """The table is parsed once, before it is known after which time a read is overdue."""
+    rng = np.random.default_rng(8)
+    builder = TraceBuilder()
+    for i in range(3000):
+        start_us = int(10 * i + rng.integers(0, 5))
+        builder.io(start_us, start_us + int(rng.choice([20, 30, 400])), 8 * int(rng.integers(999)))
+    path = builder.sort().write(tmp_path / "d.blk")
+    table = load(path, chunk_ios=700)
+    for overdue_us in (1, 25, 100, 390, 5000):
+        parsed, held = (
+            np.concatenate([chunk.features for chunk in open_recording(of, overdue_us=overdue_us)])
+            for of in (path, table)
+        )
+        assert np.array_equal(parsed, held)
+        later = table[1000:]
+        part = [chunk.features for chunk in open_recording(later, overdue_us=overdue_us)]
+        assert np.array_equal(parsed[1000:], np.concatenate(part))
+    assert held[:, FEATURES.index("overdue")].max() == 0 < parsed[:, 4].max()
+
+
+def walked_in_c(chunk: IoChunk, overdue_us: int) -> np.ndarray:
+    """Return the replayer's features of the served reads, event by event."""
+    flags = chunk.flags
+    counted = np.flatnonzero((flags & (COMPLETED | REVOKED)) == COMPLETED)
+    arrival, latency = chunk.arrival_ns.astype(np.int64), chunk.latency_ns.astype(np.int64)
+    sector, pages = chunk.sector, -(-chunk.size_bytes.astype(np.int64) // PAGE_BYTES)
+    # An I/O that ends when another arrives has ended.
+    events = [(arrival[i] + latency[i], 0, i, f"e {i} {arrival[i] + latency[i]}"
+               f" {int(not flags[i] & ERROR)}") for i in counted]  # fmt: skip
+    events += [(arrival[i], 1, i, f"s {i} {arrival[i]} {512 * int(sector[i])} {pages[i]}"
+                f" {int(not flags[i] & WRITE)}")
+               for i in counted]  # fmt: skip
+    subprocess.run(
+        ["make", "-s", "-C", LIBRARY, f"OUT={BUILT}", BUILT / "tests/walk_log"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    ran = subprocess.run(
+        [BUILT / "tests/walk_log", str(overdue_us)],
+        input="\n".join(event[-1] for event in sorted(events)),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    rows = np.array([line.split() for line in ran.stdout.splitlines()], np.uint32)
+    assert len(rows) == len(counted)
+    return rows[(flags[counted] & (WRITE | ERROR)) == 0]
+
+
+@pytest.mark.parametrize("overdue_us", [1, 150, 2000])
+def test_features_are_those_of_training(tmp_path: Path, overdue_us: int) -> None:
+    random_log(tmp_path / "az.trace")
+    [chunk] = open_recording(tmp_path / "az.trace")
+    expected = LoggedDrive(overdue_us).features_of(chunk)
+    assert expected[:, 5].max() > 0
+    assert np.array_equal(walked_in_c(chunk, overdue_us), expected)
+
+
+def test_features_are_those_of_training_with_ties_errors_and_stalls() -> None:
+    columns = made_up(3000, 5, CALM, first_ns=1)
+    # Not what ends as it begins: its end would come first.
+    columns["latency_ns"] = np.maximum(columns["latency_ns"], 1)
+    columns["size_bytes"] = np.minimum(columns["size_bytes"], 2 << 20)
+    given = tuple(columns.values())
+    (pending,) = LoggedDrive().feed(("pending",), *given, ties_in_order=True)
+    history = np.zeros((len(pending), 4), np.uint32)
+    chunk = IoChunk(
+        **columns, pending=pending,
+        hist_pending=history, hist_latency_us=history,
+    )  # fmt: skip
+    assert np.array_equal(walked_in_c(chunk, 150), LoggedDrive(150).features_of(chunk))

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The metadata of the Python package agree with the code and the rest of the project."""
+"""The package's metadata agree with the project, and a copied or moved clone runs its own code."""
 
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -33,3 +36,45 @@ def test_files_that_the_metadata_name_exist() -> None:
     assert (ROOT / PROJECT["readme"]).is_file()
     for name in PROJECT["license-files"]:
         assert (ROOT / name).is_file()
+
+
+def clone_with_environment_of(folder: Path, owner: str) -> Path:
+    """Make a folder with a Makefile whose environment was installed for the clone `owner`."""
+    folder.mkdir()
+    for name in ("Makefile", "requirements.txt", "requirements-tests.txt", "pyproject.toml"):
+        shutil.copy2(ROOT / name, folder)
+    shutil.copytree(ROOT / "packaging" / "apt", folder / "packaging" / "apt")
+    (folder / ".venv").mkdir()
+    (folder / "build").mkdir()
+    for stamp in ("build/.deps-programs", ".venv/.installed", ".venv/.installed-demo"):
+        (folder / stamp).write_text(f"{owner}\n")
+    return folder
+
+
+def test_make_installs_the_environment_again_when_the_clone_was_moved(tmp_path: Path) -> None:
+    def planned(folder: Path) -> str:
+        make = ["make", "--dry-run", "venv"]
+        return subprocess.run(make, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+    own = clone_with_environment_of(tmp_path / "own", str(tmp_path / "own"))
+    assert "pip install" not in planned(own)
+    moved = clone_with_environment_of(tmp_path / "moved", "/where/it/was")
+    assert "belongs to another folder" in planned(moved)
+    assert "pip install" in planned(moved)
+
+
+def test_linnapp_warns_when_it_runs_in_a_clone_with_other_code(tmp_path: Path) -> None:
+    (tmp_path / "linnapp").mkdir()
+    (tmp_path / "linnapp" / "cli.py").touch()
+    (tmp_path / "kernel" / "linnos").mkdir(parents=True)
+    show_version = "from linnapp.cli import main; main()"
+
+    def warnings(folder: Path) -> str:
+        return subprocess.run(
+            [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {show_version}",
+             "--version"],
+            cwd=folder, check=True, capture_output=True, text=True,
+        ).stderr  # fmt: skip
+
+    assert f"not that of the clone {tmp_path}" in warnings(tmp_path / "kernel" / "linnos")
+    assert warnings(ROOT / "docs") == ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pairs of simultaneous reads: the pairing, and the gain of following a prediction."""
+"""The area under the ROC curve, and pairs of simultaneous reads: the gain of a prediction."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from running import run
 
+from linnapp.learn import evaluate as evaluation
 from linnapp.learn.evaluate import HOME_MARGIN, DriveReads, judge, nearest
 from linnapp.learn.judge import area_under_roc
 
@@ -154,3 +155,37 @@ def test_evaluate_pairs_reads_of_logs_with_one_clock_when_one_log_starts_later(
     shutil.copy(tmp_path / "m/d0.linnos", tmp_path / "m/d1.linnos")
     said = run("evaluate", "--model", tmp_path / "m", *given)
     assert "2000 pairs of reads began on two drives at one moment" in said.output
+
+
+@pytest.mark.parametrize("n_values", [2, 5, 1000])
+def test_every_pair(n_values: int) -> None:
+    rng = np.random.default_rng(n_values)
+    score, slow = rng.integers(0, n_values, 200), rng.random(200) < 0.3
+    pairs = score[slow][:, None] - score[~slow][None, :]
+    expected = np.mean(np.where(pairs > 0, 1.0, np.where(pairs == 0, 0.5, 0.0)))
+    assert area_under_roc(score, slow) == pytest.approx(expected)
+
+
+def test_perfect_inverted_and_undefined() -> None:
+    slow = np.array([False, False, True])
+    assert area_under_roc(np.array([1, 2, 3]), slow) == 1
+    assert area_under_roc(np.array([3, 2, 1]), slow) == 0
+    assert area_under_roc(np.array([1, 2, 3]), np.zeros(3, bool)) is None
+    assert area_under_roc(np.array([1, 2, 3]), np.ones(3, bool)) is None
+
+
+def test_large_64_bit_scores_are_not_rounded() -> None:
+    score = np.array([2**62, 2**62 + 1])
+    assert area_under_roc(score, np.array([False, True])) == 1
+
+
+def test_thinning_keeps_every_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "MAX_RANKED_READS", 10)
+    scores = evaluation._Scores()
+    numbers = np.arange(97)
+    for part in np.split(numbers, [3, 4, 20, 41, 90]):
+        scores.add(part)
+    (kept,) = scores.columns()
+    step = kept[1] - kept[0]
+    assert step == 16
+    assert kept.tolist() == list(range(0, 97, step))

@@ -52,15 +52,6 @@ def test_ctrl_c_in_one_process_ends_all(keeps: bool) -> None:
         run_tasks(tasks, Observer(), 2, keep_interrupted=keeps)
 
 
-def test_processes_ignore_ctrl_c_when_the_caller_does() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        tasks = [Task("a", _begin_and_wait, (0.5,)), Task("b", _wait, (0.1,))]
-        assert run_tasks(tasks, Observer(), 2) == {"a": 0.5, "b": 0.1}
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 class OfTwoError(Exception):
     """An error that can be pickled but not unpickled."""
 
@@ -116,6 +107,28 @@ def test_killed_parent_ends_its_processes(tmp_path: Path) -> None:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def test_second_ctrl_c_ends_processes_that_keep_their_results(tmp_path: Path) -> None:
+    script = (
+        "import sys; from linnapp import cli; sys.argv = ['linnapp', 'wait']\n"
+        "cli._COMMANDS['wait'] = ''; cli._ELSEWHERE['wait'] = 'waiting_tasks'; cli.main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{Path(__file__).parent}"},
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    begun = waiting_tasks.begun(process, tmp_path)
+    process.send_signal(signal.SIGINT)
+    while process.poll() is None and not all(Path(f"{path}.told").exists() for path in begun):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=600)
+    assert process.returncode == 128 + signal.SIGINT and b"Traceback" not in said
+    assert not any(_runs(int(path.read_text())) for path in begun)
 
 
 def _runs(pid: int) -> bool:

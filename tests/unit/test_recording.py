@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-import errno
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from blktrace_builder import TraceBuilder
 from running import run
-from starting import interrupted_as_it_starts
 
 from linnapp.drive import recording, tracefs
 from linnapp.drive.disks import drives_to_record
@@ -34,39 +33,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(recording.stat, "S_ISBLK", lambda _: True)
     (tmp_path / "sda").touch()
     return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("user", "state", "why"),
-    [
-        (1000, "none", "needs root"),
-        (0, "confidentiality", r"locked down \(confidentiality\).* root, too.*lab run"),
-        (0, "none", "denies it to root, too"),
-    ],
-)
-def test_traceable_functions_names_the_reason_when_access_is_denied(
-    machine: Path, monkeypatch: pytest.MonkeyPatch, user: int, state: str, why: str
-) -> None:
-    """A locked-down kernel has tracefs, but does not let any process read it."""
-    monkeypatch.setattr(tracefs.os, "geteuid", lambda: user)
-    states = "none integrity confidentiality".replace(state, f"[{state}]")
-    (machine / "lockdown").write_text(f"{states}\n")
-    (machine / "kernel" / "tracing" / "events").mkdir(parents=True)
-    monkeypatch.setenv("LINNAPP_SYSFS", str(machine))
-
-    def denied(path: Path) -> str:
-        raise PermissionError(errno.EPERM, "Operation not permitted", str(path))
-
-    real = Path.read_text
-    monkeypatch.setattr(Path, "read_text", lambda path: real(path) if path.name == "lockdown"
-                        else denied(path))  # fmt: skip
-    with pytest.raises(DeviceError, match=why) as error:
-        tracefs.traceable_functions()
-    assert ("needs root" in str(error.value)) == (user != 0)
-
-
-def test_check_can_trace_passes_on_a_suitable_machine(machine: Path) -> None:
-    check_can_trace([machine / "sda"])
 
 
 def test_each_obstacle_is_named(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,22 +82,6 @@ def test_a_recording_is_never_written_over(machine: Path, monkeypatch: pytest.Mo
     assert not began and not (machine / "ran").exists()
     assert [path.name for path in out.iterdir()] == ["sdb.blk"]
     assert (out / "sdb.blk").read_bytes() == b"of yesterday"
-
-
-@pytest.mark.parametrize(
-    ("lockdown", "words", "remedy"),
-    [
-        ("[none] integrity", "BLKTRACESETUP: Operation not permitted", "run as root"),
-        ("[none]", "BLKTRACESETUP: Device or resource busy", "end the other blktrace"),
-        ("[none]", "", "exit status 7"),
-    ],
-)
-def test_messages_of_blktrace_are_explained(
-    machine: Path, lockdown: str, words: str, remedy: str
-) -> None:
-    (machine / "lockdown").write_text(lockdown)
-    text = recording._failure(words, 7)
-    assert words in text and remedy in text
 
 
 class _Ioctls:
@@ -188,49 +138,43 @@ def test_drives_that_serve_requests_are_found(
         drives_to_record()
 
 
+@pytest.fixture
+def tracer() -> Iterator[subprocess.Popen[bytes]]:
+    """A recording that does not end by itself."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
+
+
 @pytest.mark.parametrize(("script", "status"), [("exit 3", 3), ("kill -9 $$", 137)])
 def test_exit_status_of_the_command_follows_the_shell(
-    script: str, status: int, tmp_path: Path
+    script: str, status: int, tracer: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
-    tracer = subprocess.Popen(["sleep", "60"])
-    try:
-        command = ["sh", "-c", script]
-        assert recording._wait_for_end([], tmp_path, tracer, None, command, None) == status
-    finally:
-        tracer.kill()
-        tracer.wait()
+    command = ["sh", "-c", script]
+    assert recording._wait_for_end([], tmp_path, tracer, None, command, None) == status
 
 
-def test_progress_excludes_preallocated_file_space(tmp_path: Path) -> None:
-    """blktrace extends the file in advance, by 16 MiB per drive and CPU."""
-    with (tmp_path / "sda.blktrace.0").open("wb") as stream:
-        stream.write(b"x" * 4096)
-        stream.truncate(16 << 20)
-    assert 4096 <= recording._progress([], tmp_path, 1.0).size_bytes < 1 << 20
-
-
-def test_trace_buffers_are_smaller_with_many_drives() -> None:
-    assert recording._buffer_kib(3, 2) == recording._buffer_kib(2, 64) == 1024
-    assert recording._buffer_kib(24, 64) == 85
-    assert recording._buffer_kib(1000, 256) == 64
-
-
-def test_starting_command_is_ended_on_interrupt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_command_is_ended_if_ctrl_c_comes_as_it_starts(
+    tracer: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An interrupt before the command is known takes effect once it is known."""
-    programs = interrupted_as_it_starts(recording, monkeypatch)
+    programs = []
+
+    def interrupted(command: list[str]) -> subprocess.Popen[bytes]:
+        programs.append(subprocess.Popen(command))
+        signal.raise_signal(signal.SIGINT)
+        return programs[0]
+
+    monkeypatch.setattr(recording, "started", interrupted)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    tracer = subprocess.Popen(["sleep", "600"])
     try:
         with pytest.raises(KeyboardInterrupt):
             recording._wait_for_end([], tmp_path, tracer, None, ["sleep", "600"], None)
-        assert programs[0].poll() == -signal.SIGTERM
     finally:
         signal.signal(signal.SIGINT, before)
-        for program in (tracer, *programs):
-            program.kill()
-            program.wait()
+        ended = programs[0].poll()
+        programs[0].kill()
+        programs[0].wait()
+    assert ended == -signal.SIGTERM
 
 
 def small_recording() -> bytes:

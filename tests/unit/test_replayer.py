@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import os
 import signal
-import struct
 import subprocess
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from blktrace_builder import EBUSY, WRITE, C, Q, TraceBuilder
 from replaying import (
     BLOCK,
     DRIVE_BYTES,
@@ -22,6 +22,8 @@ from replaying import (
     mixed_ios,
     overwrite,
     replay,
+    replay_logged,
+    replay_summed,
     start,
     summary,
     wait_until_written,
@@ -86,9 +88,7 @@ def test_every_io_is_done_and_counted_once(
 
 def test_percentiles_are_those_of_the_log(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(tmp_path / "t", mixed_ios(16000, 7))
-    replay(drives, [trace], "baseline", "--spread", "--json", str(tmp_path / "o.json"),
-           "--log", str(tmp_path / "o.log"))  # fmt: skip
-    run, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    run, log = replay_logged(drives, [trace], "baseline", "--spread")
     latency_us = log["latency_ns"][log["op"] == replay_log.READ] / 1000
     for name, fraction in (
         ("p50_us", 0.5),
@@ -113,13 +113,6 @@ def test_replicated_writes_leave_equal_drives(tmp_path: Path, drives: list[Path]
     first = drives[0].read_bytes()
     assert any(first)
     assert all(drive.read_bytes() == first for drive in drives[1:])
-
-
-def test_unreplicated_drives_differ(tmp_path: Path, drives: list[Path]) -> None:
-    trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
-    replay(drives, [trace], "baseline")
-    blocks = {drive.read_bytes()[:BLOCK] for drive in drives}
-    assert len(blocks) == N_DRIVES
 
 
 #: Maximum duration of a replay, which tests stop earlier.
@@ -261,22 +254,6 @@ def test_a_short_write_is_continued_to_its_true_error(tmp_path: Path, drives: li
     assert summary(tmp_path / "o.json")["short_ios"] == 1
 
 
-def test_short_read_is_reported_as_short(tmp_path: Path, drives: list[Path]) -> None:
-    trace = write_trace(
-        tmp_path / "t", [(0, "write", 0, BLOCK), *again_and_again(100_000, 0, 16 * BLOCK)]
-    )
-    run = start(
-        drives, [trace], "baseline", "--prefill", "none", "--json", str(tmp_path / "o.json")
-    )
-    wait_until_written(drives[0], 0, bytes(BLOCK))
-    with drives[0].open("r+b") as file:
-        file.truncate(5 * BLOCK)
-    stopped_after(run, f"read of {16 * BLOCK} bytes at 0: it ended after {5 * BLOCK} bytes")
-    result = summary(tmp_path / "o.json")
-    assert result["io_errors"] == result["short_ios"] == result["reads_served_by"][1] > 0
-    assert result["reads_served_by"][2] == 0
-
-
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_gives_the_summary_so_far(
     tmp_path: Path, drives: list[Path], stop: signal.Signals
@@ -327,25 +304,6 @@ def test_unwritable_standard_output_is_an_error(
     assert "standard output: No space left on device" in ran.stderr
 
 
-def test_output_says_where_writes_go_and_how_data_is_checked(
-    tmp_path: Path, drives: list[Path]
-) -> None:
-    trace = write_trace(tmp_path / "t", [(0, "write", 0, BLOCK), (200_000, "read", 0, BLOCK)])
-    said = {}
-    for options in ([], ["--replicate-writes"], ["--readonly"]):
-        ran = replay(drives, [trace], "baseline", *options, "--json", str(tmp_path / "o.json"))
-        run = summary(tmp_path / "o.json")
-        assert run["data_check"] in ran.stdout.splitlines()
-        said[tuple(options)] = run
-    own, replicated, readonly = said.values()
-    assert own["writes_to"] == "home drive"
-    assert "each drive has its own writes" in own["data_check"]
-    assert replicated["writes_to"] == "every drive"
-    assert "each write goes to every drive" in replicated["data_check"]
-    assert readonly["writes_to"] == "none" and "is not compared" in readonly["data_check"]
-    assert (own["blocks_checked"], readonly["blocks_checked"]) == (1, 0)
-
-
 def test_profile_sets_the_hedging_time(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(tmp_path / "t", mixed_ios(2000, 1))
     replay(drives, [trace], "baseline", "--log", str(tmp_path / "p.log"))
@@ -361,9 +319,7 @@ def test_profile_sets_the_hedging_time(tmp_path: Path, drives: list[Path]) -> No
 
 def test_budget_caps_hedges(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(tmp_path / "t", mixed_ios(4000, 2, read_share=1))
-    replay(drives, [trace], "hedge", "--hedge-us", "1", "--hedge-budget", "2%",
-           "--json", str(tmp_path / "o.json"))  # fmt: skip
-    result = summary(tmp_path / "o.json")
+    result = replay_summed(drives, [trace], "hedge", "--hedge-us", "1", "--hedge-budget", "2%")
     assert result["hedged"] <= 0.02 * result["reads"]
     assert result["hedged"] + result["hedges_denied"] > 0
 
@@ -375,9 +331,7 @@ def test_small_ios_are_widened_and_far_ones_folded(tmp_path: Path, drives: list[
     )
     ran = replay(drives, [trace], "baseline", status=1)
     assert "lies beyond the smallest drive" in ran.stderr and "--fit" in ran.stderr
-    replay(drives, [trace], "baseline", "--fit", "--json", str(tmp_path / "o.json"),
-           "--log", str(tmp_path / "o.log"))  # fmt: skip
-    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    result, log = replay_logged(drives, [trace], "baseline", "--fit")
     assert (result["realigned_ios"], result["folded_ios"]) == (2, 1)
     assert sorted(zip(log["offset_bytes"].tolist(), log["size_bytes"].tolist(), strict=True)) == [
         (0, BLOCK), (0, BLOCK), (0, 2 * BLOCK)
@@ -404,9 +358,9 @@ def test_options_that_leave_nothing_to_count_are_an_error(
 
 def test_rerate_skip_and_duration(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(tmp_path / "t", [(i * 100_000, "read", 0, BLOCK) for i in range(40)])
-    replay(drives, [trace], "baseline", "--rerate", "4", "--skip", "1", "--duration", "0.5",
-           "--json", str(tmp_path / "o.json"), "--log", str(tmp_path / "o.log"))  # fmt: skip
-    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    result, log = replay_logged(
+        drives, [trace], "baseline", "--rerate", "4", "--skip", "1", "--duration", "0.5"
+    )
     assert sorted(log["due_ns"].tolist()) == list(range(0, 500_000_000, 25_000_000))
     assert result["reads"] == 20
 
@@ -415,9 +369,7 @@ def test_saturate_keeps_depth_in_flight(tmp_path: Path, drives: list[Path]) -> N
     trace = write_trace(
         tmp_path / "t", [(i * 1_000_000, "read", i % 64 * BLOCK, BLOCK) for i in range(20000)]
     )
-    replay(drives, [trace], "baseline", "--saturate", "--depth", "8", "--spread",
-           "--json", str(tmp_path / "o.json"))  # fmt: skip
-    result = summary(tmp_path / "o.json")
+    result = replay_summed(drives, [trace], "baseline", "--saturate", "--depth", "8", "--spread")
     assert result["reads"] == 20000
     assert result["elapsed_s"] < 20000  # the duration by the trace's own times
 
@@ -448,71 +400,23 @@ def test_buffers_for_bursts_are_allocated_before_the_run(
     sizes = [4, 16, 256, 1024]
     burst = [(1_000_000 + i, "write", i % 7 << 20, sizes[i % len(sizes)] << 10) for i in range(60)]
     trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK), *burst])
-    replay(drives, [trace], "baseline", "--prefill", "none", "--json", str(tmp_path / "o.json"))
-    assert summary(tmp_path / "o.json")["buffers_mapped_late"] == 0
-
-
-def blktrace_event(
-    sequence: int, at_ns: int, sector: int, size: int, action: int, error: int = 0
-) -> bytes:
-    """Return one event in the layout of linux/blktrace_api.h, of device 8:0."""
-    return struct.pack(
-        "<IIQQIIIIIHH", 0x65617407, sequence, at_ns, sector, size, action, 1, 8 << 20, 0, error, 0
+    assert (
+        replay_summed(drives, [trace], "baseline", "--prefill", "none")["buffers_mapped_late"] == 0
     )
 
 
 @pytest.mark.parametrize("name", ["az.blk", "az.blktrace.0", "az"])
 def test_blktrace_files_are_replayed(tmp_path: Path, drives: list[Path], name: str) -> None:
-    queue, issue, complete, read, write = 1, 7, 8, 1 << 16, 1 << 17
-    events = b"".join(
-        blktrace_event(i, *event)
-        for i, event in enumerate(
-            [
-                (1000, 8, 4096, queue | read),
-                (1500, 8, 4096, issue | read),
-                (2000, 64, 8192, queue | write),
-                (2500, 64, 8192, issue | write),
-                (3000, 8, 4096, complete | read),
-                (4000, 128, 4096, queue | read),
-                (4001, 128, 4096, complete | read, 16),
-                (5000, 64, 8192, complete | write),
-            ]
-        )
-    )
-    (tmp_path / ("az.blktrace.0" if name == "az" else name)).write_bytes(events)
-    replay(drives, [tmp_path / name], "baseline", "--json", str(tmp_path / "o.json"),
-           "--log", str(tmp_path / "o.log"))  # fmt: skip
-    log = replay_log.read(tmp_path / "o.log")
+    builder = TraceBuilder()
+    builder.io(1, 3, 8)
+    builder.io(2, 5, 64, 8192, flags=WRITE)
+    builder.add(Q, 4, 128).add(C, 4.001, 128, error=EBUSY)
+    builder.sort().write(tmp_path / ("az.blktrace.0" if name == "az" else name))
+    run, log = replay_logged(drives, [tmp_path / name], "baseline")
     done = {tuple(int(io[f]) for f in ("due_ns", "op", "offset_bytes", "size_bytes")) for io in log}
     # The recording's clock started before its first I/O; the replay's starts with it.
     assert done == {(0, 0, 8 * 512, 4096), (1000, 1, 64 * 512, 8192)}
-    assert summary(tmp_path / "o.json")["skipped_trace_lines"] == 1  # the revoked read
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("fio version 2 iolog\n", "line 1: 'fio version 2 iolog' is not supported"),
-        ("fio version 3 iolog\n0 /dev/x read 0\n", "line 2: '0 /dev/x read 0': 4 columns"),
-        ("fio version 3 iolog\n0 /dev/x read 0 4096\nnonsense\n", "line 3: 'nonsense': 1 column"),
-        (
-            "fio version 3 iolog\n5 /dev/x frobnicate 0 1\n",
-            "line 2: '5 /dev/x frobnicate 0 1': the type is 'frobnicate'",
-        ),
-        ("fio version 3 iolog\n5 /dev/x read 0 0\n", "nothing to replay"),
-        ("fio version 3 iolog\n5 /dev/x read 0 9999999999\n", "line 2: an I/O of 9999999999 bytes"),
-    ],
-)
-def test_bad_traces_are_refused_and_nothing_is_written(
-    tmp_path: Path, drives: list[Path], content: str, message: str
-) -> None:
-    (tmp_path / "t").write_text(content)
-    before = sorted(tmp_path.iterdir())
-    ran = replay(drives, [tmp_path / "t"], "baseline", "--json", str(tmp_path / "o.json"),
-                 "--log", str(tmp_path / "o.log"), status=1)  # fmt: skip
-    assert message in ran.stderr
-    assert sorted(tmp_path.iterdir()) == before
-    assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
+    assert run["skipped_trace_lines"] == 1  # the revoked read
 
 
 @pytest.mark.parametrize(
@@ -534,17 +438,14 @@ def test_bad_traces_are_refused_and_nothing_is_written(
         (["--json", "/nonexistent/d/o.json"], "/nonexistent/d/o.json"),
         (["--tag", "3"], "the kernel gives meanings"),
         (["--tag", "9,9"], "2 tags for 1 traces"),
+        (["--force", "/dev/other"], "/dev/other: not one of --devices"),
+        (["--devices", "{drive},{drive}"], "the same drive"),
+        (["--policy", "hedge", "--profile", "{drive}"], "it is the --profile"),
     ],
 )
 def test_errors_name_the_thing_and_the_remedy(
     tmp_path: Path, drives: list[Path], arguments: list[str], message: str
 ) -> None:
     trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
-    ran = replay(drives, [trace], "baseline", *arguments, status=1)
-    assert message in ran.stderr
-
-
-def test_one_drive_given_twice_is_refused(tmp_path: Path, drives: list[Path]) -> None:
-    trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
-    ran = replay([drives[0], drives[0]], [trace], "baseline", status=1)
-    assert "the same drive" in ran.stderr
+    given = [word.replace("{drive}", str(drives[0])) for word in arguments]
+    assert message in replay(drives, [trace], "baseline", *given, status=1).stderr

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from replaying import (
     N_DRIVES,
     mixed_ios,
     replay,
+    replay_summed,
     summary,
     write_trace,
 )
@@ -68,10 +69,12 @@ def test_fastest_reports_how_often_it_explored(tmp_path: Path, drives: list[Path
     assert run["config"]["probe_after_ms"] == 1
 
 
-def test_exploration_can_be_turned_off(tmp_path: Path, drives: list[Path], trace: Path) -> None:
-    replay(drives, [trace], "fastest", "--latency-model", models(tmp_path, random_trees()),
-           "--probe-after-ms", "0", "--json", str(tmp_path / "o.json"))  # fmt: skip
-    assert summary(tmp_path / "o.json")["probes"] == 0
+def replay_replicated(
+    tmp_path: Path, drives: list[Path], trace: Path, *options: str
+) -> dict[str, Any]:
+    """Replay a trace with each write on all drives, and reads spread and steered by models."""
+    steered = ("--latency-model", models(tmp_path), "--spread", "--replicate-writes")
+    return replay_summed(drives, [trace], "fastest", *steered, *options)
 
 
 def test_duplicates_and_probes_stay_within_the_limit(
@@ -80,37 +83,13 @@ def test_duplicates_and_probes_stay_within_the_limit(
     """Files are fast or, on a busy machine, slow: some reads are sent twice, and all are right."""
     for limit in (("5",), ("0%",), ()):
         options = ("--duplicates", *(("--max-duplicates", *limit) if limit else ()))
-        replay(drives, [trace], "fastest", "--latency-model", models(tmp_path), "--spread",
-               *options, "--replicate-writes", "--json", str(tmp_path / "o.json"))  # fmt: skip
-        run = summary(tmp_path / "o.json")
+        run = replay_replicated(tmp_path, drives, trace, *options)
         percent = float(limit[0].rstrip("%")) if limit else None
         assert (run["data_errors"], run["io_errors"]) == (0, 0)
         assert run["config"]["duplicates"] and run["config"]["max_duplicates"] == percent
         assert run["extra_ios"] == run["hedged"] + run["probes"]
         assert run["extra_ios"] <= (1 if percent is None else percent / 100) * run["reads"]
         assert (run["hedged"] > 0) == (percent != 0)
-
-
-def test_without_duplicates_only_probes_are_extra(
-    tmp_path: Path, drives: list[Path], trace: Path
-) -> None:
-    replay(drives, [trace], "fastest", "--latency-model", models(tmp_path), "--spread",
-           "--replicate-writes", "--json", str(tmp_path / "o.json"))  # fmt: skip
-    run = summary(tmp_path / "o.json")
-    assert run["hedged"] == 0 and run["extra_ios"] == run["probes"]
-    assert not run["config"]["duplicates"] and run["config"]["max_duplicates"] is None
-
-
-def test_probes_get_a_fifth_of_the_limit(tmp_path: Path, drives: list[Path]) -> None:
-    """Two drives are idle most of the time."""
-    trace = write_trace(
-        tmp_path / "t", [(i * 1000, "read", i % 512 * BLOCK, BLOCK) for i in range(1500)]
-    )
-    replay(drives, [trace], "fastest", "--latency-model", models(tmp_path, random_trees()),
-           "--probe-after-ms", "1", "--unguarded", "--duplicates", "--max-duplicates", "2",
-           "--json", str(tmp_path / "o.json"))  # fmt: skip
-    run = summary(tmp_path / "o.json")
-    assert 0 < run["probes"] <= 0.2 * 0.02 * run["reads"]
 
 
 @pytest.mark.parametrize(
@@ -130,48 +109,27 @@ def test_limit_of_duplicates_is_a_percentage_and_needs_duplicates(
     assert message in ran.stderr
 
 
-def of_another_kind(folder: Path) -> str:
-    random_model(1).save(folder / "network.linnos")
-    return f"{folder}/network.linnos: a fast/slow network, which predicts no latencies"
+BAD_MODELS: dict[str, tuple[bytes | None, str]] = {
+    "network": (random_model(1).to_bytes(), "a fast/slow network, which predicts no latencies"),
+    "cut": (random_trees().to_bytes()[:-1], "truncated file"),
+    "damaged": (random_trees().to_bytes()[:-1] + b"x", "checksum mismatch"),
+    "text": (b"latencies", "bad magic, not a model file"),
+    "nothing": (None, "No such file or directory"),
+    ".": (None, "Is a directory"),
+}
 
 
-def cut_short(folder: Path) -> str:
-    random_trees().save(folder / "cut.linnos")
-    data = (folder / "cut.linnos").read_bytes()
-    (folder / "cut.linnos").write_bytes(data[:-1])
-    return f"{folder}/cut.linnos: truncated file"
-
-
-def damaged(folder: Path) -> str:
-    random_trees().save(folder / "damaged.linnos")
-    data = bytearray((folder / "damaged.linnos").read_bytes())
-    data[100] ^= 1
-    (folder / "damaged.linnos").write_bytes(data)
-    return f"{folder}/damaged.linnos: checksum mismatch"
-
-
-def a_text(folder: Path) -> str:
-    (folder / "text").write_text("latencies")
-    return f"{folder}/text: bad magic, not a model file"
-
-
-def nothing(folder: Path) -> str:
-    return f"{folder}/nothing: No such file or directory"
-
-
-def a_folder(folder: Path) -> str:
-    return f"{folder}: Is a directory"
-
-
-@pytest.mark.parametrize("bad", [of_another_kind, cut_short, damaged, a_text, nothing, a_folder])
+@pytest.mark.parametrize("name", BAD_MODELS)
 def test_bad_models_are_named_with_the_remedy(
-    tmp_path: Path, drives: list[Path], trace: Path, bad: Callable[[Path], str]
+    tmp_path: Path, drives: list[Path], trace: Path, name: str
 ) -> None:
-    message = bad(tmp_path)
-    good = models(tmp_path).split(",")
-    given = ",".join([*good[:2], message.split(": ")[0]])
+    content, message = BAD_MODELS[name]
+    bad = tmp_path / name
+    if content is not None:
+        bad.write_bytes(content)
+    given = ",".join([*models(tmp_path).split(",")[:2], str(bad)])
     ran = replay(drives, [trace], "fastest", "--latency-model", given, status=1)
-    assert f"--latency-model {message}" in ran.stderr
+    assert f"--latency-model {bad}: {message}" in ran.stderr
     assert "`linnapp train --kind latency`" in ran.stderr
     assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
 

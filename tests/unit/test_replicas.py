@@ -9,7 +9,6 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,6 @@ from replaying import BUILT, LIBRARY
 from test_latency_model import random_trees
 
 from linnapp import replicas
-from linnapp.errors import LinnappError
-from linnapp.native import Library
 from linnapp.replicas import Replicas
 
 BYTES = 1 << 20
@@ -66,12 +63,6 @@ def test_reads_return_the_content_of_the_replicas(paths: list[Path], models: lis
         assert array.pread(100, BYTES + 30) == b"" == array.pread(0, 0)
 
 
-def test_kernel_without_linnos_is_not_queried(paths: list[Path]) -> None:
-    with Replicas(paths, ask=True) as array:
-        assert array.pread(8, 8) == paths[0].read_bytes()[8:16]
-        assert not array.asks and array.stats().queried == 0
-
-
 def test_threads_share_an_array(paths: list[Path]) -> None:
     def check(seed: int) -> int:
         offsets = np.random.default_rng(seed).integers(0, BYTES // 4096, 200) * 4096
@@ -87,16 +78,6 @@ def test_threads_share_an_array(paths: list[Path]) -> None:
         stats = array.stats()
     assert stats.reads == 800 == sum(stats.served_by) and stats.bytes == 800 * 4096
     assert stats.hedges <= 80 and stats.failed == 0
-
-
-def test_reads_are_hedged_by_expected_gain(paths: list[Path], models: list[Path]) -> None:
-    with Replicas(paths, models, duplicates=True, max_duplicates=5) as array:
-        for offset in range(0, 4000 * 512, 512):
-            assert len(array.pread(4096, offset % (BYTES - 4096))) == 4096
-        stats = array.stats()
-    assert stats.failed == 0 and stats.hedges <= 200
-    with pytest.raises(OSError, match="exclude each other; set one of them"):
-        Replicas(paths, duplicates=True, hedge_us=100)
 
 
 def test_read_options_are_followed(paths: list[Path]) -> None:
@@ -150,55 +131,57 @@ def test_replica_is_dropped_restored_and_counted(
         assert not array.replica_stats(2).chooses
 
 
-def test_read_needs_one_replica_and_names_invalid_offsets(paths: list[Path]) -> None:
-    with Replicas(paths) as array:
-        for path in paths[1:]:
-            with path.open("r+b") as file:
-                file.truncate(0)
+def test_reads_end_with_one_replica_and_without_an_absent_one(paths: list[Path]) -> None:
+    with Replicas([paths[0], None, paths[2]], ask=True, home=1) as array:
+        # This kernel has no LinnOS.
+        assert not array.asks and array.stats().queried == 0
+        paths[2].write_bytes(b"")
         assert array.pread(8, 8) == (1).to_bytes(8, "little")
-        with pytest.raises(OSError, match="read at -1: no such offset"):
-            array.pread(8, -1)
-        with pytest.raises(OSError, match="no such offset") as raised:
-            array.pread(8, 1 << 64)
-        assert raised.value.errno == errno.EINVAL
-
-
-def test_opening_errors_name_the_argument(tmp_path: Path, paths: list[Path]) -> None:
-    with pytest.raises(FileNotFoundError, match=f"replica {tmp_path}/none: No such file"):
-        Replicas([*paths, tmp_path / "none"])
-    (tmp_path / "text").write_text("no model")
-    with pytest.raises(OSError, match="bad magic, not a model file.*linnapp train --kind latency"):
-        Replicas(paths, [None, None, tmp_path / "text"])
-    with pytest.raises(OSError, match="max_duplicates is 200"):
-        Replicas(paths, max_duplicates=200)
-    with pytest.raises(OSError, match="home is 3; it must be between 0 and 2"):
-        Replicas(paths, home=3)
-    with pytest.raises(ValueError, match="models has 1 paths for 3 replicas"):
-        Replicas(paths, [None])
-    with pytest.raises(ValueError, match="hedge_us is 4294967296"):
-        Replicas(paths, hedge_us=1 << 32)
-    with pytest.raises(OSError, match="n_replicas is 0"):
-        Replicas([])
-
-
-def test_single_path_and_fractional_percent_are_refused(paths: list[Path]) -> None:
-    for one in (str(paths[0]), paths[0]):
-        with pytest.raises(TypeError, match=r"paths is one path, '.*'; it must be a list"):
-            Replicas(one)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="models is one path, 'm'; it must be a list"):
-        Replicas(paths, "m")
-    with pytest.raises(OSError, match=r"hedge_percentile is 0.95; it is in percent"):
-        Replicas(paths, hedge_percentile=0.95)
-
-
-def test_mirror_opens_without_a_missing_replica(paths: list[Path]) -> None:
-    with Replicas([paths[0], None, paths[2]], home=1) as array:
-        assert array.pread(4096, 0) == paths[0].read_bytes()[:4096]
         assert array.replica_stats(1).state == "dropped"
         with pytest.raises(OSError, match="was absent when the array was opened"):
             array.restore(1)
-    with pytest.raises(OSError, match="the same file or device as replica"):
-        Replicas([paths[0], paths[0]])
+        for offset in (-1, 1 << 64):
+            with pytest.raises(OSError, match="no such offset") as raised:
+                array.pread(8, offset)
+            assert raised.value.errno == errno.EINVAL
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        ("replica0 none", {}, "replica .*none: No such file"),
+        ("replica0 replica0", {}, "the same file or device as replica"),
+        ("", {}, "n_replicas is 0"),
+        (
+            "replica0 replica1",
+            {"models": [None, "text"]},
+            "bad magic.*train --kind latency",
+        ),
+        ("replica0 replica1", {"models": [None]}, "models has 1 paths for 2 replicas"),
+        ("replica0 replica1", {"models": "m"}, "models is one path, 'm'; it must be a list"),
+        ("replica0 replica1", {"max_duplicates": 200}, "max_duplicates is 200"),
+        ("replica0 replica1", {"home": 3}, "home is 3; it must be between 0 and 1"),
+        ("replica0 replica1", {"hedge_us": 1 << 32}, "hedge_us is 4294967296"),
+        ("replica0 replica1", {"duplicates": True, "hedge_us": 9}, "exclude each other; set one"),
+        ("replica0 replica1", {"hedge_percentile": 0.95}, "is 0.95; it is in percent"),
+    ],
+)
+def test_opening_errors_name_the_argument(
+    paths: list[Path],
+    monkeypatch: pytest.MonkeyPatch,
+    given: str,
+    options: dict[str, Any],
+    message: str,
+) -> None:
+    monkeypatch.chdir(paths[0].parent)
+    Path("text").write_text("no model")
+    with pytest.raises((OSError, ValueError, TypeError), match=message):
+        Replicas(given.split(), **options)
+
+
+def test_a_single_path_in_place_of_a_list_is_refused(paths: list[Path]) -> None:
+    with pytest.raises(TypeError, match=r"paths is one path, '.*'; it must be a list"):
+        Replicas(str(paths[0]))  # type: ignore[arg-type]
 
 
 def test_drives_that_cannot_be_queried_are_named(paths: list[Path]) -> None:
@@ -227,52 +210,6 @@ def test_unwritable_buffers_are_refused(paths: list[Path]) -> None:
     array.close()
     with pytest.raises(ValueError, match="the array is closed"):
         array.pread(1, 0)
-
-
-class Patched(SimpleNamespace):
-    """A library in which functions can be replaced."""
-
-    def __init__(self, lib: Any) -> None:
-        super().__init__(lib=lib)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.lib, name)
-
-
-def test_close_can_be_repeated_after_an_interrupt(
-    paths: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    library, closed = replicas._library(), []
-    patched = Patched(library.lib)
-
-    def interrupted(queue: object) -> None:
-        library.lib.linnos_queue_close(queue)
-        patched.linnos_queue_close = library.lib.linnos_queue_close
-        raise KeyboardInterrupt
-
-    patched.linnos_queue_close = interrupted
-    patched.linnos_array_close = lambda array: closed.append(library.lib.linnos_array_close(array))
-    monkeypatch.setattr(replicas, "_library", lambda: Library(library.ffi, patched))
-    array = Replicas(paths)
-    with ThreadPoolExecutor(1) as other:
-        other.submit(array.pread, 1, 0).result()
-        array.pread(1, 0)
-    with pytest.raises(KeyboardInterrupt):
-        array.close()
-    assert not closed
-    array.close()
-    array.close()
-    assert closed == [0]
-
-
-def test_missing_library_error_names_the_remedy(
-    paths: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("LINNOS_LIB", str(tmp_path / "liblinnos.so"))
-    replicas._library.cache_clear()
-    with pytest.raises(LinnappError, match="liblinnos.so: .*make liblinnos.*LINNOS_LIB"):
-        Replicas(paths)
-    replicas._library.cache_clear()
 
 
 def test_the_documents_example_runs(

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """docs/build_site.py builds a site of all pages with working links and no external resources.
 
-If chromium is installed, a test opens every page at the width of a phone and searches.
+If chromium is installed, a test opens every page at the widths of a phone and of a desktop, in
+light and dark colours, and searches.
 """
 
 from __future__ import annotations
 
-import html
 import http.server
+import importlib
 import importlib.util
 import itertools
 import json
@@ -20,6 +21,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -32,7 +34,7 @@ SITE = ROOT / "build" / "site"
 def laid_out(clone: Path) -> Path:
     """Return the pages of a clone, laid out for mkdocs."""
     (clone / "docs").mkdir(exist_ok=True)
-    for name in ("build_site.py", "site.css"):
+    for name in ("build_site.py", "reference_pages.py", "site.css"):
         shutil.copy(ROOT / "docs" / name, clone / "docs")
     subprocess.run(["git", "init", "-q", clone], check=True)
     script = "import build_site; build_site.lay_out()"
@@ -67,7 +69,7 @@ def test_pages_and_what_they_link_to_are_laid_out_as_in_the_clone(tmp_path: Path
 def test_build_site_fails_when_a_link_is_dead(tmp_path: Path, link: str) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "README.md").write_text(f"# Top\n\n[dead]({link})\n")
-    for name in ("build_site.py", "site.css", "site_hooks.py"):
+    for name in ("build_site.py", "reference_pages.py", "site.css", "site_hooks.py"):
         shutil.copy(ROOT / "docs" / name, tmp_path / "docs")
     settings = (ROOT / "docs" / "mkdocs.yml").read_text()
     (tmp_path / "docs" / "mkdocs.yml").write_text(settings[: settings.index("\nnav:\n") + 1])
@@ -92,24 +94,6 @@ def pages() -> list[Path]:
     return built
 
 
-def test_the_site_names_all_pages_and_loads_nothing_from_elsewhere(pages: list[Path]) -> None:
-    # Each page of mkdocs.yml is in the navigation of every page, by its own name.
-    named = re.findall(
-        r"- (?:([\w ]+): )?([\w./-]+\.md)$", (ROOT / "docs/mkdocs.yml").read_text(), re.M
-    )
-    front = re.sub(r"\s+", " ", (SITE / "index.html").read_text())
-    assert len(named) > 20
-    for title, page in named[1:]:
-        heading = re.search(r"^# (.*)$", (ROOT / page).read_text(), re.M)
-        address = re.sub(r"README\.html$", "index.html", page.replace(".md", ".html"))
-        shown = re.search(rf'<a href="{address}" class="md-nav__link.*?<span[^>]*> (.*?) </', front)
-        assert heading and shown, page
-        assert html.unescape(shown[1]) == (title or heading[1].replace("`", "")), page
-    for page in (page for page in pages if "report" not in page.name):
-        text = page.read_text()
-        assert not re.search(r"<(?:script|img|iframe|link)[^>]*(?:src|href)=.?(?:https?:)?//", text)
-
-
 def test_diagrams_equal_those_that_the_script_draws(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     script = shutil.copy(ROOT / "docs" / "draw_diagrams.py", tmp_path / "docs")
@@ -127,7 +111,7 @@ def test_marked_classifies_numbers_and_words_in_tables() -> None:
     marked = hooks.marked(
         "<table><thead><tr><th>who</th><th>mean</th><th>rule</th><th>why it is so</th></tr></thead>"
         "<tr><td>MSR 105</td><td><strong>40</strong> / 174</td><td><code>c3</code> -4.6</td>"
-        "<td>6 drives are told of it, one by one</td></tr>"
+        "<td>6 drives hear of it, one by one</td></tr>"
         "<tr><td>2</td><td>&lt; 3 us</td><td>home</td><td></td></tr></table>"
     )
     assert re.findall(r"<(t[hd])(?: class=\"(.*?)\")?>", marked) == [
@@ -140,24 +124,39 @@ def test_marked_classifies_numbers_and_words_in_tables() -> None:
     assert hooks.description("# Words\n\n| word | what |\n|---|---|\n") == "Words"
 
 
+#: Widths of the pages in CSS pixels.
+WIDTHS = (375, 1280)
+
 #: Shows one page after the other in a frame, since no window of chromium is as narrow as a phone.
+#: Each page is loaded again for each width, because pages lay themselves out when they are loaded.
 LOOK = """<!DOCTYPE html><link rel="icon" href="data:,"><body><script>
 const frame = document.createElement("iframe");
-frame.style = "width: 390px; height: 844px";
 document.body.append(frame);
 const inside = () => frame.contentWindow.document;
 const show = page => new Promise(done => { frame.onload = done; frame.src = page; });
 const pause = () => new Promise(done => setTimeout(done, 100));
 (async () => {
-  const seen = {};
-  for (const page of PAGES) {
-    await show(page);
-    seen[page] = {
-      width: inside().documentElement.scrollWidth,
-      title: inside().title,
-      described: inside().querySelector("meta[name=description]")?.content ?? "",
-      headings: [...inside().querySelectorAll(":is(h1, h2, h3, h4, h5)")].map(h => +h.tagName[1]),
-    };
+  const seen = [], links = {};
+  for (const width of WIDTHS) {
+    frame.style = `border: 0; width: ${width}px; height: 844px`;
+    for (const page of PAGES) {
+      await show(page);
+      const images = [...inside().images];
+      images.forEach(image => image.loading = "eager");
+      await Promise.all(images.map(image => image.decode().catch(() => {})));
+      for (const link of inside().links)
+        if (link.origin == location.origin) links[link.pathname] = page;
+      const look = inside().defaultView.getComputedStyle(inside().body);
+      seen.push({
+        page, width,
+        needed: inside().documentElement.scrollWidth,
+        missing: images.filter(image => !image.naturalWidth).map(image => image.src),
+        colours: [look.backgroundColor, look.color],
+        title: inside().title,
+        described: inside().querySelector("meta[name=description]")?.content ?? "",
+        headings: [...inside().querySelectorAll(":is(h1, h2, h3, h4, h5)")].map(h => +h.tagName[1]),
+      });
+    }
   }
   await show("index.html");
   const asked = inside().querySelector(".md-search__input");
@@ -169,14 +168,17 @@ const pause = () => new Promise(done => setTimeout(done, 100));
     await pause();
     found = [...inside().querySelectorAll(".md-search-result__item a")].map(a => a.pathname);
   }
-  await fetch("/seen", {method: "POST", body: JSON.stringify({seen, found})});
+  await fetch("/seen", {method: "POST", body: JSON.stringify({seen, links, found})});
 })();
 </script>"""
 
 
-@pytest.fixture
-def looked_at(pages: list[Path], tmp_path: Path) -> Iterator[dict[str, Any]]:
+@pytest.fixture(params=["light", "dark"])
+def looked_at(
+    pages: list[Path], tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[dict[str, Any]]:
     """Return chromium's view of each page, search results, refused requests and its console."""
+    scheme = {"dark": 0, "light": 1}[request.param]
     if CHROMIUM is None:
         pytest.skip("chromium is not installed (packaging/apt/chromium.txt)")
     names = json.dumps([str(page.relative_to(SITE)) for page in pages])
@@ -194,7 +196,8 @@ def looked_at(pages: list[Path], tmp_path: Path) -> Iterator[dict[str, Any]]:
             self.send_response(200)
             self.send_header("Content-Type", "text/html")
             self.end_headers()
-            self.wfile.write(LOOK.replace("PAGES", names).encode())
+            page = LOOK.replace("PAGES", names).replace("of WIDTHS", f"of {list(WIDTHS)}")
+            self.wfile.write(page.encode())
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -215,7 +218,8 @@ def looked_at(pages: list[Path], tmp_path: Path) -> Iterator[dict[str, Any]]:
             [
                 CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
                 "--no-first-run", "--disable-background-networking", "--disable-component-update",
-                "--disable-sync", f"--user-data-dir={tmp_path}/profile", "--enable-logging=stderr",
+                "--disable-sync", f"--blink-settings=preferredColorScheme={scheme}",
+                f"--user-data-dir={tmp_path}/profile", "--enable-logging=stderr",
                 f"http://127.0.0.1:{server.server_port}/look",
             ],
             stdout=subprocess.DEVNULL, stderr=to,
@@ -227,17 +231,88 @@ def looked_at(pages: list[Path], tmp_path: Path) -> Iterator[dict[str, Any]]:
             browser.wait(timeout=60)
             server.shutdown()
     console = [line for line in said.read_text().splitlines() if "CONSOLE" in line]
-    yield {**answer, "refused": refused, "console": console}
+    yield {**answer, "refused": refused, "console": console, "scheme": request.param}
 
 
-@pytest.mark.long
-def test_a_browser_shows_every_page_on_a_phone_and_finds(looked_at: dict[str, Any]) -> None:
+def brightness(colour: str) -> float:
+    """Return the mean of red, green and blue of a computed colour, 0 to 1."""
+    numbers = [float(number) for number in re.findall(r"[\d.]+", colour)[:3]]
+    return sum(numbers) / 3 / 255
+
+
+@pytest.mark.nightly
+def test_a_browser_shows_every_page_on_a_phone_and_a_desktop_and_finds(
+    looked_at: dict[str, Any],
+) -> None:
     assert not looked_at["refused"] and not looked_at["console"]
     assert "/docs/glossary.html" in looked_at["found"]
-    for name, page in looked_at["seen"].items():
-        assert page["width"] <= 390, name
-        headings = page["headings"]
-        assert page["title"] and headings[0] == 1 and headings.count(1) == 1, name
+    dead = {
+        link: page
+        for link, page in looked_at["links"].items()
+        if not (SITE / unquote(link).lstrip("/")).exists()
+    }
+    assert not dead
+    for view in looked_at["seen"]:
+        name = f"{view['page']} at {view['width']} px"
+        assert view["needed"] <= view["width"], name
+        assert not view["missing"], name
+        background, text = map(brightness, view["colours"])
+        assert (background < 0.3 < 0.5 < text) == (looked_at["scheme"] == "dark"), name
+        assert (text < 0.3 < 0.9 < background) == (looked_at["scheme"] == "light"), name
+        headings = view["headings"]
+        assert view["title"] and headings[0] == 1 and headings.count(1) == 1, name
         steps = itertools.pairwise(headings)
         assert all(below <= above + 1 for above, below in steps), name
-        assert page["described"] or name == "404.html", name
+        assert view["described"] or view["page"] == "404.html", name
+    for page in (page for page in SITE.rglob("*.html") if "report" not in page.name):
+        text = page.read_text()
+        assert not re.search(r"<(?:script|img|iframe|link)[^>]*(?:src|href)=.?(?:https?:)?//", text)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (".SH NAME\nx \\- y & z\n", "\n## Name\n\n<p>x - y &amp; z</p>"),
+        (".TP\n.BI \\-o \" FILE\"\nWrite.\n",
+         "<dl>\n<dt><b>-o</b><i> FILE</i></dt><dd>\n<p>Write.</p>\n</dd></dl>"),
+        (".nf\na\n  b\n.fi\n", "<pre>a\n  b</pre>"),
+        (".BR other (3),\n", '<p><a href="other.3.html"><b>other</b>(3)</a>,</p>'),
+        (".IP \\(bu 2\none\n.IP \\(bu 2\ntwo\n",
+         "<ul>\n<li>\n<p>one</p>\n</li>\n<li>\n<p>two</p>\n</li></ul>"),
+        ("a \\fIb\\fR c\n", "<p>a <i>b</i> c</p>"),
+    ],
+)  # fmt: skip
+def test_manual_pages_become_markdown(
+    monkeypatch: pytest.MonkeyPatch, source: str, expected: str
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    pages = importlib.import_module("reference_pages")
+    head = ".TH PAGE 1\n"
+    assert pages.manual_page(head + source, {"other.3"}) == f"# page(1)\n\n{expected}\n"
+    for unknown in (".XY a\n", "\\(xx\n"):
+        with pytest.raises(ValueError, match="XY|xx"):
+            pages.manual_page(head + unknown, set())
+
+
+def test_comments_of_headers_and_rust_become_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    pages = importlib.import_module("reference_pages")
+    header = (
+        "/**\n * DOC: name, what it is\n *\n * About\n * all.\n */\n\n"
+        "/**\n * f() - do it\n * @a: first,\n *\tas for g()\n *\n * Return: -%E2BIG.\n */\n"
+        "int f(int a);\n"
+    )
+    assert pages.c_header(header, "h") == (
+        "# h\n\nName, what it is.\n\nAbout all.\n\n"
+        "## `f()`\n\nDo it.\n\n```c\nint f(int a);\n```\n\n"
+        "- `a`: first, as for `g()`\n\nReturn: -`E2BIG`.\n"
+    )
+    rust = (
+        "//! About.\n\n"
+        "/// How it [`reads`](x).\npub struct Options {\n    /// Us.\n    pub us: u32,\n}\n"
+        "impl A {\n    /// Reads.\n    pub fn read(\n        &self) -> u32 {\n"
+    )
+    assert pages.rust_source(rust, "r") == (
+        "# r\n\nAbout.\n\n## `struct Options`\n\nHow it `reads`.\n\n- `us: u32`: Us.\n\n"
+        "### `read`\n\n```rust\npub fn read( &self) -> u32\n```\n\nReads.\n"
+    )

@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from linnapp.lab import demo, places, uml
+from eval import demo as large_demo
+from linnapp.lab import demo, uml
 from linnapp.lab.guest import LabError
 from linnapp.lab.picture import draw_dots
 
@@ -51,19 +53,10 @@ def test_picture_has_a_labelled_dot_and_ring_per_row() -> None:
     assert len(list(picture.iter(f"{svg}circle"))) == 4
 
 
-def test_every_policy_of_the_demo_is_explained_and_has_its_models() -> None:
-    assert len(demo.ROWS) == len(set(demo.ROWS.values()))
-    for k in range(3):
-        assert (demo.EXAMPLE_MODELS / f"flash{k}.linnos").is_file()
-
-
-def test_lab_kernel_of_the_environment_variable_is_used_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LINNOS_LAB_KERNEL", str(tmp_path / "other"))
-    assert uml._find_kernel() == tmp_path / "other"
-    monkeypatch.setenv("LINNOS_LAB_KERNEL", str(tmp_path))
-    assert uml._find_kernel() == tmp_path / "linux"
+@pytest.mark.parametrize("rows", [demo.ROWS, large_demo.ROWS], ids=["small", "large"])
+def test_no_two_rows_of_a_demo_write_the_same_files(rows: Sequence[demo.Row]) -> None:
+    files = [(row.folder, row.policy) for row in rows]
+    assert len(files) == len(set(files)) >= len(demo.ROWS)
 
 
 @pytest.mark.parametrize("place", ["venv", ".", "site", "site/linnapp"])
@@ -114,20 +107,3 @@ def test_demo_without_replayer_or_blktrace_names_it(
     monkeypatch.setattr(demo, "DEFAULT_PATH", str(tmp_path))
     with pytest.raises(LabError, match="apt-get install blktrace"):
         demo.check_demo()
-
-
-def test_installed_linnapp_uses_the_replayer_next_to_python(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(places, "IN_CLONE", False)
-    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    monkeypatch.setenv("PATH", "/no")
-    (tmp_path / "replayer").touch()
-    assert places.find_replayer() == tmp_path / "replayer"
-
-
-def test_guest_memory_is_not_put_where_it_does_not_fit(tmp_path: Path) -> None:
-    assert uml._memory_folder(1, [str(tmp_path)]) == str(tmp_path)
-    assert uml._memory_folder(1 << 40, [str(tmp_path)]) != str(tmp_path)
-    # /proc cannot be written to, or has no space
-    assert uml._memory_folder(1, ["/proc", "/nonexistent"]) not in ("/proc", "/nonexistent")

@@ -233,15 +233,6 @@ def test_p_value_of_an_interval_is_that_of_the_values() -> None:
     assert stats.p_value_of(Interval(1.0, 1.0, 1.0), 2.0, 5) == 0
 
 
-@pytest.mark.parametrize(("found", "done"), [(1.0, 0.3), (0.2, 0.5), (2.0, 0.8)])
-def test_conditional_power_is_how_often_the_end_rejects(found: float, done: float) -> None:
-    """Sums of steps with a total variance of 1; the true effect is one standard error larger."""
-    needed, truth = 2.0, (found + 1) / math.sqrt(done)
-    rest = np.random.default_rng(4).normal(truth * (1 - done), math.sqrt(1 - done), 200_000)
-    rejects = np.mean(found * math.sqrt(done) + rest > needed)
-    assert stats.conditional_power(found, done, needed) == pytest.approx(rejects, abs=0.005)
-
-
 def test_blocks_have_a_least_length_in_time_and_a_least_number_of_rows() -> None:
     def count(seconds: float, rows: int, min_rows: int = 1) -> int:
         found = stats.block_numbers(np.linspace(0, seconds * 1e9 - 1, rows), min_rows)

@@ -37,7 +37,7 @@ else:
     switched = observing(["sda", "sdb"], "recalibrate", print)
 with switched:
     if sys.argv[1] == "trial":
-        MdArray("md0").set_state("off")
+        MdArray("md0").set("off")
     print("changed", flush=True)
     time.sleep(600)
 """
@@ -125,15 +125,21 @@ def test_settings_are_restored_at_the_end_of_the_block(
         end_it()
     assert enabled.settings() == BEFORE
     with expected, alternating(MdArray("md0"), tmp_path, print):
-        MdArray("md0").set_state("off")
+        MdArray("md0").set("off")
         end_it()
     assert enabled.settings() == BEFORE and not list(run_directory().iterdir())
 
 
 def test_settings_that_another_process_changes_are_kept(enabled: FakeSysfs) -> None:
     with observing(["sda", "sdb"], "enable", print):
+        (record,) = run_directory().iterdir()
+        settings = json.loads(record.read_text())["settings"]
+        assert [(each["device"], each["before"]) for each in settings] == [
+            (name_to_keep("sda"), "enforce"),
+            (name_to_keep("md0"), "on"),
+        ]
         Drive("sda").set_mode("off")
-        MdArray("md0").set_state("unguarded")
+        MdArray("md0").set("unguarded")
     assert enabled.settings() == ["unguarded", "off", "off"]
 
 
@@ -169,13 +175,3 @@ def test_damaged_or_outdated_record_is_reported_and_removed(
     restore_left(lines.append)
     assert says in lines[0] and len(lines) == 1
     assert not record.exists() and sysfs.settings() == ["off"] * 3
-
-
-def test_record_names_devices_by_their_stable_names(enabled: FakeSysfs) -> None:
-    with observing(["sda", "sdb"], "enable", print):
-        (record,) = run_directory().iterdir()
-        settings = json.loads(record.read_text())["settings"]
-    assert [(each["device"], each["before"]) for each in settings] == [
-        (name_to_keep("sda"), "enforce"),
-        (name_to_keep("md0"), "on"),
-    ]

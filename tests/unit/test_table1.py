@@ -5,14 +5,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from linnapp.cli import cli
 from linnapp.errors import LinnappError
 from linnapp.trace.inspection import WorkloadSummary
 from linnapp.trace.workload import (
@@ -91,21 +88,6 @@ def test_ten_minutes_have_every_value_of_the_table(name: str, seed: int, n_drive
             assert np.mean(getattr(one, column)[:n] != getattr(other, column)[:n]) > 0.3, column
 
 
-def test_commands_show_the_values_of_the_table(tmp_path: Path) -> None:
-    def run(*arguments: object) -> str:
-        result = CliRunner().invoke(cli, [str(argument) for argument in arguments])
-        assert result.exit_code == 0, result.output
-        return result.output
-
-    run("generate", "bs-c", "-o", tmp_path, "--duration", 600, "--drives", 2)
-    for drive in range(2):
-        shown = json.loads(run("inspect", "--json", tmp_path / f"flash{drive}.iolog"))
-        check_figures("bs-c", shown)
-        assert (shown["slack"], shown["burstiness"], shown["queue_depth"]) == (None, None, 32)
-    listed = {line.split()[0] for line in run("generate", "--list").splitlines()}
-    assert TABLE1.keys() <= listed
-
-
 def drives(profile: Profile, seed: int, duration_s: float = 600) -> np.ndarray:
     """Return the arrivals in each 10 ms, with a row for each of three drives."""
     own, shared = array_seeds(seed, 3)
@@ -164,13 +146,6 @@ def test_short_traces_have_the_mean(duration_s: float) -> None:
     n = sum(map(len, times))
     assert abs(n - 2400 * duration_s) <= 0.5 + 1e-6
     assert all(part[0] >= 0 and part[-1] < duration_s * 1e6 for part in times)
-
-
-def test_durations_beyond_months_are_refused() -> None:
-    profile = load_profile("co-c")
-    (own,), shared = array_seeds(1, 1)
-    with pytest.raises(LinnappError, match="at most 10485760 s; make several"):
-        next(generate(profile, 1e9, own, profile.drive_bytes, shared))
 
 
 def test_equal_seeds_equal_traces_and_rates_beyond_a_batch() -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from linnapp.trace.reads import load, open_recording
 N = 3000
 
 Order = NDArray[np.intp]
-Orders = dict[str, Callable[[], Order]]
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +83,7 @@ def test_lines_of_an_instant_in_any_order_have_the_same_features(
         for what, array in found[name].items():
             assert np.array_equal(again[what], array, equal_nan=array.dtype.kind == "f"), what
     first = found.pop("as they ended")
-    assert len(first["bursts' digits"]) > 100
+    assert len(first["bursts' inputs"]) > 100
     for name, features in found.items():
         for what, array in features.items():
             same = np.array_equal(array, first[what], equal_nan=array.dtype.kind == "f")

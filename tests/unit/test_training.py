@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from blktrace_builder import WRITE, TraceBuilder
+from test_latency_log import random_log
 
 from linnapp import files
 from linnapp.errors import LinnappError, TraceError
 from linnapp.learn import fit as drive_training
-from linnapp.learn import fit as recipe
 from linnapp.learn import network
+from linnapp.learn.examples import load_reads
 from linnapp.learn.fit import train_array
 from linnapp.learn.judge import Confusion
 from linnapp.learn.labels import (
@@ -31,11 +32,10 @@ from linnapp.learn.network import (
     TrainedNetwork,
     TrainingOptions,
     outputs_of,
-    quantise,
     train,
 )
 from linnapp.learn.options import Recipe
-from linnapp.model import Model, engine
+from linnapp.model import Model
 from linnapp.trace.rows import split
 
 RECIPE = Recipe(training=TrainingOptions(max_epochs=4), auto_bias=False)
@@ -68,7 +68,7 @@ def test_same_seed_same_bits_other_seed_other_bits(two_epochs: TrainedNetwork) -
 
 
 def test_learns_and_a_bias_trades_submits_for_revokes() -> None:
-    digits, slow = noisy_reads(24000)
+    digits, slow = noisy_reads(12000)
     by_bias = {}
     for bias in (0.3, 1.0, 10.0):
         net = train(digits, slow, TrainingOptions(max_epochs=6, bias=bias))
@@ -105,31 +105,11 @@ def test_confusion_counts() -> None:
     assert (confusion.false_revoke, confusion.true_fast) == (1, 3)
     assert confusion.false_submit_ratio == pytest.approx(2 / 7)
     assert confusion.slow_recall == pytest.approx(1 / 3)
-
-
-def test_recall_without_slow_reads_is_unknown() -> None:
-    nothing_slow = Confusion.of(np.zeros(3, bool), np.array([1, 0, 0], bool))
-    assert nothing_slow.slow_recall is None
-    assert '"slow_recall": null' in json.dumps(nothing_slow.to_json(), allow_nan=False)
-
-
-def test_ratios_of_no_reads_are_unknown() -> None:
-    nothing = Confusion.of(np.zeros(0, bool), np.zeros(0, bool)).to_json()
+    # Ratios of no reads are unknown.
+    assert '"slow_recall": null' in json.dumps(Confusion.of(truth[3:], truth[:4]).to_json())
+    nothing = Confusion.of(truth[:0], truth[:0]).to_json()
     for ratio in ("accuracy", "false_submit_ratio", "false_revoke_ratio", "slow_recall"):
         assert nothing[ratio] is None
-
-
-def test_interrupt_keeps_the_best_so_far(two_epochs: TrainedNetwork) -> None:
-    digits, slow = noisy_reads()
-
-    def interrupt(epoch: Epoch) -> None:
-        if epoch.number == 2:
-            raise KeyboardInterrupt
-
-    net = train(digits, slow, TrainingOptions(max_epochs=9), interrupt)
-    assert net.interrupted
-    assert len(net.epochs) == 2
-    assert same_weights(net, two_epochs)
 
 
 def test_ctrl_c_waits_until_tensorflow_is_between_two_steps(two_epochs: TrainedNetwork) -> None:
@@ -161,21 +141,6 @@ def test_best_epoch_is_kept_with_any_epoch_limit(limit: int) -> None:
     assert len(losses) == min(limit, SETTLED_EPOCHS)  # long past its best, it stops there
 
 
-def test_the_graph_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Making it takes longer than an epoch of a short trace, and a search would make several."""
-    made = []
-    hinge = network.hinge
-
-    def counted_hinge(library: object, *arguments: object) -> object:
-        if library is not np:  # numpy's form judges an epoch
-            made.append(1)
-        return hinge(library, *arguments)
-
-    monkeypatch.setattr(network, "hinge", counted_hinge)
-    train(*noisy_reads(1000), TrainingOptions(max_epochs=2))
-    assert len(made) == 1
-
-
 def test_train_refuses_too_few_reads_and_only_fast_reads() -> None:
     digits, slow = noisy_reads()
     with pytest.raises(TraceError, match="too few"):
@@ -204,19 +169,13 @@ def array_trace(
     return builder.sort().write(path)
 
 
-@pytest.mark.long
 def test_array_gets_a_model_and_a_record_per_drive(tmp_path: Path) -> None:
     traces = [array_trace(tmp_path / f"d{i}.blk", i) for i in range(2)]
     out = tmp_path / "models" / "array"
-    assert train_array(traces, out, RECIPE) == ["d0", "d1"]
-    assert sorted(path.name for path in out.iterdir()) == [
-        "d0.json",
-        "d0.linnos",
-        "d1.json",
-        "d1.linnos",
-    ]
+    assert [*train_array(traces, out, RECIPE, processes=1)] == ["d0", "d1"]
+    names = [f"d{i}.{kind}" for i in range(2) for kind in ("json", "linnos")]
+    assert sorted(path.name for path in out.iterdir()) == names
     assert [path.name for path in out.parent.iterdir()] == ["array"]
-    models = [(out / f"d{i}.linnos").read_bytes() for i in range(2)]
     for i in range(2):
         loaded = Model.load(out / f"d{i}.linnos")
         record = json.loads((out / f"d{i}.json").read_text())
@@ -233,12 +192,24 @@ def test_array_gets_a_model_and_a_record_per_drive(tmp_path: Path) -> None:
         assert record["labelling"]["replicas"] == 2
         low, high = record["searched_percentiles"]
         assert low < record["threshold_percentile"] < high and not record["search_ended_at_edge"]
-    train_array(traces, out, RECIPE, processes=1)  # one after the other: the same bits
-    assert [(out / f"d{i}.linnos").read_bytes() for i in range(2)] == models
 
 
-def test_training_does_not_depend_on_the_test_slice(tmp_path: Path) -> None:
+def test_training_in_processes_gives_the_same_bits(tmp_path: Path) -> None:
+    """Trees are trained, because each process would have to import TensorFlow."""
+    traces = [array_trace(tmp_path / f"d{i}.blk", i) for i in range(2)]
+    models = []
+    for processes in (1, 2):
+        out = tmp_path / str(processes)
+        train_array(traces, out, Recipe(kind="latency"), processes=processes)
+        models.append([(out / f"d{i}.linnos").read_bytes() for i in range(2)])
+    assert models[0] == models[1]
+
+
+def test_training_does_not_depend_on_the_test_slice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Inflection point, labels, bias, epoch and weights stay the same."""
+    monkeypatch.setattr(network, "CANDIDATES", (1.0, 4.0))
     short = Recipe(training=TrainingOptions(max_epochs=2))
     records = []
     for name, slower_from in (("calm", None), ("slow", 2560)):
@@ -260,11 +231,8 @@ def test_training_does_not_depend_on_the_test_slice(tmp_path: Path) -> None:
     for record in records:
         assert record["accuracy"] == record["test"]["accuracy"]
         assert record["slow_recall"] == record["test"]["slow_recall"]
-        assert (record["training_reads"], record["validation_reads"], record["test_reads"]) == (
-            2100,
-            450,
-            450,
-        )
+        reads = [record[f"{part}_reads"] for part in ("training", "validation", "test")]
+        assert reads == [2100, 450, 450]
 
 
 def test_labels_take_their_medians_from_the_training_slice_alone(tmp_path: Path) -> None:
@@ -277,12 +245,14 @@ def test_labels_take_their_medians_from_the_training_slice_alone(tmp_path: Path)
         "".join(f"{i},{us},1,4096,{i * 4096},{i},4096\n" for i, us in enumerate(latency_us))
     )
     quick = Recipe(training=TrainingOptions(burst_share=0))
-    (point,) = find_inflection_points(
-        [LatencyDistribution(latency_us[:700])], LabellingOptions(threshold_us=600)
-    )
-    lesson = drive_training._prepare(path, point, quick)
+    seen = [LatencyDistribution(latency_us[:700])]
+    (point,) = find_inflection_points(seen, LabellingOptions(threshold_us=600))
+    reads = load_reads(path)
+    taught = reads.take(split(len(reads), quick.training).training)
+    limits = drive_training.find_slow_limits(taught, point, quick)
     limit_us = np.median(latency_us[:700]) + quick.labelling.failover_us
-    assert np.array_equal(lesson.slow, latency_us > limit_us)
+    slow = limits.slow(reads.latency_us, reads.pages)
+    assert np.array_equal(slow, latency_us > limit_us)
     assert np.median(latency_us) > limit_us + 100  # the whole recording would say otherwise
 
 
@@ -292,23 +262,14 @@ def test_the_validation_loss_weighs_bursts_by_their_share() -> None:
     options = TrainingOptions(max_epochs=1, burst_share=0.2, bias=2.0)
     trained = train(digits, slow, options, added_validation=bursts)
     validation = split(len(slow), options).validation
-    recorded_loss, burst_loss = (
-        float(
-            np.mean(
-                network.hinge(
-                    np,
-                    labels.astype(np.float32),
-                    outputs_of(trained.weights, rows),
-                    options.bias,
-                    options.loss,
-                )
-            )
-        )
-        for rows, labels in (
-            (digits[validation], slow[validation]),
-            (bursts.digits, bursts.slow),
-        )
-    )
+
+    def loss(rows: np.ndarray, labels: np.ndarray) -> float:
+        outputs = outputs_of(trained.weights, rows)
+        losses = network.hinge(np, labels.astype(np.float32), outputs, options.bias, options.loss)
+        return float(np.mean(losses))
+
+    recorded_loss = loss(digits[validation], slow[validation])
+    burst_loss = loss(bursts.digits, bursts.slow)
     assert abs(recorded_loss - burst_loss) > 0.1
     expected = 0.8 * recorded_loss + 0.2 * burst_loss
     assert trained.best.validation_loss == pytest.approx(expected, rel=1e-4)
@@ -339,14 +300,12 @@ def test_training_replaces_only_the_files_of_its_drives(tmp_path: Path) -> None:
     for name in [*kept, *replaced]:
         (out / name).write_text(f"old {name}")
     owner = (out / "a.linnos").stat()
-    assert train_array([array_trace(tmp_path / "b.blk", 1, 1000)], out, quick) == ["b"]
+    assert [*train_array([array_trace(tmp_path / "b.blk", 1, 1000)], out, quick)] == ["b"]
     for name in kept:
         assert (out / name).read_text() == f"old {name}"
     assert (out / "a.linnos").stat().st_mtime_ns == owner.st_mtime_ns
-    assert (
-        Model.load(out / "b.linnos").model_id
-        == json.loads((out / "b.json").read_text())["model_id"]
-    )
+    record = json.loads((out / "b.json").read_text())
+    assert Model.load(out / "b.linnos").model_id == record["model_id"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.blk", "models"]
 
 
@@ -376,28 +335,13 @@ def test_a_directory_is_whole_when_ctrl_c_or_an_error_comes_as_it_is_replaced(
     assert [path.name for path in tmp_path.iterdir()] == ["models"]
 
 
-def test_failure_leaves_the_old_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trace = array_trace(tmp_path / "d.blk", 1, 1000)
-    out = tmp_path / "m"
-    quick = Recipe(training=TrainingOptions(max_epochs=1), auto_bias=False)
-    train_array([trace], out, quick)
-    before = {path.name: path.read_bytes() for path in out.iterdir()}
-
-    def no_space(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(recipe, "save_drive", no_space)
-    with pytest.raises(LinnappError, match="No space left"):
-        train_array([trace], out, quick)
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.blk", "m"]
-
-
-def test_full_disk_error_names_the_model_not_the_temporary_folder(
+def test_full_disk_leaves_the_old_models_and_its_error_names_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trace = array_trace(tmp_path / "d.blk", 1, 1000)
-    quick = Recipe(training=TrainingOptions(max_epochs=1), auto_bias=False, even_if_worse=True)
+    trace = tmp_path / "d.trace"
+    random_log(trace, n=2000)
+    train_array([trace], tmp_path / "m", Recipe(kind="latency"))
+    before = {path.name: path.read_bytes() for path in (tmp_path / "m").iterdir()}
     real = os.fsync
 
     def full(fd: int) -> None:
@@ -406,9 +350,10 @@ def test_full_disk_error_names_the_model_not_the_temporary_folder(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(LinnappError) as told:
-        train_array([trace], tmp_path / "m", quick)
+        train_array([trace], tmp_path / "m", Recipe(kind="latency"))
     assert str(told.value) == f"{tmp_path}/m/d.linnos: No space left on device"
-    assert [path.name for path in tmp_path.iterdir()] == ["d.blk"]
+    assert {path.name: path.read_bytes() for path in (tmp_path / "m").iterdir()} == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.trace", "m"]
 
 
 def test_traces_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -418,20 +363,3 @@ def test_traces_of_one_name_are_refused(tmp_path: Path) -> None:
         paths.append(array_trace(tmp_path / name / "sda.blk", 1, 10))
     with pytest.raises(TraceError, match="named 'sda'"):
         train_array(paths, tmp_path / "m")
-
-
-def test_a_network_in_integers_decides_as_in_floats_in_c_and_in_numpy() -> None:
-    digits, slow = noisy_reads()
-    net = train(digits, slow, TrainingOptions(max_epochs=6))
-    model = quantise(net.weights, 500)
-    outputs = engine.infer(model, digits)
-    assert np.array_equal(engine.infer(model, digits, "c"), outputs)
-    rounded = {
-        name: np.rint(weights.astype(np.float64) * (10**6 if name == "output_bias" else 1000))
-        for name, weights in net.weights.items()
-    }
-    hidden = np.maximum(digits @ rounded["hidden_weights"] + rounded["hidden_bias"], 0)
-    assert np.array_equal(outputs, hidden @ rounded["output_weights"] + rounded["output_bias"])
-    floats = outputs_of(net.weights, digits)
-    assert np.mean((outputs[:, 1] > outputs[:, 0]) == (floats[:, 1] > floats[:, 0])) > 0.995
-    assert net.best.confusion.accuracy > 0.8

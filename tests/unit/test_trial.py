@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,22 +15,31 @@ import pytest
 from blktrace_builder import C, Q, TraceBuilder
 from fake_sysfs import FakeSysfs
 
-from linnapp.commands.trial import in_words, to_json, to_text
+from linnapp import stats
+from linnapp.commands.trial import in_words, to_text
 from linnapp.drive import trial
 from linnapp.drive.recording import Recording
-from linnapp.drive.trial import Plan, TrialOutcome, read_latencies_us, run_trial
+from linnapp.drive.trial import (
+    Block,
+    Effect,
+    Plan,
+    TrialOutcome,
+    read_latencies_us,
+    run_trial,
+    to_json,
+)
 from linnapp.errors import DeviceError, LinnappError
-from linnapp.learn.paired_blocks import Effect
+from linnapp.terminal import StatusLine
 
 PLAN = Plan(hours=0.01, block_s=1.0, seed=1)
 
 
-class Said:
+class Said(StatusLine):
     """A display that keeps its messages."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.log = self.lines.append
+        self.log = self.lines.append  # type: ignore[method-assign]
 
     def show(self, line: str) -> None:
         """Ignore the text; the next one replaces it."""
@@ -96,28 +106,44 @@ def test_trial_refuses_unsuitable_arrays_and_plans(
     assert (md / "linnos").read_text().strip() == "off"
 
 
-def test_trial_ends_when_decided_and_restores_the_mode(
+def test_trial_measures_an_effect_and_restores_the_mode(
     md: Path, reads: Any, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(1)
     reads(lambda on: rng.lognormal(5, 0.5, 1000) * (0.5 if on else 1.0))
     (md / "linnos").write_text("on\n")
     found = run_trial("md0", PLAN, said := Said())
-    assert found.ended == "decided" and len(found.pairs) == 12 and found.was_on
-    assert all(0.4 < e.low < 0.5 < e.high < 0.6 for e in found.effects.values())
+    assert found.ended == "time" and len(found.pairs) == 18 and found.was_on
+    for effect in found.effects.values():
+        low, high = effect.ends
+        assert 0.4 < low < 0.5 < high < 0.6
     assert (md / "linnos").read_text().strip() == "on"
-    assert "next analysis after pair 12 of 18" in said.lines[0]
+    assert "md0: 18 pairs of blocks, until " in said.lines[0]
     assert list((tmp_path / "run").iterdir()) == [] and not (tmp_path / "state" / "enable").exists()
     assert "It has a benefit" in to_text(found) and "linnos on" in to_text(found)
-    assert json.loads(json.dumps(to_json(found)))["latencies"]["p99"]["decided"]
+    assert json.loads(json.dumps(to_json(found)))["latencies"]["p99"]["significant"]
 
 
-def test_trial_ends_when_a_decision_is_hopeless(md: Path, reads: Any) -> None:
+def test_trial_without_an_effect_says_so(md: Path, reads: Any) -> None:
     rng = np.random.default_rng(1)
     reads(lambda _: rng.lognormal(5, 0.5, 1000))
-    found = run_trial("md0", dataclasses.replace(PLAN, hours=0.02), Said())
-    assert found.ended == "hopeless" and len(found.pairs) < 36
+    found = run_trial("md0", PLAN, Said())
     assert "No significant difference" in to_text(found)
+
+
+def test_interval_of_bursty_blocks_contains_the_effect_at_the_stated_rate() -> None:
+    """A third of the blocks have a burst, with off and with on; both intervals hold together."""
+    rng, n, missed = np.random.default_rng(1), 200, 0
+    for _ in range(n):
+        pairs = []
+        for _ in range(20):
+            load = 1 + 10 * (rng.random(2) < 1 / 3)
+            sides = [rng.lognormal(5, 1, 200) * of for of in load * (1.0, 0.8)]
+            pairs.append((Block.summarise(sides[0], 0), Block.summarise(sides[1], 0)))
+        found = TrialOutcome("md0", True, PLAN, "time", pairs, 0).effects
+        ends = [found[name].ends for name in ("p99", "mean")]
+        missed += not all(low <= 0.8 <= high for low, high in ends)
+    assert missed <= n * 0.05 + 3 * (n * 0.05 * 0.95) ** 0.5
 
 
 def test_trial_restores_the_array_after_errors_and_interrupts(md: Path, reads: Any) -> None:
@@ -171,54 +197,23 @@ def test_reads_that_have_not_ended_count_as_long_as_they_waited(tmp_path: Path) 
     assert sorted(read_latencies_us(tmp_path / "md0.blk")) == [250, 500, 700]
 
 
-def test_trial_takes_redirected_share_and_prediction_cost_from_the_kernel(
-    md: Path, block: Path, reads: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """60 of 300 reads per block are redirected; predictions take 0.4 % of a core more when on."""
-    counts = {"s": 0.0, "reads": 0.0, "redirected": 0.0, "ns": 0.0}
-
-    def served(on: bool) -> Any:
-        for name, more in (("s", 0.8), ("reads", 300), ("redirected", 60 * on)):
-            counts[name] += more
-        counts["ns"] += 0.8e9 * (0.005 if on else 0.001)
-        (block / "md0" / "stat").write_text(f"{counts['reads']:.0f} 0 0 0 0 0 0 0 0 0 0\n")
-        (md / "linnos_guard").write_text(
-            f"state redirecting\nredirected {counts['redirected']:.0f}\ngain_percent n/a\n"
-        )
-        (block / "sda" / "linnos" / "stats" / "inference_ns").write_text(f"{counts['ns']:.0f}\n")
-        return np.full(300, 100.0)
-
-    monkeypatch.setattr("time.monotonic", lambda: counts["s"])
-    reads(served)
-    served(False)
-    found = run_trial("md0", PLAN, Said())
-    assert (found.redirected, found.extra_core) == (pytest.approx(0.2), pytest.approx(0.004))
-    assert "   redirected 20 %\nadditional time for predictions: 0.4 % of a core\n" in to_text(
-        found
-    )
-    told = to_json(found)
-    assert (told["redirected_share"], told["extra_core_share"]) == (
-        found.redirected,
-        found.extra_core,
-    )
-    # An md without these counters.
-    (md / "linnos_guard").unlink()
-    reads(lambda _: np.full(300, 100.0))
-    found = run_trial("md0", PLAN, Said())
-    assert found.redirected is None and "redirected" not in to_text(found)
+def effect(off_us: float, on_us: float, low: float, high: float) -> Effect:
+    logs = (math.log2(x) for x in (on_us / off_us, low, high))
+    return Effect(off_us, on_us, stats.Interval(*logs))
 
 
-def test_trial_warning_names_the_command_that_stops_it() -> None:
-    harm, gain = Effect(100, 120, 1.1, 1.3, 0.01), Effect(100, 80, 0.7, 0.9, 0.01)
+def test_trial_warning_names_the_command_that_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    harm, gain = effect(100, 120, 1.1, 1.3), effect(100, 80, 0.7, 0.9)
     for effects, was_on, is_told in (
         ({"p99": harm, "mean": harm}, True, True),
         ({"p99": harm, "mean": harm}, False, False),
         ({"p99": harm, "mean": gain}, True, False),
     ):
-        found = TrialOutcome("md0", was_on, PLAN, "time", [], 0, effects)
+        monkeypatch.setattr(TrialOutcome, "effects", effects)
+        found = TrialOutcome("md0", was_on, PLAN, "time", [], 0)
         assert ("`linnapp disable` switches it off" in to_text(found)) is is_told
 
 
 def test_change_is_described_in_words() -> None:
-    assert in_words(Effect(520, 161, 0.25, 0.39, 1.0)) == "69 [61, 75] % lower"
-    assert in_words(Effect(100, 104, 0.9, 1.2, 1.0)) == "4 [-10, 20] % higher, not significant"
+    assert in_words(effect(520, 161, 0.25, 0.39)) == "69 [61, 75] % lower"
+    assert in_words(effect(100, 104, 0.9, 1.2)) == "4 [-10, 20] % higher, not significant"

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Three faults that DIO found in programs, reproduced by small programs and found by a query.
 
-The programs are in watched_programs/, the queries in docs/queries/.
+The programs are in watched_programs/, the queries in docs/queries/. One fault is also found in the
+program that has it, Redis.
 """
 
 from __future__ import annotations
 
-import subprocess
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,9 @@ def answer(seen: Path, query: str) -> list[dict[str, Any]]:
     return asked(seen, (QUERIES / f"{query}.sql").read_text())
 
 
-def watched(tmp_path: Path, session: str, *command: object) -> Path:
+def watched(tmp_path: Path, session: str | None, *command: object) -> Path:
     seen = tmp_path / "seen"
-    folder = session_folder(seen, session)
+    folder = session_folder(seen, session) if session else seen
     done = watching.watch(folder, command=list(map(str, command)), session=session, hashes=True)
     assert not done.status
     assert not any(done.counts[name] for name in ("lost_calls", "lost_names", "files_left_out"))
@@ -71,6 +72,29 @@ def test_lines_that_a_log_shipper_never_reads_are_found(drive: Path, tmp_path: P
         assert [row["session"] for row in answer(seen, each)] == ["lossy"]
 
 
+#: As Java's Files.newOutputStream() and Lucene's IOUtils.fsync() do together.
+OPENED_TWICE = """
+import os, sys
+for _ in range(5):
+    first = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)
+    os.write(first, b"x")
+    again = os.open(sys.argv[1], os.O_WRONLY)
+    os.fsync(again)
+    os.close(again)
+    os.close(first)
+    os.close(os.open(sys.argv[1], os.O_WRONLY))
+"""
+
+
+def test_a_file_that_is_opened_again_before_it_is_closed_is_found(
+    drive: Path, tmp_path: Path
+) -> None:
+    program = [sys.executable, "-S", "-E", "-c", OPENED_TWICE]
+    seen = watched(tmp_path, None, *program, drive / "checked")
+    [found] = [row for row in answer(seen, "opened-twice") if row["path"] == f"{drive}/checked"]
+    assert found["opened_again"] == 5
+
+
 def test_a_log_that_is_opened_for_each_line_is_found(drive: Path, tmp_path: Path) -> None:
     query = "reopened-log"
     seen = watched(tmp_path, "reopened", *python("reopened_log.py"), drive)
@@ -90,11 +114,32 @@ def test_a_log_that_is_opened_for_each_line_is_found(drive: Path, tmp_path: Path
     assert (fixed["calls"], fixed["bytes"]) == (300 // 25 + 2, 300 * 33)
 
 
+#: A server whose log has a line for each of its clients.
+REDIS = """
+redis-server --port 0 --unixsocket $1/socket --dir $1 --logfile $1/server.log --loglevel verbose \
+    --save '' --appendonly no &
+until redis-cli -s $1/socket ping; do sleep 0.05; done
+for k in $(seq 30); do redis-cli -s $1/socket set key $k; done
+redis-cli -s $1/socket shutdown nosave
+wait
+"""
+
+
+@pytest.mark.skipif(
+    not (shutil.which("redis-server") and shutil.which("redis-cli")),
+    reason="Redis is not installed; packaging/apt/redis.txt has the packages",
+)
+def test_redis_opens_its_log_for_each_line(drive: Path, tmp_path: Path) -> None:
+    seen = watched(tmp_path, "redis", "sh", "-c", REDIS, "sh", drive)
+    [found] = answer(seen, "reopened-log")
+    assert (found["session"], found["path"]) == ("redis", f"{drive}/server.log")
+    lines = len((drive / "server.log").read_text().splitlines())
+    # Redis checks at its start that it can open the log.
+    assert (found["opens"], found["writes"]) == (lines + 1, lines) and lines > 30
+
+
 def test_clients_that_wait_for_compactions_are_found(drive: Path, tmp_path: Path) -> None:
-    program = tmp_path / "store"
-    source = PROGRAMS / "compacting_store.c"
-    subprocess.run(["cc", "-O2", "-Wall", "-pthread", "-o", program, source], check=True)
-    seen = watched(tmp_path, "store", program, drive, 12_000)
+    seen = watched(tmp_path, "store", *python("compacting_store.py"), drive, 12_000)
     pauses = answer(seen, "pauses")
     assert len(pauses) == 5
     # Pauses also occur while all four clients wait for a CPU. Other threads then do less than in a

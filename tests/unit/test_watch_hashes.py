@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Test that recorded hashes are XXH64 of the bytes that calls read and wrote."""
+"""Recorded hashes are XXH64 of the contents, and requests of io_uring are recorded like calls."""
 
 from __future__ import annotations
 
+import os
 import random
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from running import run
-from test_watch import FOO, call_record, stored
 
 from linnapp.errors import LinnappError
 from linnapp.insight import watch as watching
@@ -63,16 +64,6 @@ def test_reference_has_the_published_values() -> None:
     assert xxh64(b"abc") == "44bc2cf5ad770999"
 
 
-def test_rows_without_a_hash_are_null(tmp_path: Path) -> None:
-    folder = stored(
-        tmp_path / "seen",
-        call_record("read", FOO, result=26, hashed=(0x00AB, 26)),
-        call_record("fsync", FOO),
-    )
-    found = list(query(folder, "select content_hash, hashed_bytes from calls")[1])
-    assert found == [("00000000000000ab", 26), (None, None)]
-
-
 SIZES = (*range(1, 70), 100, 255, 256, 257, 1000, 4096, 65535, 65536, 65537, 200_000)
 #: Writes contents of the given sizes in one part and in three, and reads them in one and in two.
 PROGRAM = """
@@ -113,3 +104,66 @@ def test_hashes_of_calls_are_those_of_their_contents(tmp_path: Path) -> None:
     assert without.exit_code == 0
     [[n]] = query(tmp_path / "plain", "select count(content_hash) from calls")[1]
     assert n == 0
+
+
+SOURCE = Path(__file__).parent / "watched_programs" / "ring_requests.c"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        watching.check_can_watch()
+    except LinnappError as error:
+        pytest.skip(f"this machine does not allow watching: {error}")
+    path = tmp_path_factory.mktemp("program") / "ring_requests"
+    subprocess.run(["cc", "-O2", "-Wall", "-o", path, SOURCE, "-luring"], check=True)
+    if subprocess.run(
+        [path, path.parent / "file"], check=False, stdout=subprocess.DEVNULL
+    ).returncode:
+        pytest.skip("this machine does not allow io_uring")
+    return path
+
+
+@pytest.mark.parametrize("mode", [(), ("sqpoll",)], ids=["submitted", "polled"])
+def test_requests_are_rows_like_system_calls(
+    program: Path, tmp_path: Path, mode: tuple[str, ...]
+) -> None:
+    seen, file, said = tmp_path / "seen", tmp_path / "file", tmp_path / "said"
+    with said.open("w") as out:
+        status = subprocess.Popen([program, file, *mode], stdout=out).wait()
+        assert status == 0
+    expected = [line.split() for line in said.read_text().splitlines()]
+    file.unlink()
+    ran = run("watch", "--hash", "-o", seen, "--", program, file, *mode)
+    assert ran.exit_code == 0, (ran.output, ran.exception)
+    sql = """select call, coalesce(file_offset, -1), bytes, result, path, content_hash,
+        on_cpu_ns is null, starts_with(process, 'iou-sqp') from calls
+        where call like 'io_uring_%' and call <> 'io_uring_enter' order by time_ns"""
+    found = list(query(seen, sql)[1])
+    assert len(found) == len(expected) == 10
+    for row, (name, offset, n_bytes, result) in zip(found, expected, strict=True):
+        call, file_offset, asked, got, path, content, has_no_parts, is_polled = row
+        assert (call, got) == (name, int(result))
+        if "sync" in name:
+            assert (file_offset, asked) == (-1, None)
+        else:
+            assert (file_offset, asked) == (int(offset), int(n_bytes))
+        assert path == (None if got == -9 else str(file))
+        # All contents are of one letter. Those of vectors are not hashed.
+        is_hashed = got > 0 and not name.endswith("v")
+        assert content == (xxh64(b"x" * got) if is_hashed else None)
+        assert has_no_parts and is_polled == bool(mode)
+
+
+def test_filters_apply_to_requests(program: Path, tmp_path: Path) -> None:
+    def calls(name: str, *options: object) -> list[str]:
+        seen = tmp_path / name
+        ran = run("watch", "-o", seen, *options, "--", program, tmp_path / "file")
+        assert ran.exit_code == 0, (ran.output, ran.exception)
+        return [call for (call,) in query(seen, "select call from calls order by time_ns")[1]]
+
+    assert calls("one", "--call", "io_uring_fsync") == ["io_uring_fsync"]
+    in_path = calls("path", "--path", tmp_path / "file")
+    assert in_path.count("io_uring_read") == 2 and "io_uring_enter" not in in_path
+    assert not calls("other", "--path", os.devnull)
+    assert not calls("thread", "--call", "io_uring_read", "--thread", "absent")

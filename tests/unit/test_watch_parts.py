@@ -168,51 +168,6 @@ def test_wait_for_a_slow_drive_is_shown(slow: SlowDrive, tmp_path: Path) -> None
     assert found["others_io_wait_ns"] == found["journal_wait_ns"] == 0
 
 
-def test_wait_for_a_free_tag_is_shown(slow: SlowDrive, tmp_path: Path) -> None:
-    """Twelve threads use a drive that has four tags and serves one I/O at a time."""
-    script = """
-        import mmap
-        fd = os.open(sys.argv[2], os.O_RDONLY | os.O_DIRECT)
-        pages = [mmap.mmap(-1, 4096) for i in range(12)]
-        threads = [
-            threading.Thread(target=account, args=(os.preadv, fd, [pages[i]], i << 20))
-            for i in range(12)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    """
-    queue = Path("/sys/block") / slow.device.name / "queue"
-    (queue / "scheduler").write_text("none")
-    (queue / "nr_requests").write_text("4")
-    slow.delay(DELAY_S)
-    slow.served()
-    folder, accounts = watched(tmp_path, script, slow.device)
-    ends_s = [end_s for begin_s, end_s in slow.served() if end_s - begin_s >= DELAY_S]
-    where = f"call like 'preadv%' and path = '{slow.device}'"
-    calls = asked(folder, f"select time_ns / 1e9 as s from calls where {where}")
-    assert len(calls) == 12 == len(ends_s)
-    # They end one after the other. On busy CPUs they do not all start at the same time.
-    found = parts(folder, where)
-    assert_waited(found, accounts, io_wait_ns=sum(ends_s) - sum(call["s"] for call in calls))
-    # The fifth waits for the end of the first, the sixth for that of the second, ...
-    ios = asked(
-        folder,
-        """select time_ns / 1e9 as s, (time_ns + latency_ns) / 1e9 as end_s,
-        plug_ns / 1e9 as plug_s from ios where call ~ 'preadv' order by s""",
-    )
-    plug_s = sum(io["plug_s"] for io in ios)
-    begins_s = sum(io["s"] for io in ios[4:])
-    slack_s = SLACK_S * len(ios)
-    awake_s = sum(account.awake_s for account in accounts)
-    assert plug_s >= sum(ends_s[:8]) - begins_s - awake_s - slack_s
-    # The wait ends then, plus the time until the thread runs. The thread that completes an I/O may
-    # lose its CPU before the tag is free, but for less time than the drive takes for the next one.
-    ends_in_kernel_s = sum(sorted(io["end_s"] for io in ios)[:8])
-    assert plug_s <= ends_in_kernel_s - begins_s + awake_s + slack_s + 8 * DELAY_S
-
-
 def test_wait_for_a_page_read_by_another_thread_is_shown(slow: SlowDrive, tmp_path: Path) -> None:
     script = """
         fd = os.open(sys.argv[2], os.O_RDONLY)

@@ -13,7 +13,6 @@ from test_watch import DEVICE, FOO, call_record, file_record, run, stored
 
 from linnapp.errors import LinnappError
 from linnapp.insight import query as watch_query
-from linnapp.insight import timeline as watch_timeline
 from linnapp.insight.calls import COMPLETED, IN_CALL, WATCHED, call_names
 
 MS = 1_000_000
@@ -122,19 +121,6 @@ def test_a_window_is_drawn_larger(seen: Path) -> None:
     assert page.lanes["postgres 7"] == [("read", 0, 100, 1)]
     assert page.lanes["4095:1"][-1] == ("revoked", 66.667, 6.667, 1)
     assert "0.005 s" in page.text and "0.0065 s" in page.text
-
-
-def test_timeline_reports_omitted_calls_and_ios(
-    seen: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("_CALLS", "_IOS"):
-        sql = getattr(watch_timeline, name)
-        monkeypatch.setattr(
-            watch_timeline, name, sql.replace(f"limit {watch_timeline.MAX_DRAWN}", "limit 1")
-        )
-    page = drawn(seen)
-    assert "Not drawn: 2 shorter calls, 2 shorter I/Os." in page.text
-    assert page.lanes["postgres 7"] == [("read", 30, 40, 1)]
 
 
 def test_timeline_refuses_invalid_sessions_and_windows(seen: Path, tmp_path: Path) -> None:

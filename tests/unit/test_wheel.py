@@ -17,6 +17,8 @@ from linnapp.trace.workload import profile_names
 
 ROOT = Path(__file__).parents[2]
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -49,7 +51,7 @@ def test_a_wheel_holds_the_core_and_the_profiles(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     for library in "liblinnapp_native.so", "liblinnos_engine.so":
         assert f"linnapp/native/{library}" in names
-    for header in "text_trace", "liblinnos", "linnos_choose", "linnos_cluster", "linnos_ceph":
+    for header in "text_trace", "liblinnos", "linnos_choose":
         assert f"linnapp/native/{header}.h" in names
     for profile in profile_names():
         assert f"linnapp/profiles/{profile}.toml" in names

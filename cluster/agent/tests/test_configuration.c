@@ -26,7 +26,7 @@ TEST(configuration_accepts_every_directive)
 	assert(!read_text("# a node\n"
 			  "drive /dev/a   # the first\n"
 			  "\n"
-			  "drive /dev/b /models/b.linnos\n"
+			  "drive /dev/b\n"
 			  "listen 10.0.0.1\n"
 			  "listen fd00::1 99\n"
 			  "allow 10.0.0.0/24 1000\n"
@@ -34,7 +34,6 @@ TEST(configuration_accepts_every_directive)
 			  "socket /run/x 5\n"
 			  "key /etc/k"));
 	assert(c.n_drives == 2 && !strcmp(c.drives[1], "/dev/b"));
-	assert(!*c.models[0] && !strcmp(c.models[1], "/models/b.linnos"));
 	assert(c.n_listeners == 2 && c.n_networks == 2);
 	assert(c.listeners[0].sin6_port == htons(DEFAULT_PORT));
 	assert(c.listeners[1].sin6_port == htons(99));
@@ -50,8 +49,8 @@ TEST(configuration_names_the_line_and_the_fault)
 		{"drive /dev/a\nsocket x\n", "agent.conf:2: x is not an absolute path"},
 		{"drives /dev/a\n", "agent.conf:1: drives: the directive must be drive,"},
 		{"drive\n", "drive: an argument is missing"},
-		{"drive /dev/a /m /dev/b\n", "unexpected word \"/dev/b\""},
-		{"drive /dev/a m\n", "agent.conf:1: m is not an absolute path"},
+		{"drive /dev/a /dev/b\n", "unexpected word \"/dev/b\""},
+		{"drive a\n", "agent.conf:1: a is not an absolute path"},
 		{"allow 10.0.0.1/24\n", "allow 10.0.0.1/24: it must be an address or a network"},
 		{"allow 10.0.0.1 0\n", "rate 0: it must be a whole number from 1"},
 		{"allow 10.0.0.1 5x\n", "rate 5x: it must be a whole number"},

@@ -54,6 +54,15 @@ static void open_with(const struct linnos_ceph_options *options)
 	assert(!linnos_ceph_open(&ceph, "data", options));
 }
 
+static void close_pool(void)
+{
+	if (ceph)
+		linnos_ceph_close(ceph);
+	ceph = NULL;
+}
+
+AFTER_EACH(close_pool)
+
 static void open_pool(const struct linnos_ceph_options *options)
 {
 	set_monitors();
@@ -139,7 +148,6 @@ TEST(reads_do_not_wait_for_monitors)
 	assert(stats().asked_monitors == 1 && stats().handles == 4);
 	assert(stats().reads == 3 && stats().unknown == 1);
 	assert(ended.osd >= 0);
-	linnos_ceph_close(ceph);
 }
 
 TEST(reads_leave_a_slow_osd_by_a_handle_of_another_host)
@@ -178,7 +186,6 @@ TEST(reads_leave_a_slow_osd_by_a_handle_of_another_host)
 	assert(n_copies);
 	assert(n_left > 600 && n_left == stats().replica_reads);
 	assert(stats().bounced == UINT64_MAX);
-	linnos_ceph_close(ceph);
 }
 
 TEST(written_object_is_read_from_primary_for_a_time)
@@ -196,7 +203,7 @@ TEST(written_object_is_read_from_primary_for_a_time)
 	read_once("a", 0);
 	assert(stats().fresh == 1 && ended.osd >= 0);
 	options.fresh_ms = 1000000;
-	linnos_ceph_close(ceph);
+	close_pool();
 	open_pool(&options);
 	know("a");
 	linnos_ceph_wrote(ceph, "a");
@@ -207,7 +214,6 @@ TEST(written_object_is_read_from_primary_for_a_time)
 	}
 	read_once("a", 0);
 	assert(!stats().fresh && ended.osd >= 0);
-	linnos_ceph_close(ceph);
 }
 
 TEST(failed_replica_read_is_retried_at_the_primary)
@@ -233,7 +239,6 @@ TEST(failed_replica_read_is_retried_at_the_primary)
 	while (requests())
 		end_request(0, -EIO, 0);
 	assert(ended.n == 1);
-	linnos_ceph_close(ceph);
 }
 
 TEST(misplaced_group_is_read_from_primary)
@@ -244,7 +249,6 @@ TEST(misplaced_group_is_read_from_primary)
 	wait_until_asked(1);
 	read_once("a", 0);
 	assert(stats().misplaced == 1 && stats().unknown == 2 && ended.osd == -1);
-	linnos_ceph_close(ceph);
 }
 
 static void split(struct monitors *m)
@@ -263,7 +267,6 @@ TEST(new_map_is_noticed)
 	assert(comes_to_be_at("a", 0, 2));
 	know("a");
 	assert(stats().misplaced == 0);
-	linnos_ceph_close(ceph);
 }
 
 TEST(new_map_is_noticed_with_many_objects_queued)
@@ -287,7 +290,6 @@ TEST(new_map_is_noticed_with_many_objects_queued)
 			break;
 	}
 	assert(k > 900 && k < 60000);
-	linnos_ceph_close(ceph);
 }
 
 static void be_silent(struct monitors *m)
@@ -313,7 +315,6 @@ TEST(silent_monitors_are_not_asked_for_each_read)
 	tell_monitors(speak);
 	pass_us(1000000);
 	know("a");
-	linnos_ceph_close(ceph);
 }
 
 static void fall_behind(struct monitors *m)
@@ -327,7 +328,6 @@ TEST(older_map_of_another_monitor_is_ignored)
 	know("a");
 	tell_monitors(fall_behind);
 	know("an object of another group");
-	linnos_ceph_close(ceph);
 }
 
 TEST(only_the_first_osd_of_a_host_is_read)
@@ -337,13 +337,12 @@ TEST(only_the_first_osd_of_a_host_is_read)
 	monitors.osds[1] = 3;
 	open_with(NULL);
 	assert(osds_of("a", 2)[1] == 3);
-	linnos_ceph_close(ceph);
+	close_pool();
 	/* an OSD on the primary's host cannot be read from */
 	set_monitors();
 	monitors.osds[1] = 4;
 	open_with(NULL);
 	assert(osds_of("a", 2)[1] == 0);
-	linnos_ceph_close(ceph);
 }
 
 TEST(osd_added_later_is_read)
@@ -353,7 +352,6 @@ TEST(osd_added_later_is_read)
 	monitors.host[8] = 7;
 	open_with(NULL);
 	assert(osds_of("a", 3)[2] == 8);
-	linnos_ceph_close(ceph);
 }
 
 TEST(unknown_host_of_an_osd_is_looked_up_again)
@@ -370,7 +368,6 @@ TEST(unknown_host_of_an_osd_is_looked_up_again)
 	read_once("a", 0);
 	wait_until_asked(2);
 	know("a");
-	linnos_ceph_close(ceph);
 }
 
 static void move(struct monitors *m)
@@ -411,7 +408,6 @@ TEST(moved_osd_is_read_at_its_new_host)
 	}
 	assert(stats().handles == 4);
 	know("a");
-	linnos_ceph_close(ceph);
 }
 
 static void close_handle(struct monitors *m)
@@ -434,7 +430,6 @@ TEST(osd_without_host_is_not_read_in_any_group)
 	assert(osds_of("a", 2)[1] == 0);
 	/* the clock stands still, so the monitors are not asked for this one yet */
 	assert(osds_of("an object of another group", 2)[1] == 0);
-	linnos_ceph_close(ceph);
 }
 
 TEST(handle_with_reads_in_flight_is_not_closed)
@@ -450,7 +445,6 @@ TEST(handle_with_reads_in_flight_is_not_closed)
 	}
 	assert(stats().handles == 5);
 	end_request(0, 4, 'x');
-	linnos_ceph_close(ceph);
 }
 
 TEST(handles_of_the_library_differ_from_that_of_the_user)
@@ -464,7 +458,6 @@ TEST(handles_of_the_library_differ_from_that_of_the_user)
 	begin("a");
 	assert(!*request(0).namespace);
 	end_request(0, 4, 'x');
-	linnos_ceph_close(ceph);
 }
 
 TEST(reads_without_data_have_no_latency)
@@ -483,7 +476,6 @@ TEST(reads_without_data_have_no_latency)
 	}
 	linnos_cluster_get_stats(linnos_ceph_cluster(ceph), &s, sizeof(s));
 	assert(!s.would_redirect && !s.copies && !s.errors);
-	linnos_ceph_close(ceph);
 }
 
 TEST(read_from_given_osd)
@@ -496,7 +488,6 @@ TEST(read_from_given_osd)
 	assert(!strcmp(request(0).host, "node2"));
 	end_request(0, -EIO, 0);
 	assert(ended.bytes == -EIO && ended.osd == 2 && !stats().retried && !stats().reads);
-	linnos_ceph_close(ceph);
 }
 
 TEST(agent_is_queried_about_the_drive_of_the_osd)
@@ -531,7 +522,7 @@ TEST(agent_is_queried_about_the_drive_of_the_osd)
 		n_asked[asked.drive]++;
 	}
 	assert(n_asked[0] && n_asked[1]);
-	linnos_ceph_close(ceph);
+	close_pool();
 	close(agent);
 	/* it was closed */
 	assert(fcntl(STDIN_FILENO, F_GETFD) < 0);
@@ -562,7 +553,7 @@ TEST(close_waits_for_at_most_one_answer_of_the_monitors)
 		usleep(1000);
 		tell_monitors(count_commands);
 	} while (!n_commands);
-	linnos_ceph_close(ceph);
+	close_pool();
 	/* the placement of the group, and for each of its three OSDs the host and the OSDs there */
 	assert(monitors.n_commands < 7);
 }
@@ -593,7 +584,6 @@ TEST(library_threads_receive_no_signals)
 	assert(!n_signals && !sigpending(&pending) && sigismember(&pending, SIGUSR1));
 	pthread_sigmask(SIG_UNBLOCK, &mine, NULL);
 	assert(n_signals == 1);
-	linnos_ceph_close(ceph);
 }
 
 static void *read_and_wait(void *of)
@@ -616,7 +606,6 @@ TEST(cancelled_thread_ends_after_its_read)
 	assert(pthread_tryjoin_np(thread, NULL) == EBUSY);
 	end_request(0, sizeof(buffer), 'x');
 	assert(!pthread_join(thread, NULL));
-	linnos_ceph_close(ceph);
 }
 
 TEST(invalid_arguments_are_refused_with_the_reason)
@@ -680,5 +669,4 @@ TEST(invalid_arguments_are_refused_with_the_reason)
 	memset(name, 'n', sizeof(name) - 1);
 	assert(linnos_ceph_aio_read(ceph, name, buffer, 0, 0, note, buffer) == -EINVAL);
 	assert(strstr(linnos_ceph_error(), "0 bytes"));
-	linnos_ceph_close(ceph);
 }

@@ -49,11 +49,16 @@ static inline struct linnos_cluster_node node(uint32_t k)
 
 static inline void close_client(void)
 {
+	if (!cluster)
+		return;
 	assert(stats().sent == stats().ended);
 	for (unsigned int k = 0; k < N; k++)
 		assert(!node(k).in_flight);
 	linnos_cluster_free(cluster);
+	cluster = NULL;
 }
+
+AFTER_EACH(close_client)
 
 static inline struct linnos_choice chosen(int home, uint64_t bytes)
 {

@@ -67,7 +67,6 @@ TEST(invalid_reads_are_refused)
 	       -EINVAL);
 	assert(linnos_cluster_choose(cluster, &c, unknown, 2, now_ns) == -EINVAL);
 	assert(strstr(linnos_cluster_error(), "candidate 1 is node 3; it must be between 0 and 2"));
-	close_client();
 }
 
 TEST(reads_without_default_node_take_turns)
@@ -78,7 +77,6 @@ TEST(reads_without_default_node_take_turns)
 	for (int k = 0; k < 300; k++)
 		n[chosen(LINNOS_DEFAULT_ROUND_ROBIN, PAGE).replica]++;
 	assert(n[0] == 100 && n[1] == 100 && n[2] == 100);
-	close_client();
 }
 
 TEST(reads_stay_with_small_differences)
@@ -91,7 +89,6 @@ TEST(reads_stay_with_small_differences)
 		read_once(k % N, PAGE);
 	for (int k = 0; k < 1000; k++)
 		assert(read_once(k % N, PAGE).replica == (unsigned int)k % N);
-	close_client();
 }
 
 TEST(faster_node_gets_more_reads_while_it_is_faster)
@@ -110,7 +107,6 @@ TEST(faster_node_gets_more_reads_while_it_is_faster)
 	for (int k = 0; k < 3000; k++)
 		n[read_once(k % N, PAGE).replica]++;
 	assert(n[1] < 500);
-	close_client();
 }
 
 TEST(reads_leave_slow_default_node_for_any_other)
@@ -137,7 +133,6 @@ TEST(reads_leave_slow_default_node_for_any_other)
 	for (int k = 0; k < 100; k++)
 		n[0] += read_once(0, PAGE).replica == 0;
 	assert(n[0] == 100);
-	close_client();
 }
 
 TEST(one_read_at_a_time_probes_a_slow_node)
@@ -162,7 +157,6 @@ TEST(one_read_at_a_time_probes_a_slow_node)
 	linnos_cluster_on_complete(cluster, &copy, LINNOS_SUCCEEDED, now_ns + 100 * US);
 	now_ns += MS;
 	assert(chosen(0, PAGE).replica == 0);
-	close_client();
 }
 
 TEST(user_read_probes_later_if_copies_are_disabled)
@@ -181,7 +175,6 @@ TEST(user_read_probes_later_if_copies_are_disabled)
 		now_ns += MS;
 	assert(looked_after_ms >= 90 && looked_after_ms <= 130);
 	assert(!stats().copies);
-	close_client();
 }
 
 TEST(some_reads_stay_at_random_as_control_group)
@@ -193,7 +186,6 @@ TEST(some_reads_stay_at_random_as_control_group)
 	for (int k = 0; k < 3000; k++)
 		read_once(0, PAGE);
 	assert(stats().control > 3 && stats().control < stats().would_redirect / 2);
-	close_client();
 }
 
 TEST(failed_read_is_sent_to_each_other_node_once)
@@ -215,7 +207,6 @@ TEST(failed_read_is_sent_to_each_other_node_once)
 	linnos_cluster_on_answer(cluster, &c, NULL, now_ns);
 	for (int k = 0; k < 100; k++)
 		assert(chosen(0, PAGE).replica != 0);
-	close_client();
 }
 
 TEST(late_read_is_hedged_at_healthy_node_within_limit)
@@ -246,7 +237,6 @@ TEST(late_read_is_hedged_at_healthy_node_within_limit)
 		assert(stats().hedges * 10 <= stats().reads);
 	}
 	assert(stats().hedges_denied > 0);
-	close_client();
 }
 
 TEST(longest_hedge_delay_does_not_overflow)
@@ -270,7 +260,6 @@ TEST(longest_hedge_delay_does_not_overflow)
 	}
 	/* in ns the value does not fit 64 bits */
 	assert(chosen(0, PAGE).hedge_at_ns > now_ns + 3600000 * MS);
-	close_client();
 }
 
 TEST(large_reads_are_neither_hedged_nor_copied)
@@ -292,7 +281,6 @@ TEST(large_reads_are_neither_hedged_nor_copied)
 	assert(chosen(0, 256 * PAGE).copy == 1);
 	assert(linnos_cluster_choose(cluster, &never, nodes, N, now_ns) == 0);
 	assert(never.hedge_at_ns == UINT64_MAX);
-	close_client();
 }
 
 TEST(nothing_is_hedged_if_all_nodes_are_slow)
@@ -310,7 +298,6 @@ TEST(nothing_is_hedged_if_all_nodes_are_slow)
 		read_once(k, PAGE);
 	c = chosen(0, PAGE);
 	assert(linnos_cluster_choose_hedge(cluster, &c, now_ns + 10 * MS) == -1);
-	close_client();
 }
 
 TEST(observe_mode_counts_the_expected_gain)
@@ -327,7 +314,6 @@ TEST(observe_mode_counts_the_expected_gain)
 	assert(!stats().redirected && !stats().copies && stats().would_redirect > 300);
 	gained_us = stats().would_save_us;
 	assert(gained_us > 300 * 1500 && gained_us < 340 * 2000);
-	close_client();
 }
 
 TEST(large_reads_do_not_make_a_node_slow)
@@ -337,7 +323,6 @@ TEST(large_reads_do_not_make_a_node_slow)
 		read_once(k % N, k % 2 ? PAGE : 256 * PAGE);
 	for (int k = 0; k < 1000; k++)
 		assert(read_once(k % N, k % 2 ? PAGE : 256 * PAGE).replica == (unsigned int)k % N);
-	close_client();
 }
 
 TEST(equal_seeds_and_calls_give_equal_choices)

@@ -56,7 +56,6 @@ TEST(read_leaves_default_node_reported_slow)
 	assert(chosen(0, PAGE).replica != 0);
 	now_ns += 50 * MS;
 	assert(node(0).report_age_us == UINT64_MAX && chosen(0, PAGE).replica == 0);
-	close_client();
 }
 
 TEST(report_received_later_by_another_thread_has_age_zero)
@@ -66,7 +65,6 @@ TEST(report_received_later_by_another_thread_has_age_zero)
 	assert(!ask_and_hear(0, 100));
 	now_ns -= US;
 	assert(node(0).report_age_us == 0);
-	close_client();
 }
 
 TEST(query_candidates_are_limited_to_the_last_reads)
@@ -78,25 +76,6 @@ TEST(query_candidates_are_limited_to_the_last_reads)
 		assert(!ask_and_hear(k, 100));
 	assert(linnos_cluster_next_query_node(cluster, now_ns) == -1);
 	assert(!cluster->n_to_query);
-	close_client();
-}
-
-TEST(client_avoids_node_whose_drive_hangs)
-{
-	struct answer a = {.bytes = PAGE, .n_drives = 8, .state = STATE_READ_LATE};
-	struct query q;
-
-	open_client(NULL);
-	warm_up();
-	now_ns += 30 * MS;
-	linnos_cluster_build_query(cluster, 0, 0, PAGE, now_ns, datagram);
-	assert(!query_read(&q, NULL, 0, datagram, DATAGRAM_BYTES));
-	a.cookie = q.cookie;
-	a.flags = q.flags;
-	answer_write(&a, NULL, 0, datagram);
-	assert(!linnos_cluster_receive_report(cluster, 0, datagram, DATAGRAM_BYTES, now_ns));
-	assert(chosen(0, PAGE).replica != 0);
-	close_client();
 }
 
 TEST(answer_without_prediction_is_no_report)
@@ -105,7 +84,6 @@ TEST(answer_without_prediction_is_no_report)
 	warm_up();
 	assert(!ask_and_hear(0, 0));
 	assert(node(0).report_age_us == UINT64_MAX && node(0).state == LINNOS_HEALTHY);
-	close_client();
 }
 
 TEST(only_the_answer_to_the_last_query_is_accepted)
@@ -132,7 +110,6 @@ TEST(only_the_answer_to_the_last_query_is_accepted)
 		assert(linnos_cluster_receive_report(cluster, 0, (const uint8_t[256]){0}, k,
 						     now_ns) == -EBADMSG);
 	assert(stats().answers == 1);
-	close_client();
 }
 
 TEST(queries_and_answers_are_signed_with_a_key)
@@ -157,7 +134,6 @@ TEST(queries_and_answers_are_signed_with_a_key)
 	assert(linnos_cluster_receive_report(cluster, 0, datagram, bytes, now_ns) == -EBADMSG);
 	datagram[DATAGRAM_BYTES_MAX - 1] ^= 1;
 	assert(!linnos_cluster_receive_report(cluster, 0, datagram, bytes, now_ns));
-	close_client();
 }
 
 TEST(queries_are_at_most_as_many_as_reads)
@@ -180,7 +156,6 @@ TEST(queries_are_at_most_as_many_as_reads)
 	}
 	assert(!asked[0] && asked[1] > 1000 && asked[2] > 1000);
 	assert(stats().questions == n);
-	close_client();
 }
 
 TEST(node_is_queried_at_most_once_a_millisecond)
@@ -199,7 +174,6 @@ TEST(node_is_queried_at_most_once_a_millisecond)
 			assert(!ask_and_hear(to, 100));
 	}
 	assert(n > 100 && n <= 202);
-	close_client();
 }
 
 TEST(silent_agent_is_queried_once_a_second)
@@ -218,7 +192,6 @@ TEST(silent_agent_is_queried_once_a_second)
 			linnos_cluster_build_query(cluster, to, 0, PAGE, now_ns, datagram);
 	}
 	assert(n >= 20 && n <= 30);
-	close_client();
 }
 
 /*
@@ -277,7 +250,6 @@ TEST(agent_is_queried_first_if_unknown_nodes_cost_more)
 	for (int k = 0; k < 200; k++)
 		asked += blind_read(100);
 	assert(!asked);
-	close_client();
 }
 
 TEST(agent_without_predictions_is_not_queried_first)
@@ -294,7 +266,6 @@ TEST(agent_without_predictions_is_not_queried_first)
 		asked += blind_read(k % 5 ? 100 : 3000);
 	assert(asked > 0 && asked < 20);
 	agent_predicts = true;
-	close_client();
 }
 
 TEST(no_query_is_requested_with_query_percent_zero)
@@ -305,7 +276,6 @@ TEST(no_query_is_requested_with_query_percent_zero)
 	open_client(&o);
 	warm_up();
 	assert(linnos_cluster_next_query_node(cluster, now_ns) == -1);
-	close_client();
 }
 
 static uint64_t next_cookie(struct linnos_cluster *client, const uint8_t *key, size_t key_bytes,

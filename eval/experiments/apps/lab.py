@@ -40,10 +40,13 @@ from linnapp.lab.work import StepError, write_json
 #: Part of each drive for the mirror; the background uses the rest.
 MIRROR_MB = 512
 
+#: Appended to the name of a file system on an array of two mirrors.
+TWO_MIRRORS = " on two mirrors"
+
 #: Time that the background continues after the expected end of the application.
 MORE_S = 1.0
 
-#: A kernel without LinnOS, and the modules to load, in this order. md-mod is the kernel's own.
+#: A kernel without LinnOS, and the modules to load, in this order. md-mod comes with the kernel.
 MODULE_KERNEL = ROOT / "build" / "linux-um-module" / "linux"
 _BUILT = ROOT / "build" / "module" / MODULE_KERNEL.parent.name
 MODULES = (
@@ -99,6 +102,12 @@ class Case:
     #: "off", "on" or "unguarded" (with networks), or "latency" (on, with models of latencies), of
     #: md's attribute; "module": as "latency", by the modules; "btrfs": no md, but btrfs' raid1c3.
     mode: str
+    n_mirrors: int = N_DRIVES
+
+    @property
+    def place(self) -> str:
+        """The file system, and the number of mirrors if it is not that of most runs."""
+        return self.file_system + ("" if self.n_mirrors == N_DRIVES else TWO_MIRRORS)
 
 
 @dataclass(frozen=True)
@@ -239,46 +248,74 @@ def run_once(
     """
     folder.mkdir(parents=True, exist_ok=True)
     # The guest sees only this folder.
-    _at_hand(tar, folder / DATA)
+    place_file(tar, folder / DATA)
     for drive, model in enumerate(models):
         shutil.copyfile(model, folder / f"flash{drive}.linnos")
     kind = "btrfs" if case.mode == "btrfs" else "md"
     state = {LATENCY: ON, MODULE: ON, "btrfs": "off"}.get(case.mode, case.mode)
     places = guests.places_of(folder)
+    mirrors = " ".join(f"{drive}p1" for drive in array.drives[: case.n_mirrors])
     uploaded = [places.of(folder / f"flash{drive}.linnos") for drive in range(len(models))]
-    prepare = (
-        _sourced(app)
+    summary = replay_beside(
+        f"( run_app $start_s {_words(app.load)} {seed} )",
+        guests.Scenario(
+            f"{app.title} on {case.file_system}, {case.mode}",
+            array,
+            tuple(traces),
+            seed,
+            options=REPLAYER_OPTIONS,
+            memory_mb=memory_mb,
+        ),
+        folder,
+        app.seconds,
+        prepare=_sourced(app)
         + _uploaded(case, array, uploaded, folder)
-        + f"array_up {kind} {case.file_system} {state}\n"
-        "fill\n"
-        "start_app\n"
-        # The replayer starts at the second multiple of START_EVERY_S from now.
-        f"ready_s=$((($(date +%s) / {guests.START_EVERY_S} + 1) * {guests.START_EVERY_S}))\n"
-        f"start_s=$((ready_s + {guests.START_EVERY_S}))\n"
-        f"( run_app $start_s {_words(app.load)} {seed} ) &\n"
-        "app=$!\n"
-        "wait_until $ready_s\n"
-        "reads_of before\n"
+        + f"array_up {kind} {case.file_system} {state} {mirrors}\nfill\nstart_app\n",
+        ready="reads_of before\n",
+        finish=f"reads_of after\nstop_app\narray_down {kind}\n",
     )
-    finish = (
-        f"ended_beside $start_s {round(app.seconds + MORE_S)}\n"
-        f"wait $app\nreads_of after\nstop_app\narray_down {kind}\n"
-    )
-    scenario = guests.Scenario(
-        f"{app.title} on {case.file_system}, {case.mode}",
-        array,
-        tuple(traces),
-        seed,
-        options=REPLAYER_OPTIONS,
-        memory_mb=memory_mb,
-    )
-    summary = guests.replay(scenario, "baseline", folder, prepare=prepare, finish=finish)
-    (folder / DATA).unlink()
-    (folder / "baseline.log").unlink()
     return {
-        **brief(summary),
+        **summary,
         "counted": reports.counters(folder / "before", folder / "after"),
     }
+
+
+def replay_beside(
+    program: str,
+    scenario: guests.Scenario,
+    folder: Path,
+    seconds: float,
+    *,
+    prepare: str,
+    ready: str = "",
+    finish: str = "",
+) -> dict[str, Any]:
+    """Replay the background in a guest while a program runs; return the replay's summary.
+
+    Parameters
+    ----------
+    program : str
+        A shell command that waits until ``$start_s`` and then runs for `seconds`.
+    folder : Path
+        Is seen by the guest. Its data and the log of the background are removed.
+    prepare, ready, finish : str
+        Shell commands to run first, shortly before the background starts, and after the program.
+    """
+    every = guests.START_EVERY_S
+    before = (
+        prepare
+        # The replayer starts at the second multiple of START_EVERY_S from now.
+        + f"ready_s=$((($(date +%s) / {every} + 1) * {every}))\n"
+        f"start_s=$((ready_s + {every}))\n"
+        f"{program} &\n"
+        "program=$!\n"
+        f"wait_until $ready_s\n{ready}"
+    )
+    after = f"ended_beside $start_s {round(seconds + MORE_S)}\nwait $program\n{finish}"
+    summary = guests.replay(scenario, "baseline", folder, prepare=before, finish=after)
+    for done in (DATA, "baseline.log"):
+        (folder / done).unlink()
+    return brief(summary)
 
 
 def _uploaded(case: Case, array: PartedArray, models: Sequence[str], folder: Path) -> str:
@@ -295,8 +332,8 @@ def _uploaded(case: Case, array: PartedArray, models: Sequence[str], folder: Pat
     )
 
 
-def _at_hand(source: Path, target: Path) -> None:
-    """Link a large file into another folder, or copy it if it cannot be linked."""
+def place_file(source: Path, target: Path) -> None:
+    """Link a large file into a folder that a guest sees, or copy it if it cannot be linked."""
     target.unlink(missing_ok=True)
     try:
         os.link(source, target)

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Is it worth it to ship predictions? Reads of GlusterFS from the node that a rule chooses.
+"""Reads of GlusterFS from the node that a rule chooses: do agents' reports help?
 
     make eval-cluster
     make eval-cluster LINNOS_CLUSTER=50us,4-clients     # these of `CELLS`
-    make eval-cluster LINNOS_CLUSTER=msr-1370 LINNOS_TRACES=DIR
 
 `make eval` does not run it: it needs a kernel of its own (`make kernel-cluster`) and Debian's
 GlusterFS (`make deps-gluster`).
 
 Three nodes keep a file three times. Clients read from it over a network, while a burst wanders over
-the nodes' drives, or a Table 1 load or a trace runs on them. The node of a read is chosen by rules
+the nodes' drives, or a Table 1 load runs on them. The node of a read is chosen by rules
 that send no queries (they know what the client itself has in flight, or how long its last reads
 took), by the reports of the nodes' agents (how much is in flight at the drive, or what the kernel
 predicts), by rules of other engines and of papers, and by GlusterFS itself.
@@ -18,24 +17,22 @@ predicts), by rules of other engines and of papers, and by GlusterFS itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from eval import trace_files
 from eval.cache import RESULTS, ROOT
 from eval.cells import WORKLOADS
-from eval.experiment import Context
-from eval.experiments.cluster import brought, cells, rules
-from eval.experiments.cluster.lab import BURSTS, MEASURED_MS, PROBES, TURN_US, Situation, compiled
-from eval.experiments.cluster.rules import MEASURES, OTHERS, RULES
+from eval.experiments.cluster import cells, rules
+from eval.experiments.cluster.lab import BURSTS, MEASURED_MS, TURN_US, Situation
+from eval.experiments.cluster.rules import LIBRARY, OTHERS, RULES
 from eval.long_table import LongTable
-from eval.study import Study
-from linnapp.lab.work import StepError
+from eval.study import Study, described
 
 #: Environment variable that names the situations of `CELLS` to measure, separated by commas.
 VARIABLE = "LINNOS_CLUSTER"
 
-#: The situations without traces. Their seeds are replaced.
-_OWN = {
+#: The situations. Their seeds are replaced.
+CELLS = {
     "20us": Situation(BURSTS, 0, 20),
     "5us": Situation(BURSTS, 0, 5),
     "50us": Situation(BURSTS, 0, 50),
@@ -57,8 +54,6 @@ _OWN = {
     **{load: Situation(load, 0, 50) for load in WORKLOADS},
 }
 
-CELLS = {**_OWN, **cells.of_traces(50)}
-
 #: The situations that are measured if none is named.
 UNNAMED = ("20us", "50us", "200us", "bi-e")
 
@@ -68,52 +63,53 @@ N_SEEDS = {"20us": 3}
 CHOSEN = cells.chosen(VARIABLE, UNNAMED)
 
 
-def run(context: Context) -> LongTable:
-    """Measure the chosen situations under every rule."""
-    client = compiled(context.folder)
-    # Refuses traces that are named and do not exist.
-    for name, path in brought.files().items():
-        if name in (*_OWN, BURSTS):
-            raise StepError(f"{path}: {name} is a cell or a load already: name the trace otherwise")
-    return cells.measure(
-        context, client, CELLS, CHOSEN, tuple(RULES), n_seeds=N_SEEDS, variable=VARIABLE,
-        also=f"; and traces, as {trace_files.VARIABLE}=DIR names them",
-    )  # fmt: skip
-
-
 def page_data(table: LongTable) -> Mapping[str, Any]:
     """Return what the templates of the pages use besides the table.
 
     The first situation has a table of its own. The other ones have a row each, in the table of
     bursts or in that of loads.
     """
-    bursts = [place for place in table.places if place[0] in _OWN and _OWN[place[0]].load == BURSTS]
+    bursts = [
+        place for place in table.places if place[0] in CELLS and CELLS[place[0]].load == BURSTS
+    ]
     return {
         "rules": RULES,
         "rivals": OTHERS,
         "best": rules.best,
-        "n_below_and_above": rules.n_below_and_above,
+        "n_faster_and_slower": rules.n_faster_and_slower,
         "side": rules.side,
         "first": bursts[0],
-        "first_heading": rules.heading(_OWN[bursts[0][0]]),
-        "bursts": {place: rules.short_heading(_OWN[place[0]]) for place in bursts[1:]},
+        "first_heading": rules.heading(CELLS[bursts[0][0]]),
+        "bursts": {place: rules.short_heading(CELLS[place[0]]) for place in bursts[1:]},
         "loads": [place for place in table.places if place not in bursts],
     }
 
 
+#: The situations and rules of the figure; the tables have all.
+_DRAWN = ("20us", "16-clients", "az-e", "co-c")
+_DRAWN_RULES = (
+    "primary", "own-latency", "c3", "elasticsearch", "prequal", "prediction", "clone", "library",
+    "library-hedge", "oracle",
+)  # fmt: skip
+
+
 EXPERIMENT = Study(
-    name="cluster",
-    title="Reading from the node whose drive is predicted to answer first",
+    **described("cluster"),
     factors={"situation": CHOSEN},
     policies=tuple(RULES),
-    titles=RULES,
-    measure_all=run,
-    measures=MEASURES,
+    measure_all=partial(
+        cells.measure, engine="gluster", cells=CELLS, names=CHOSEN, rules=tuple(RULES),
+        n_seeds=N_SEEDS, variable=VARIABLE,
+    ),
     pairs=[(own, rule) for own in ("library", "prediction") for rule in RULES if rule != own],
-    figure=lambda table, path: rules.bars(table, tuple(RULES), ("prediction",), path),
+    figure=partial(
+        rules.draw,
+        situations={name: CELLS[name] for name in _DRAWN},
+        titles={rule: RULES[rule] for rule in _DRAWN_RULES},
+        ours=LIBRARY,
+    ),
     settings={
         "cells": cells.told(CELLS, CHOSEN),
-        "nodes asked a read": PROBES,
         "seeds": N_SEEDS,
         **cells.SETTINGS,
     },
@@ -122,19 +118,13 @@ EXPERIMENT = Study(
         "cluster_all.md.j2": RESULTS / "cluster.md",
         "cluster.md.j2": ROOT / "docs" / "cluster.md",
     },
-    command=f"make eval-cluster, or with {VARIABLE}=NAME,NAME",
     adds=True,
-    differs="Nodes are network namespaces of one kernel, in virtual time: the engine, the client "
-    "and the agents take no processor time; the network has no jitter, and loses nothing but "
-    "questions to agents, where that is said. With one client, its own count in `bursts` is the "
-    "queue of the drives. Rules read the same file one after the other on the same drives.",
     sources=(
         "eval/intervals.py",
         "cluster/agent",
         "cluster/client",
-        "eval/simulator",
         "cluster/wire",
         "kernel/config/um-cluster.config",
         "eval/experiments/cluster/guest",
     ),
-)
+)  # fmt: skip

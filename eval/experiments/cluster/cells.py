@@ -7,15 +7,13 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from eval import trace_files
+from eval import scores
 from eval.cells import N_DRIVES
 from eval.experiment import Context
-from eval.experiments.cluster import brought
 from eval.experiments.cluster.lab import (
     BURST_US,
     FILE_MB,
@@ -26,6 +24,7 @@ from eval.experiments.cluster.lab import (
     TURN_US,
     Measured,
     Situation,
+    compiled,
     measured,
     recorded_and_trained,
 )
@@ -35,12 +34,12 @@ from eval.long_table import LongTable
 from linnapp.lab import guests
 from linnapp.lab.cluster import CLUSTER_KERNEL
 from linnapp.lab.work import Step, StepError
-from linnapp.stats import LEVEL, Interval
+from linnapp.stats import LEVEL
 
 #: The fields that differ between situations.
 _TOLD = (
     "load", "one_way_us", "clients", "lost_percent", "fails", "lies", "writes_percent", "nodes",
-    "trace", "osd_us",
+    "osd_us",
 )  # fmt: skip
 
 PERCENT = 99.0
@@ -77,40 +76,27 @@ def told(cells: Mapping[str, Situation], names: Iterable[str]) -> dict[str, dict
     }
 
 
-def of_traces(one_way_us: int) -> dict[str, Situation]:
-    """Return a situation for each trace that is found, by its name."""
-    try:
-        found = brought.files()
-    except StepError:
-        # It is reported when one of them is named.
-        return {}
-    return {
-        name: Situation(name, 0, one_way_us, trace=trace_files.digest_of(path))
-        for name, path in found.items()
-    }
-
-
 def measure(
     context: Context,
-    client: Path,
+    *,
+    engine: str,
     cells: Mapping[str, Situation],
     names: Sequence[str],
     rules: Sequence[str],
-    *,
     n_seeds: Mapping[str, int],
     variable: str,
     base: str = "round-robin",
     compared: Sequence[str] = (*SHIPPED, *LIBRARY),
-    also: str = "",
 ) -> LongTable:
     """Measure the named situations under every rule.
 
     Each has one seed unless `n_seeds` has another number. A finished seed of a situation is in the
-    cache. If a name is unknown, the message ends with `also`.
+    cache.
     """
     for name in names:
         if name not in cells:
-            raise StepError(f"{variable}: {name}: no such cell; known are {', '.join(cells)}{also}")
+            raise StepError(f"{variable}: {name}: no such cell; known are {', '.join(cells)}")
+    client = compiled(context.folder, engine)
     met = {
         name: [replace(cells[name], seed=seed) for seed in context.seeds[: n_seeds.get(name, 1)]]
         for name in names
@@ -164,24 +150,17 @@ def add_reads(
             pooled.setdefault(name, []).append(latency_us)
         blocks.append(one)
     drawn = Pooled(blocks, (PERCENT,))
-    for name, latencies in pooled.items():
-        p99_us = float(np.percentile(np.concatenate(latencies), PERCENT))
+    place = (situation,)
+    ours = [name for name in compared if name in drawn.policies]
+    pairs = [(name, other) for name in ours for other in drawn.policies if other != name]
+    scores.add_pooled(table, place, drawn, pooled, pairs, tails={}, n_beyond=0)
+    for name in drawn.policies:
         runs = [by_rule[name] for by_rule in seeds]
         n = sum(len(run.reads) for run in runs)
-        numbers: dict[str, Interval | float] = {
-            "reads": n,
-            "mean_us": drawn.mean(name),
-            "p99_us": drawn.percentile(name, PERCENT, p99_us),
-            "share_of_oracle": drawn.share(name, "oracle", base),
-            "extra_io_ratio": sum(int(run.reads["attempts"].sum()) for run in runs) / n - 1,
-            "asked": sum(run.counted["asked"] for run in runs) / n,
-            "strayed": sum(run.counted["strayed"] for run in runs),
-        }
+        table.add(place, name, "share_of_oracle", drawn.share(name, "oracle", base))
+        attempts = sum(int(run.reads["attempts"].sum()) for run in runs)
+        table.add(place, name, "extra_io_ratio", attempts / n - 1)
+        table.add(place, name, "asked", sum(run.counted["asked"] for run in runs) / n)
+        table.add(place, name, "strayed", sum(run.counted["strayed"] for run in runs))
         for node, served in enumerate(np.sum([run.disk_reads for run in runs], axis=0)):
-            numbers[f"node_{node}"] = float(served)
-        for measure_name, number in numbers.items():
-            table.add((situation,), name, measure_name, number)
-    for name in compared:
-        for other in drawn.policies if name in drawn.policies else ():
-            if other != name:
-                table.add((situation,), name, "mean_us", drawn.below(name, other), other)
+            table.add(place, name, f"node_{node}", float(served))

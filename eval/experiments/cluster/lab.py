@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from eval import demo, workers
+from eval import workers
 from eval.cache import ROOT, Cache, code_version
 from eval.cells import (
     ARRAY_OF,
@@ -23,7 +23,6 @@ from eval.cells import (
     REPLAYER_OPTIONS,
     write_workload,
 )
-from eval.experiments.cluster import brought
 from linnapp.lab import guests
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 from linnapp.lab.cluster import AGENT, Cluster, installed_by, missing
@@ -46,13 +45,10 @@ _BUILT = {
 }
 _SOURCES = (
     "eval/experiments/cluster/lab.py",
-    "eval/experiments/cluster/brought.py",
     "eval/experiments/cluster/guest",
     "cluster/agent",
     "cluster/client",
     "cluster/ceph",
-    "eval/simulator/rules.c",
-    "eval/simulator/rules.h",
     "cluster/wire",
     "kernel/config/um-cluster.config",
 )
@@ -81,10 +77,7 @@ MEASURED_MS = ROUNDS * N_DRIVES * TURN_US // 1000
 #: The number of rounds after which a failure begins. It lasts for one round.
 FAILS_AFTER = 2
 
-#: The number of nodes that are asked for each read.
-PROBES = N_DRIVES
-
-#: The load of wandering bursts. Others are those of Table 1 and traces, by their names.
+#: The load of wandering bursts. Others are those of Table 1, by their names.
 BURSTS = "bursts"
 
 #: The number of seconds that are kept of each ten seconds of a Table 1 load, so that a run of some
@@ -108,14 +101,12 @@ _NEXT_CLIENT = 100
 class Situation:
     """A load, a network, and everything else that a measurement depends on."""
 
-    #: The load on the nodes' drives besides the reads: ``BURSTS``, a Table 1 load, or a trace.
+    #: The load on the nodes' drives besides the reads: ``BURSTS``, or a Table 1 load.
     load: str
     #: The seed of the drives, the load and the reads.
     seed: int
     #: The delay of the network, or None without one.
     one_way_us: int | None
-    #: The number of nodes that are asked for each read.
-    probes: int = PROBES
     #: A name of `linnapp.lab.cluster.ENGINES`.
     engine: str = "gluster"
     #: The number of clients. They share the reads, and none knows of those of the others.
@@ -133,8 +124,6 @@ class Situation:
     writes_percent: int = 0
     #: The number of nodes. Each block is on three of them.
     nodes: int = N_DRIVES
-    #: The digest of the trace that is the load. Empty if the load is no trace.
-    trace: str = ""
     #: The processor time of an OSD for a read.
     osd_us: int = 0
 
@@ -178,10 +167,10 @@ def compiled(folder: Path, engine: str = "gluster") -> Path:
     includes = (
         *(cluster / name for name in ("wire", "client", "ceph")),
         *(ROOT / "liblinnos" / name for name in ("include", "predictor")),
-        *(ROOT / name for name in ("replayer", "kernel/flashsim", "core/uapi", "eval/simulator")),
+        *(ROOT / name for name in ("replayer", "kernel/flashsim", "core/uapi")),
     )
     sources = (
-        GUEST / "reads.c", GUEST / f"{engine}.c", ROOT / "eval" / "simulator" / "rules.c",
+        GUEST / "reads.c", GUEST / f"{engine}.c", GUEST / "rules.c",
         cluster / "wire" / "datagram.c", ROOT / "liblinnos" / "predictor" / "histogram.c",
     )  # fmt: skip
     made = subprocess.run(
@@ -214,7 +203,7 @@ def _injected(arm: int, n_drives: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _beside(situation: Situation, places: Places, traces: Sequence[Path]) -> str:
+def _load(situation: Situation, places: Places, traces: Sequence[Path]) -> str:
     """Return shell commands that begin the load, and define `end_load`, which ends it."""
     if situation.load == BURSTS:
         begin, end = (_injected(arm, situation.nodes) for arm in (1, 0))
@@ -223,15 +212,14 @@ def _beside(situation: Situation, places: Places, traces: Sequence[Path]) -> str
         "replayer", "--devices", ",".join(f"/dev/flash{k}p2" for k in range(N_DRIVES)),
         "--trace", ",".join(map(places.of, traces)), "--policy", "baseline",
         "--seed", str(situation.seed), "--fit", "--unwritten", "any",
-        *(demo.VOLUME if situation.trace else ()),
-        *REPLAYER_OPTIONS, "--start-every", str(guests.START_EVERY_S), "--json", "/run/beside.json",
+        *REPLAYER_OPTIONS, "--start-every", str(guests.START_EVERY_S), "--json", "/run/load.json",
     ]  # fmt: skip
     # its latencies are not used
     return (
-        f"{shlex.join(command)} >/run/beside.txt 2>&1 & beside=$!\n"
+        f"{shlex.join(command)} >/run/load.txt 2>&1 & load=$!\n"
         # it checks at its start that no other process uses the drives
         "sleep 1\n"
-        "end_load() { wait $beside || { cat /run/beside.txt; exit 1; }; }\n"
+        "end_load() { wait $load || { cat /run/load.txt; exit 1; }; }\n"
     )
 
 
@@ -248,21 +236,11 @@ def _failing(situation: Situation) -> str:
     return f"{{ /bin/sleep {begins_s:g}; {begin}\n/bin/sleep {round_s:g}; {end}; }} & failing=$!\n"
 
 
-def _lasts_s(reads_ms: int) -> float:
-    """Return the length of a load, which is a little longer than the reads."""
-    return 1.1 * reads_ms / 1e3 + 0.2
-
-
-def _write_load(
-    situation: Situation, folder: Path, seed: int, lasts_ms: int, half: int
-) -> list[Path]:
-    """Write a load that depends on a seed, or the first or second half of a trace."""
-    if situation.trace:
-        trace, least_s = brought.files()[situation.load], _lasts_s(MEASURED_MS)
-        size = BESIDE_MB << 20
-        return [brought.written(trace, folder, half, _lasts_s(lasts_ms), least_s, size)]
+def _write_load(situation: Situation, folder: Path, seed: int, lasts_ms: int) -> list[Path]:
+    """Write a load that depends on a seed."""
     if situation.load != BURSTS:
-        slices = [(folder, 0.0, _lasts_s(lasts_ms))]
+        # It is a little longer than the reads.
+        slices = [(folder, 0.0, 1.1 * lasts_ms / 1e3 + 0.2)]
         write_workload(situation.load, slices, seed, kept_s=_KEPT_S, size_mb=BESIDE_MB)
     return [folder / f"flash{k}.iolog" for k in range(N_DRIVES)]
 
@@ -272,7 +250,7 @@ def _client(
 ) -> str:
     mean_us = MEAN_US * situation.clients
     words = (
-        client, rule, seed, lasts_ms, mean_us, situation.clients, situation.probes,
+        client, rule, seed, lasts_ms, mean_us, situation.clients,
         situation.lost_percent, situation.lies, situation.writes_percent, guests.START_EVERY_S, log,
     )  # fmt: skip
     return shlex.join(map(str, words))
@@ -286,17 +264,17 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
     """
     load, seed = situation.load, situation.seed
     engine = situation.engine
-    first = Situation(load, seed, None, engine=engine, nodes=situation.nodes, trace=situation.trace)
+    first = Situation(load, seed, None, engine=engine, nodes=situation.nodes)
     # With more drives, each is read less often; it shall have as many reads to learn from.
     lasts_ms = RECORDED_MS * first.nodes // N_DRIVES
 
     def make(folder: Path) -> None:
-        traces = _write_load(first, folder / "load", seed + _TRAINING, lasts_ms, half=0)
+        traces = _write_load(first, folder / "load", seed + _TRAINING, lasts_ms)
         places = guests.places_of(folder)
         drives = first.cluster().devices
         script = (
             f"{places.of(client)} write {FILE_MB}\n{_WAIT_FOR_START}"
-            f"{_beside(first, places, traces)}"
+            f"{_load(first, places, traces)}"
             f"linnapp trace {' '.join(drives)} -o {places.cwd}/record -- "
             + _client(places.of(client), "random", first, seed + _TRAINING, lasts_ms, "/run/log")
             + "\nend_load\n"
@@ -312,7 +290,6 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
 
     parameters = {
         "load": load, "seed": seed, "engine": engine, "nodes": first.nodes,
-        "trace": first.trace,
         "recipe": code_version(*_SOURCES),
     }  # fmt: skip
     return cache.get("cluster-models", parameters, make) / "models"
@@ -331,7 +308,7 @@ def measured(
     turn = seed % len(rules)
 
     def make(folder: Path) -> None:
-        traces = _write_load(situation, folder / "load", seed, ms, half=1)
+        traces = _write_load(situation, folder / "load", seed, ms)
         places = guests.places_of(folder)
         files = [places.of(models / f"flash{k}.linnos") for k in range(situation.nodes)]
         program = places.of(client)
@@ -340,7 +317,7 @@ def measured(
             guests.upload(situation.cluster().devices, files, "observe"),
         ]
         for rule in (*rules[turn:], *rules[:turn]):
-            script += [_WAIT_FOR_START, _failing(situation), _beside(situation, places, traces)]
+            script += [_WAIT_FOR_START, _failing(situation), _load(situation, places, traces)]
             script.append("clients=\n")
             for k in range(situation.clients):
                 log, own = f"{places.cwd}/{rule}-{k}", seed + k * _NEXT_CLIENT

@@ -2,8 +2,7 @@
 """Measure the slowdown of file systems in several configurations on a slow drive.
 
     make eval-filesystems
-    make eval-filesystems LINNOS_FILESYSTEMS=ext4,xfs
-    make eval-filesystems LINNOS_SLOWNESS=all
+    make eval-filesystems LINNOS_FILESYSTEMS=ext4,"xfs default"
 
 `make eval` does not run it: it is about the stack above the drive, not about LinnOS.
 
@@ -31,12 +30,9 @@ from eval.experiments.filesystems.design import (
     CONFIGURATIONS,
     DEFAULT,
     DIRECT,
-    EVERYTHING,
-    NODELALLOC,
     NONE,
     PARAMETERS,
     PATTERNS,
-    SLOWNESS_VARIABLE,
     STEADY,
     SYSTEMS,
     SYSTEMS_VARIABLE,
@@ -48,7 +44,7 @@ from eval.experiments.filesystems.lab import run_case
 from eval.experiments.filesystems.processor import instructions
 from eval.experiments.filesystems.wrong import Wrong, plan, run_wrong
 from eval.long_table import LongTable, Place
-from eval.study import Measure, Study
+from eval.study import Study, described
 from linnapp.lab.work import StepError
 from linnapp.stats import Interval
 
@@ -58,27 +54,6 @@ Run = dict[str, Any]
 SLOWED = ("configuration", "mix", "cache", "drive", "slowness")
 OPERATIONS = (*SLOWED, "operation")
 STORED = ("storage", "fault")
-
-MEASURES = {
-    "operations": Measure("operations"),
-    "mean_us": Measure("mean us", 1),
-    "p95_us": Measure("p95 us", 1),
-    "p99_us": Measure("p99 us"),
-    "slowdown": Measure("% longer", 1, 100.0),
-    "processor_us": Measure("processor us", 1),
-    "slowdown_charged": Measure("% longer, with the processor", 1, 100.0),
-    "over_random": Measure("% longer than with random slowness", 1, 100.0),
-    "hit": Measure("% of I/Os slowed", 1, 100.0),
-    "runs": Measure("runs"),
-    "mounted": Measure("mounted again"),
-    "injected": Measure("blocks stored wrong"),
-    "right": Measure("blocks read right"),
-    "wrong": Measure("blocks read wrong"),
-    "unreadable": Measure("unreadable blocks"),
-    "missing": Measure("missing blocks"),
-    "damaged": Measure("damage found by the check"),
-    "differ": Measure("mirrors differ"),
-}
 
 #: A commit of the journal and its steps are operations with this prefix.
 COMMIT = "commit"
@@ -169,34 +144,30 @@ def add_wrong(table: LongTable, wrong: Wrong, runs: Sequence[Run]) -> None:
         table.add((*[""] * len(OPERATIONS), wrong.title, wrong.fault), "", measure, number)
 
 
-class SlowDriveStudy(Study):
-    """A study of guests that measure several slownesses each, and of guests with wrong data."""
-
-    def run(self, context: Context) -> LongTable:
-        """Run all guests of the chosen configurations."""
-        try:
-            configurations = chosen(CHOSEN)
-        except KeyError as error:
-            known = ", ".join((*SYSTEMS, *(c.title for c in CONFIGURATIONS)))
-            raise StepError(
-                f"{SYSTEMS_VARIABLE}: {error.args[0]}: no such file system; known are {known}"
-            ) from None
-        table = LongTable((*OPERATIONS, *STORED))
-        processor = instructions(context.cache)
-        slowed = cases(configurations, EVERYTHING)
-        pairs = [(case, seed) for case in slowed for seed in context.seeds]
-        done = context.map(lambda pair: run_case(context.cache, *pair), pairs, "running")
-        n = len(context.seeds)
-        for i, case in enumerate(slowed):
-            add_case(table, case, done[i * n : (i + 1) * n], processor)
-        stored = plan(tuple(dict.fromkeys(c.file_system for c in configurations)))
-        faults = [(wrong, seed) for wrong in stored for seed in context.seeds]
-        found = context.map(
-            lambda pair: run_wrong(context.cache, *pair), faults, "storing wrong data"
-        )
-        for i, wrong in enumerate(stored):
-            add_wrong(table, wrong, found[i * n : (i + 1) * n])
-        return table
+def measure_all(context: Context) -> LongTable:
+    """Run all guests of the chosen configurations."""
+    try:
+        configurations = chosen(CHOSEN)
+    except KeyError as error:
+        known = ", ".join((*SYSTEMS, *(c.title for c in CONFIGURATIONS)))
+        raise StepError(
+            f"{SYSTEMS_VARIABLE}: {error.args[0]}: no such file system; known are {known}"
+        ) from None
+    table = LongTable((*OPERATIONS, *STORED))
+    processor = instructions(context.cache)
+    slowed = cases(configurations)
+    pairs = [(case, seed) for case in slowed for seed in context.seeds]
+    done = context.map(lambda pair: run_case(context.cache, *pair), pairs, "running")
+    n = len(context.seeds)
+    for i, case in enumerate(slowed):
+        add_case(table, case, done[i * n : (i + 1) * n], processor)
+    # Wrong data are stored on file systems that are chosen as a whole.
+    stored = plan(tuple(system for system in SYSTEMS if system in CHOSEN))
+    faults = [(wrong, seed) for wrong in stored for seed in context.seeds]
+    found = context.map(lambda pair: run_wrong(context.cache, *pair), faults, "storing wrong data")
+    for i, wrong in enumerate(stored):
+        add_wrong(table, wrong, found[i * n : (i + 1) * n])
+    return table
 
 
 #: The numbers of uScope's text, for 10 us added to 10 % of the I/Os at random: what is measured,
@@ -226,7 +197,7 @@ def _range(table: LongTable, row: tuple[Any, ...]) -> str:
     """Return the lowest and the highest of our numbers for a row of ``USCOPE``."""
     _, _, configurations, mixes, operations, measure = row
     values = [
-        number.value * MEASURES[measure].scale
+        number.value * EXPERIMENT.measures[measure].scale
         for key, number in table.items()
         if key.measure == measure
         and {key.place[0], key.place[0].partition(" ")[0]} & {*configurations}
@@ -260,7 +231,7 @@ def _compare_patterns(table: LongTable) -> Table:
     rows = []
     for configuration, mix, cache, drive in places:
         numbers = [
-            MEASURES["over_random"].text(
+            EXPERIMENT.measures["over_random"].text(
                 table.get(
                     (configuration, mix, cache, drive, of.title, "", "", ""), "", "over_random"
                 )
@@ -282,36 +253,13 @@ def draw(table: LongTable, path: Path) -> None:
     figures.by_place(shown, {of.title: f"{of.title}: share longer" for of in COMMON}, path)
 
 
-EXPERIMENT = SlowDriveStudy(
-    name="filesystems",
-    title="File systems on a slow drive",
-    source="uScope Fig. 2, 3, 6, 7, 10",
+EXPERIMENT = Study(
+    **described("filesystems"),
+    measure_all=measure_all,
     groups=(SLOWED, OPERATIONS, STORED),
-    measures=MEASURES,
+    adds=True,
     more_tables=compare_with_paper,
     figure=draw,
     settings=PARAMETERS,
-    paper="uScope runs Filebench on ext4, xfs, f2fs and btrfs on a RAM disk and delays some of its "
-    "I/Os. Mixes that write are slowed more than others, ordered data more than writeback, and "
-    "slow I/Os in a row slow a mix 14.7 % more than scattered ones. With ordered data a commit of "
-    "the journal takes 53.2 % longer, and its wait for data 51.0 % (p95: 239.2 %).",
-    differs="Filebench is not in Debian 12, so a program of our own does the operations of its "
-    "mixes. The guest's processor takes no virtual time: the processor time of an operation is "
-    "counted in another guest, one instruction as one ns, and added in columns of their own. "
-    "Threads rest between repeats. A run takes seconds, not 800 s, with 1000 files, not 80,000; "
-    "periodic work of a file system is done every second. One parameter of Table 3 is changed at "
-    "a time; xfs has inodes of 256 bytes only in its old format, and none of 128. SPDK and "
-    "BarrierFS are left out.",
-    notes="A slowdown compares the same operations with and without slowness. 10 us on 10 % of the "
-    "I/Os are 2.9 % of the time of a 4 KiB I/O on this drive; with 1 ms the time is 3.9 times as "
-    "long. A larger slowdown is due to the file system, which waits for the slowest of several "
-    "I/Os. A slow I/O delays no other I/O of the drive, unless the slowness is occupying: then it "
-    "keeps its chip, or on the steady drive the link. In the committed table slowdowns over 100 % "
-    f"are rounded to 10 %. `{NODELALLOC}` allocates blocks when data are written to the page "
-    "cache, so that a commit has data to wait for; `filesync` syncs what it appends, so that there "
-    "are commits while others write. `mixed-N` reads whole files N % of the time, and otherwise "
-    "writes them again. `data=journal` caches data although the mix asks for direct I/O. For wrong "
-    "data the numbers are sums over the runs; the check is that of the file system's own tool.",
     sources=("eval/intervals.py",),
-    command=f"make eval-filesystems, or with {SYSTEMS_VARIABLE}=NAME,NAME, {SLOWNESS_VARIABLE}=all",
 )

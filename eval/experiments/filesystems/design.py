@@ -9,12 +9,10 @@ from typing import Any
 
 SYSTEMS = ("ext4", "xfs", "f2fs", "btrfs")
 
-#: Environment variables: the file systems or configurations to run, and "all" to run each of them
-#: under every slowness.
-SYSTEMS_VARIABLE, SLOWNESS_VARIABLE = "LINNOS_FILESYSTEMS", "LINNOS_SLOWNESS"
+#: Environment variable: the file systems or configurations to run.
+SYSTEMS_VARIABLE = "LINNOS_FILESYSTEMS"
 
 CHOSEN = tuple(n for n in os.environ.get(SYSTEMS_VARIABLE, "").split(",") if n) or SYSTEMS
-EVERYTHING = os.environ.get(SLOWNESS_VARIABLE, "") == "all"
 
 
 @dataclass(frozen=True)
@@ -29,8 +27,6 @@ class Configuration:
     mount: str = ""
     #: Values to write to files of sysfs after mounting: FILE=VALUE FILE=VALUE.
     tune: str = ""
-    #: True if uScope's Table 3 contains it.
-    in_table: bool = True
 
     @property
     def title(self) -> str:
@@ -56,11 +52,9 @@ CONFIGURATIONS = (
     Configuration("ext4", "inode 1024", mkfs="-I 1024"),
     Configuration("ext4", "data=writeback", mount="data=writeback"),
     Configuration("ext4", "data=journal", mount="data=journal"),
-    Configuration("ext4", "fast_commit", mkfs="-O fast_commit", in_table=False),
-    Configuration("ext4", NODELALLOC, mount="nodelalloc", in_table=False),
-    Configuration(
-        "ext4", f"{NODELALLOC}, data=writeback", mount="nodelalloc,data=writeback", in_table=False
-    ),
+    Configuration("ext4", "fast_commit", mkfs="-O fast_commit"),
+    Configuration("ext4", NODELALLOC, mount="nodelalloc"),
+    Configuration("ext4", f"{NODELALLOC} data=writeback", mount="nodelalloc,data=writeback"),
     Configuration("xfs", DEFAULT),
     Configuration("xfs", "block 1024", mkfs="-b size=1024"),
     Configuration("xfs", "block 2048", mkfs="-b size=2048"),
@@ -72,7 +66,7 @@ CONFIGURATIONS = (
     Configuration("f2fs", DEFAULT),
     Configuration("f2fs", "gc greedy", tune="gc_idle=2"),
     Configuration("f2fs", "gc cost-benefit", tune="gc_idle=1"),
-    Configuration("f2fs", "fsync_mode=strict", mount="fsync_mode=strict", in_table=False),
+    Configuration("f2fs", "fsync_mode=strict", mount="fsync_mode=strict"),
     Configuration("btrfs", DEFAULT),
     Configuration("btrfs", "node 4096", mkfs="-n 4096"),
     Configuration("btrfs", "node 65536", mkfs="-n 65536"),
@@ -142,22 +136,12 @@ class Slowness:
 NONE = Slowness()
 
 PATTERNS = ("random", "continuous", "interval")
-RATIOS = (10, 20)
-ADDED_US = (10, 100, 1000, 10_000)
 
 #: The slownesses that every configuration is run under. The first is uScope's default.
 COMMON = tuple(Slowness("random", 10, added) for added in (10, 1000))
 
 #: I/Os in one cycle of the continuous pattern, as in uScope's Fig. 11.
 PERIOD_IOS = 1000
-
-
-def slownesses(file_system: str) -> tuple[Slowness, ...]:
-    """Return every slowness that a file system can be run under."""
-    everywhere = [Slowness(p, r, a, occupy=occupy) for occupy in (False, True)
-                  for p in PATTERNS for r in RATIOS for a in ADDED_US]  # fmt: skip
-    part = [Slowness("random", 10, added, PART[file_system]) for added in ADDED_US[1:]]
-    return (*everywhere, *part)
 
 
 #: The patterns compared with each other, once with and once without other I/Os that wait.
@@ -168,7 +152,7 @@ COMPARED = tuple(
     for added in (10, 1000)
 )
 
-#: The slownesses that default configurations are run under, unless all are requested.
+#: The slownesses that default configurations are run under.
 FIRST = {
     system: (
         *(Slowness("random", 10, added) for added in (10, 1000, 10_000)),
@@ -226,7 +210,7 @@ class Case:
 JOURNAL_MODES = (DEFAULT, NODELALLOC, "data=writeback", "data=journal", "fast_commit")
 
 #: Those whose commits are compared with data to write; see ``NODELALLOC``.
-LOADED_MODES = (DEFAULT, NODELALLOC, f"{NODELALLOC}, data=writeback")
+LOADED_MODES = (DEFAULT, NODELALLOC, f"{NODELALLOC} data=writeback")
 
 
 def chosen(names: tuple[str, ...]) -> list[Configuration]:
@@ -237,17 +221,11 @@ def chosen(names: tuple[str, ...]) -> list[Configuration]:
     return [c for c in CONFIGURATIONS if c.file_system in names or c.title in names]
 
 
-def cases(configurations: list[Configuration], everything: bool) -> list[Case]:
-    """Return the guests of one seed; those of default configurations come first."""
+def cases(configurations: list[Configuration]) -> list[Case]:
+    """Return the guests of one seed, file system by file system."""
     defaults = [c for c in configurations if c.name == DEFAULT]
     varmail = next(mix for mix in MIXES if mix.name == "varmail")
-
-    def met(c: Configuration) -> tuple[Slowness, ...]:
-        if everything:
-            return slownesses(c.file_system)
-        return FIRST[c.file_system] if c.name == DEFAULT else COMMON
-
-    found = [Case(c, mix, met(c)) for c in defaults for mix in MIXES]
+    found = [Case(c, mix, FIRST[c.file_system]) for c in defaults for mix in MIXES]
     # The mode of ext4's journal matters for data in the page cache. Only jbd2's own commits have
     # steps.
     found += [Case(c, varmail, COMMON, CACHED, steps=c.name != "fast_commit")
@@ -258,26 +236,20 @@ def cases(configurations: list[Configuration], everything: bool) -> list[Case]:
         for c in configurations
         if c.file_system == "ext4" and c.name in LOADED_MODES
     ]
-    found += [Case(c, mix, met(c)) for c in configurations if c.name != DEFAULT for mix in MIXES]
+    found += [Case(c, mix, COMMON) for c in configurations if c.name != DEFAULT for mix in MIXES]
     ext4 = [c for c in defaults if c.file_system == "ext4"]
     found += [Case(c, mix, COMMON) for c in ext4 for mix in MIXED]
-    # The flash drive comes last.
-    found += [Case(c, mix, COMPARED, drive=FLASH) for c in ext4 for mix in MIXES]
-    if everything:
-        found += [
-            Case(c, mix, COMMON, drive=FLASH) for c in defaults for mix in MIXES if c not in ext4
-        ]
-    return found
+    # The flash drive takes long: it is for a whole file system, not for single configurations.
+    if {c for c in CONFIGURATIONS if c.file_system == "ext4"} <= {*configurations}:
+        found += [Case(c, mix, COMPARED, drive=FLASH) for c in ext4 for mix in MIXES]
+    return sorted(found, key=lambda case: SYSTEMS.index(case.configuration.file_system))
 
 
 PARAMETERS: dict[str, Any] = {
     "chosen": CHOSEN,
-    "everything": EVERYTHING,
     "configurations": [c.title for c in CONFIGURATIONS],
     "mixes": {m.name: [m.threads, m.files, m.loops, m.rest_us] for m in (*MIXES, *MIXED, FILESYNC)},
     "patterns": PATTERNS,
-    "ratios_percent": RATIOS,
-    "added_us": ADDED_US,
     "period_ios": PERIOD_IOS,
     "profile": PROFILE,
     "steady": dict(STEADY.parameters),

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import asdict
 from pathlib import Path
@@ -21,7 +20,6 @@ from eval.experiments.filesystems.design import (
 )
 from linnapp.lab import guests
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
-from linnapp.lab.work import write_json
 
 #: The folder of the scripts in the guest.
 SCRIPTS = "/run/linnos/linnapp/eval/experiments/filesystems/guest"
@@ -44,11 +42,9 @@ def run_case(cache: Cache, case: Case, seed: int) -> list[dict[str, Any]]:
     sources = (*_SOURCES, "commits.py") if case.steps else _SOURCES
     recipe = code_version(*(f"eval/experiments/filesystems/{name}" for name in sources))
     made_from = {**asdict(case), "seed": seed, "period_ios": PERIOD_IOS, "recipe": recipe}
-    folder = cache.get(
-        "filesystem", made_from,
-        lambda folder: write_json(folder / "runs.json", run_once(case, seed, folder)),
-    )  # fmt: skip
-    runs: list[dict[str, Any]] = json.loads((folder / "runs.json").read_text())
+    runs: list[dict[str, Any]] = cache.value(
+        "filesystem", made_from, lambda folder: run_once(case, seed, folder)
+    )
     return runs
 
 

@@ -11,10 +11,7 @@ processor does nothing for an operation while the drive works.
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +21,6 @@ from eval import debian_kernel
 from eval.cache import Cache, code_version
 from eval.experiments.filesystems.design import DIRECT, MIXES, SYSTEMS
 from eval.experiments.filesystems.guest.mixes import KINDS
-from linnapp.lab.guest import LabError
-from linnapp.lab.qemu import run
-from linnapp.lab.work import StepError, tail, write_json
 
 _HERE = Path(__file__).parent / "guest"
 
@@ -57,15 +51,8 @@ def instructions(cache: Cache) -> dict[str, dict[str, float]]:
     recipe = code_version(
         *(f"eval/experiments/filesystems/{name}" for name in ("processor.py", "guest/mixes.py"))
     )
-    try:
-        release = debian_kernel.release(debian_kernel.image())
-    except LabError as error:
-        raise StepError(str(error)) from error
-    folder = cache.get(
-        "filesystem-instructions", {"kernel": release, "recipe": recipe},
-        lambda folder: write_json(folder / "us.json", count(folder)),
-    )  # fmt: skip
-    found: dict[str, dict[str, float]] = json.loads((folder / "us.json").read_text())
+    made_from = {"kernel": debian_kernel.release(), "recipe": recipe}
+    found: dict[str, dict[str, float]] = cache.value("filesystem-instructions", made_from, count)
     return found
 
 
@@ -73,7 +60,7 @@ def count(folder: Path) -> dict[str, dict[str, float]]:
     """Run all mixes on all file systems in one guest."""
     modules = shlex.quote(str(debian_kernel.FOLDER))
     numbers = " ".join(map(str, (THREADS, FILES, LOOPS, REST_US, SEED)))
-    lines = ["set -e", _PREPARE.format(modules=modules, systems=" ".join(SYSTEMS))]
+    lines = [_PREPARE.format(modules=modules, systems=" ".join(SYSTEMS))]
     lines += [
         _ONE.format(
             modules=modules, system=system, mix=mix.name, cache=DIRECT,
@@ -82,20 +69,10 @@ def count(folder: Path) -> dict[str, dict[str, float]]:
         for system in SYSTEMS
         for mix in MIXES
     ]  # fmt: skip
-    path = [str(Path(sys.executable).parent), "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
-    guest = debian_kernel.counting_guest(
-        debian_kernel.image(), memory_mb=_MEMORY_MB, n_drives=0, timeout_s=1800,
-        environment={"PATH": os.pathsep.join(path), "OUT": str(folder)},
+    debian_kernel.counted(
+        "\n".join(lines), memory_mb=_MEMORY_MB, out_dir=folder,
+        environment={"PATH": debian_kernel.PATH, "OUT": str(folder)},
     )  # fmt: skip
-    guest.out_dir = folder
-    log = folder / "guest.log"
-    try:
-        with log.open("wb") as stream:
-            result = run(["sh", "-ec", "\n".join(lines)], guest, stdout=stream, stderr=stream)
-    except LabError as error:
-        raise StepError(f"counting instructions: {error}") from error
-    if result.status:
-        raise StepError(f"counting instructions: status {result.status}; {log}:\n{tail(log)}")
     return {
         f"{system} {mix.name}": us_of_kinds(folder / f"{system}-{mix.name}")
         for system in SYSTEMS

@@ -14,7 +14,6 @@ from eval.experiments.filesystems.design import PROFILE, STEADY, SYSTEMS
 from eval.experiments.filesystems.lab import SCRIPTS
 from linnapp.lab import guests
 from linnapp.lab.array import Array
-from linnapp.lab.work import write_json
 
 #: Faults of flashsim in the data that the first drive stores; it reports success.
 FAULTS = ("bit_flip", "zeros", "lost_write")
@@ -104,11 +103,9 @@ def run_wrong(cache: Cache, wrong: Wrong, seed: int) -> dict[str, Any]:
         **asdict(wrong), **PARAMETERS, "seed": seed,
         "recipe": code_version(*(f"eval/experiments/filesystems/{name}" for name in sources)),
     }  # fmt: skip
-    folder = cache.get(
-        "wrong", made_from,
-        lambda folder: write_json(folder / "run.json", run_once(wrong, seed, folder)),
-    )  # fmt: skip
-    found: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    found: dict[str, Any] = cache.value(
+        "wrong", made_from, lambda folder: run_once(wrong, seed, folder)
+    )
     return found
 
 

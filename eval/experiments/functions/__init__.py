@@ -10,9 +10,8 @@ time is the number of their instructions.
 from __future__ import annotations
 
 import json
-import os
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +19,13 @@ from eval import debian_kernel
 from eval.cache import ROOT
 from eval.experiment import NOT_AVAILABLE, Context, Table
 from eval.long_table import LongTable
-from eval.study import Measure, Study
-from linnapp.lab.guest import LabError
-from linnapp.lab.qemu import run as run_in_guest
-from linnapp.lab.work import StepError, tail
+from eval.study import Study, described
 
 GUEST = Path(__file__).parent / "guest"
 
 #: Calls of each size in bytes.
 CALLS = {4096: 256, 65536: 128, 1048576: 16, 10485760: 4, 104857600: 2}
-DRIVE_MB, MEMORY_MB = 2048, 1536
+DEVICE, DRIVE_MB, MEMORY_MB = "/dev/nvme0n1", 2048, 1536
 
 #: Pages of the program's memory, and the kernel's argument: 4 KiB as in the poster, or 2 MiB where
 #: they fit, as in Debian.
@@ -37,13 +33,6 @@ PAGES = {"4 KiB": "never", "2 MiB": "always"}
 
 #: Boots of each guest. Differences between them are chance.
 BOOTS = 2
-
-#: The parts of the software's time, from the call down.
-PARTS = {
-    "entry": "call", "filesystem": "VFS, file system", "mapping": "blocks, journal",
-    "pages": "pages", "split": "split, merge", "linnos": "LinnOS", "queue": "queueing",
-    "driver": "driver", "completion": "completion", "other": "interrupts",
-}  # fmt: skip
 
 #: The one case for which the poster gives numbers, and these: us of ten calls of 100 MB.
 POSTER_CASE = ("ext4", "4 KiB", "write", "allocated", "104857600")
@@ -60,44 +49,25 @@ def measure(
     context: Context, *, file_system: str, pages: str, policy: str, seed: int
 ) -> list[dict[str, Any]]:
     """Boot a guest for a file system and a size of pages, twice."""
-    try:
-        kernel = debian_kernel.image()
-    except LabError as error:
-        raise StepError(str(error)) from error
     folder = context.folder / f"{file_system}-{PAGES[pages]}"
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "direct_io"
     compiler = ["gcc", "-O2", "-static", "-Wall", "-Wextra", "-Werror"]
     subprocess.run([*compiler, "-o", program, GUEST / "direct_io.c"], check=True)
-    guest = debian_kernel.counting_guest(
-        kernel,
-        memory_mb=MEMORY_MB,
-        n_drives=1,
-        drive_mb=DRIVE_MB,
-        kernel_args=[f"transparent_hugepage={PAGES[pages]}"],
-        environment={
-            "PATH": os.pathsep.join(
-                [str(Path(sys.executable).parent), "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
-            ),
-            "PYTHONPATH": str(ROOT),
-        },
-    )
-    guest.out_dir = folder
     sizes = [f"{size}:{calls}" for size, calls in CALLS.items()]
     rows = []
     for boot in range(BOOTS):
-        out, log = folder / f"points-{boot}.jsonl", folder / f"{boot}.log"
-        command = [
-            "python3", str(GUEST / "functions.py"), str(out), str(program), guest.devices[0],
-            file_system, *sizes,
-        ]  # fmt: skip
-        try:
-            with log.open("wb") as stream:
-                result = run_in_guest(command, guest, stdout=stream, stderr=stream)
-        except LabError as error:
-            raise StepError(f"{file_system}: {error}") from error
-        if result.status:
-            raise StepError(f"{file_system}: status {result.status}; {log} ends in\n{tail(log)}")
+        out = folder / f"points-{boot}.jsonl"
+        command = ["python3", GUEST / "functions.py", out, program, DEVICE, file_system, *sizes]
+        debian_kernel.counted(
+            shlex.join(map(str, command)),
+            memory_mb=MEMORY_MB,
+            n_drives=1,
+            drive_mb=DRIVE_MB,
+            kernel_args=[f"transparent_hugepage={PAGES[pages]}"],
+            environment={"PATH": debian_kernel.PATH, "PYTHONPATH": str(ROOT)},
+            out_dir=folder,
+        )
         rows += [{"boot": boot, **point(json.loads(line))} for line in out.read_text().splitlines()]
     return rows
 
@@ -133,32 +103,13 @@ def poster(table: LongTable) -> dict[str, Table]:
 
 
 EXPERIMENT = Study(
-    name="functions",
-    title="Where direct reads and writes spend their time in the kernel",
-    source="Logan et al. (poster)",
+    **described("functions"),
     factors={"file_system": ("ext4", "xfs"), "pages": tuple(PAGES)},
     groups=(("file_system", "pages", "operation", "file", "bytes"),),
     cell=measure,
     seeds=lambda seeds, **place: seeds[:1],
-    measures={
-        "software_us": Measure("thousand instructions a call", 1),
-        **{name: Measure(f"{title} %", 1, 100) for name, title in PARTS.items()},
-        "tracing_share": Measure("tracing %", 0, 100),
-    },
     more_tables=poster,
     settings={"calls": CALLS, "drive_mb": DRIVE_MB, "memory_mb": MEMORY_MB, "boots": BOOTS},
-    paper="Logan, Kougkas and Sun, Quantifying the Overheads of the Modern Linux I/O Stack, trace "
-    "O_DIRECT reads and writes of 4 KB to 100 MB on ext4 and xfs with trace-cmd's function graph. "
-    "They give numbers for one case, 100 MB written to an allocated file, ext4 on a SATA SSD: of "
-    "2,398 ms for 1 GB, 20 % in bio_add_page and 6 % in splitting and merging.",
-    differs="Linux 6.12 as Debian builds it, not 4.15: ext4 and xfs use iomap, bios hold ranges "
-    "of pages. Time is a count of instructions, 1 ns each, in QEMU, the drive QEMU's NVMe: time "
-    "asleep is no drive's time and left out, so shares are of the software's. Only the functions "
-    "at the border of a part are traced, and the cost of tracing is subtracted; the poster does "
-    "not name its functions, nor does it mention a subtraction. Hundreds of calls of 4 KiB, but "
-    "two of 100 MB.",
-    notes="The share of each part in the software's time. The layout of a program's memory and the "
-    "moments of completions are chance, so boots of the same guest differ.",
     sources=(
         "eval/debian_kernel.py",
         "linnapp/insight/functions.py",

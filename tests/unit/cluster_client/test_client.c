@@ -94,7 +94,7 @@ static void have_nodes(unsigned int n, const char *by)
 	memset(known, 0, sizeof(known));
 	memset(two, 0, sizeof(two));
 	reads = two;
-	n_nodes = n_replicas = n_probes = client.n_nodes = n;
+	n_nodes = n_replicas = client.n_nodes = n;
 	client.draw = draw;
 	own = NULL;
 	assert(know_rule(by));
@@ -141,43 +141,6 @@ TEST(lost_queries_do_not_change_the_choices)
 	assert(chosen[0] == chosen[1]);
 	lost_percent = 0;
 	in_flight = 0;
-}
-
-TEST(own_latency_reads_the_node_that_was_fastest)
-{
-	struct rule_sending waits;
-
-	have_nodes(3, "own-latency");
-	woken_ns = 1000000000;
-	for (unsigned int k = 0; k < 3; k++) {
-		known[k].own_ns = k == 1 ? 80000 : 2080000;
-		known[k].own_at_ns = woken_ns - 1;
-	}
-	for (unsigned int k = 0; k < 20; k++)
-		assert(choose(&two[0]) == 1);
-	/* a read waits there already for longer than reads elsewhere took */
-	rule_sent(&known[1], &waits, woken_ns - 3000000);
-	for (unsigned int k = 0; k < 20; k++)
-		assert(choose(&two[1]) != 1);
-	/* old latencies are not used */
-	known[1].own_at_ns = 0;
-	known[2].own_at_ns = 0;
-	for (unsigned int k = 0; k < 20; k++)
-		assert(choose(&two[1]) == 2);
-}
-
-TEST(latency_is_recorded_for_the_node)
-{
-	char buffer[BLOCK] = {0};
-	struct attempt attempt = {.read = &two[0], .node = 1, .buffer = buffer};
-
-	have_nodes(2, "own-latency");
-	ended_fd = eventfd(0, EFD_NONBLOCK);
-	rule_sent(&known[1], &attempt.of_rule, now_ns() - 5000);
-	in_flight = 1;
-	on_end(&attempt, BLOCK);
-	assert(known[1].own_ns == 5000 && known[1].own_at_ns == now_ns());
-	assert(!known[0].own_ns && !known[1].in_flight && !in_flight && two[0].node == 1);
 }
 
 TEST(late_read_is_hedged_once)
@@ -246,14 +209,4 @@ TEST(library_chooses_queries_and_learns_of_every_completion)
 	linnos_cluster_free(cluster);
 	cluster = NULL;
 	reads = NULL;
-}
-
-TEST(reads_arrive_for_the_given_time)
-{
-	n_blocks = 100;
-	n_reads = 0;
-	draw_reads(7, 300, 500);
-	assert(n_reads > 500 && n_reads < 700);
-	assert(reads[n_reads - 1].due_ns < 300000000 && reads[n_reads - 1].due_ns > 290000000);
-	assert(!reads[n_reads - 1].is_done && reads[n_reads - 1].block < 100);
 }

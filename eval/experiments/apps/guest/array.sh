@@ -1,48 +1,56 @@
 # SPDX-License-Identifier: MIT
-# For the scripts of the applications: the array, and what is on it. Each drive has two parts
-# (../lab.py): the first is a mirror, on the second the background is replayed.
+# Functions for the scripts of the applications: the array and its data. Each drive has two parts
+# (../lab.py): the first is a mirror, and the background is replayed on the second.
 
 here=/run/linnos/linnapp/eval/experiments/apps/guest
 files=/run/mnt
-parts="/dev/flash0p1 /dev/flash1p1 /dev/flash2p1"
 
-# array_up KIND FILE_SYSTEM STATE: an empty file system, mounted. KIND is md or btrfs; STATE, of md's
-# attribute, on or off.
+# fs_up DEVICE FILE_SYSTEM FOLDER: make and mount an empty file system.
+fs_up()
+{
+	case $2 in
+	ext4) mkfs.ext4 -q -b 4096 -E lazy_itable_init=0,lazy_journal_init=0 "$1" ;;
+	xfs | btrfs | f2fs) mkfs.$2 -f "$1" >/dev/null ;;
+	*) echo "no file system $2 here" >&2 && return 1 ;;
+	esac
+	mount -t "$2" "$1" "$3"
+}
+
+# array_up KIND FILE_SYSTEM STATE MIRROR...: make and mount an empty file system. KIND is md or
+# btrfs; STATE is the value of md's attribute.
 array_up()
 {
-	device=/dev/md0
-	if [ "$1" = btrfs ]; then
-		mkfs.btrfs -q -f -m raid1c3 -d raid1c3 $parts
+	kind=$1 system=$2 state=$3 device=/dev/md0
+	shift 3
+	if [ $kind = btrfs ]; then
+		mkfs.btrfs -q -f -m raid1c3 -d raid1c3 "$@"
 		mount -o device=/dev/flash0p1,device=/dev/flash1p1,device=/dev/flash2p1 /dev/flash0p1 $files
 		return
 	fi
 	mdadm --create $device --run --metadata=1.2 --assume-clean --bitmap=internal --level=1 \
-		--raid-devices=3 $parts
-	case $2 in
-	ext4) mkfs.ext4 -q -b 4096 -E lazy_itable_init=0,lazy_journal_init=0 $device ;;
-	xfs | btrfs | f2fs) mkfs.$2 -f $device >/dev/null ;;
-	*) echo "no file system $2 here" >&2 && return 1 ;;
-	esac
-	mount -t "$2" $device $files
-	echo "$3" >/sys/block/md0/md/linnos
+		--raid-devices=$# "$@"
+	fs_up $device $system $files
+	echo $state >/sys/block/md0/md/linnos
 }
 
-# fill: what was made beforehand is laid out anew, and nothing of it stays in memory.
+# fill FOLDER...: unpack the prepared data, and empty the page cache.
 fill()
 {
-	tar -C $files -xf "$LINNOS_OUT/data.tar"
+	for folder in "${@:-$files}"; do
+		tar -C "$folder" -xf "$LINNOS_OUT/data.tar"
+	done
 	sync
 	echo 3 >/proc/sys/vm/drop_caches
 }
 
-# reads_of NAME: reads that each mirror has done, and what the kernel was asked, so far.
+# reads_of NAME: write the reads of each mirror, inferences and probes so far into a file.
 reads_of()
 {
 	for k in 0 1 2; do
 		set -- "$1" $(cat /sys/class/block/flash${k}p1/stat)
 		echo "mirror$k $2"
 	done >"$LINNOS_OUT/$1"
-	# the patched kernel's, or the module's
+	# of the patched kernel, or of the module
 	of=/sys/block/flash?/linnos
 	[ ! -e /sys/kernel/linnos ] || of=/sys/kernel/linnos/flash?
 	for what in inferences probes; do
@@ -50,7 +58,7 @@ reads_of()
 	done >>"$LINNOS_OUT/$1"
 }
 
-# array_down KIND: every block is the same on all mirrors, or this fails.
+# array_down KIND: unmount, and fail if mirrors differ.
 array_down()
 {
 	if [ "$1" = btrfs ]; then
@@ -73,7 +81,7 @@ array_down()
 	fi
 }
 
-# wait_until EPOCH_S: to the nanosecond.
+# wait_until EPOCH_S: wait until exactly this second.
 wait_until()
 {
 	left_ns=$(($1 * 1000000000 - $(date +%s%N)))
@@ -84,7 +92,7 @@ wait_until()
 	sleep "$((left_ns / 1000000000)).$(printf %09d $((left_ns % 1000000000)))"
 }
 
-# ended_beside EPOCH_S SECONDS: now, that the replay is over, it must have been beside.
+# ended_beside EPOCH_S SECONDS: fail unless the replay has ended this long after the start.
 ended_beside()
 {
 	took=$(($(date +%s) - $1))

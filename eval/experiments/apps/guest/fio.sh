@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# fio: random reads of 4 KiB, one after the other, past the page cache. Every block has a checksum.
+# fio: random direct reads of 4 KiB, one after the other. Every block has a checksum.
 
 layout="--name=reads --filesize=256M --verify=crc32c --verify_interval=4k --thread
 	--verify_state_save=0 --clocksource=clock_gettime --ioengine=psync"

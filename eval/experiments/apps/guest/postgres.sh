@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# PostgreSQL under pgbench: first its read-only transaction, then its default, TPC-B's; both at a rate
-# (Poisson), as the guest's processor takes no virtual time: clients that run as fast as they can would
-# never let the clock move on once all is cached. Pages have checksums.
+# PostgreSQL under pgbench: first its read-only transaction, then its default, TPC-B's. Both arrive at
+# a rate (Poisson): the guest's processor takes no virtual time, so clients without a rate would stop
+# the clock as soon as all data are cached. Pages have checksums.
 
 bin=$(dirname "$(ls /usr/lib/postgresql/*/bin/initdb | sort -V | tail -n 1)")
 home=/run/postgres

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# RocksDB: db_bench's readrandom on one thread, as fast as it can, past the page cache, for a second at
-# a time. RocksDB compares the checksum of each block that it reads.
+# RocksDB: db_bench's readrandom with direct reads on one thread without a rate, repeated for a second
+# each. RocksDB compares the checksum of each block that it reads.
 
 make_data() # FOLDER KEYS
 {

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-# SQLite: rows of one table by their key, through a client of our own (sqlite_client.py) that uses
-# Debian's library.
+# SQLite: reads of rows by their key, by our own client (sqlite_client.py) with Debian's library.
 
 client="python3 -I $here/sqlite_client.py"
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Runs in the guest: makes a table, and reads rows of it by their key, each compared.
+"""Make a table, and read and compare rows of it by their key. Runs in the guest.
 
     sqlite_client.py make DATABASE ROWS
     sqlite_client.py read DATABASE ROWS RATE SECONDS SEED REPORT
     sqlite_client.py check DATABASE
 
-Reads arrive at a rate (Poisson), whether those before have come back or not. REPORT gets a line a
-read: when it was due, in us from the start, and how long after that its row was there.
+Reads arrive at a rate (Poisson), independent of earlier reads. REPORT gets a line for each read:
+its due time in us from the start, and the time from then until its row was there.
 """
 
 import hashlib
@@ -18,13 +18,13 @@ import threading
 import time
 from pathlib import Path
 
-#: As many reads as may be waiting at once, each on a connection of its own.
+#: The maximum number of concurrent reads, each with its own connection.
 THREADS = 32
 VALUE_BYTES = 1000
 
 
 def value(key: int) -> bytes:
-    """No row like another."""
+    """Return the value of a row, which no other row has."""
     return hashlib.shake_128(key.to_bytes(8, "little")).digest(VALUE_BYTES)
 
 
@@ -37,7 +37,7 @@ def make(database: str, rows: int) -> None:
 
 
 class Reader:
-    """Reads, each when it is due, by whichever thread is free."""
+    """Reads that threads do when they are due."""
 
     def __init__(self, database: str, due_us: list[int], keys: list[int]) -> None:
         self.database, self.due_us, self.keys = database, due_us, keys

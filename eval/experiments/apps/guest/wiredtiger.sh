@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-# WiredTiger, what MongoDB stores its collections with: values of one table by their key, through a
-# client of our own (wiredtiger_client.c) that uses Debian's library.
+# WiredTiger, MongoDB's storage engine: reads of values by their key, by our own client
+# (wiredtiger_client.c) with Debian's library.
 
 client=/run/wiredtiger_client
 values=/run/wiredtiger_values
 
-# The header is compiled in, so it is compiled where it runs: that takes no virtual time.
+# Compile the client in the guest, where that takes no virtual time.
 built()
 {
 	cc -O2 -Wall -Werror -o $client $here/wiredtiger_client.c -lwiredtiger -lpthread -lm

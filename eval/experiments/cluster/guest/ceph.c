@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Ceph as Debian has it: OSD k is on node k, and reads go by liblinnos-ceph, which has a handle of
- * librados for each. Rules of its own: `primary`, `balance` (LIBRADOS_OPERATION_BALANCE_READS), and
- * those that are liblinnos-ceph's, `ceph-library`, without agents, and `ceph-library-agents`.
+ * Debian's Ceph: OSD k is on node k. Reads use liblinnos-ceph, which has a librados handle for each
+ * OSD. Own rules: `primary`, `balance` (LIBRADOS_OPERATION_BALANCE_READS), and those of
+ * liblinnos-ceph, `ceph-library` without agents and `ceph-library-agents`.
  */
 #include "engine.h"
 
@@ -20,8 +20,8 @@
 enum { OBJECT = 1 << 20, BLOCKS_AN_OBJECT = OBJECT / BLOCK, OBJECTS_MAX = 4096 };
 
 /*
- * A replica serves what was written before its group was written to later: so many objects for each
- * of the data, in rounds so far apart, that no group is left out.
+ * A replica serves only data that are older than a later write to their placement group. So many
+ * objects are written later, in rounds of this distance, that each group gets one.
  */
 enum { ROUNDS = 10, ROUND_S = 2 };
 
@@ -97,8 +97,8 @@ static FILE *open_places(unsigned int node, const char *mode)
 }
 
 /*
- * Where on a drive BlueStore has a block it tells nobody: what is in it says which it is. For the
- * oracle alone, and past Ceph.
+ * Find the blocks on the drive by their content, because BlueStore does not report their places.
+ * Only the oracle uses the result.
  */
 static void look_for_blocks(unsigned int node, uint64_t n_blocks)
 {
@@ -159,7 +159,7 @@ void engine_write(uint64_t bytes, unsigned int n_nodes)
 			fill(data + block * BLOCK, k * BLOCKS_AN_OBJECT + block);
 		write_object("data", k, data, OBJECT);
 	}
-	/* is none of them */
+	/* a block that is never read */
 	fill(data, bytes / BLOCK);
 	for (unsigned int round = 0; round < ROUNDS; round++) {
 		for (uint64_t k = 0; k < bytes / OBJECT; k++)
@@ -170,7 +170,7 @@ void engine_write(uint64_t bytes, unsigned int n_nodes)
 		look_for_blocks(k, bytes / BLOCK);
 }
 
-/* Where its objects lie is known before the first read. */
+/* Learn the places of all objects before the first read. */
 static void know(uint64_t n_objects, unsigned int n_nodes)
 {
 	int osds[LINNOS_CLUSTER_CANDIDATES];
@@ -204,7 +204,7 @@ static void warmed(void *of, ssize_t bytes, int osd)
 	pthread_mutex_unlock(&warming->lock);
 }
 
-/* And all connections are there. */
+/* Open all connections by reading once from each OSD. */
 static void warm(uint64_t n_objects, unsigned int n_nodes)
 {
 	struct warming warming = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
@@ -274,7 +274,7 @@ static void ended(void *of, ssize_t bytes, int osd)
 	on_end(of, bytes);
 }
 
-/* A read that Ceph is to balance, which liblinnos-ceph does not have. */
+/* A read that Ceph balances; liblinnos-ceph has no such reads. */
 struct balanced {
 	rados_read_op_t op;
 	size_t bytes;
@@ -328,7 +328,7 @@ void engine_read(unsigned int node, uint64_t block, char *buffer, void *of)
 	}
 }
 
-/* A replica would send reads of what was just written on: these would tell of that alone. */
+/* Writes are not supported: replicas send reads of new data on to the primary. */
 void engine_write_block(unsigned int node, uint64_t block, const char *buffer)
 {
 	(void)node;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the client's reads are served by: GlusterFS (gluster.c) or Ceph (ceph.c). */
+/* The engine that serves the client's reads: GlusterFS (gluster.c) or Ceph (ceph.c). */
 #ifndef ENGINE_H
 #define ENGINE_H
 
@@ -7,35 +7,34 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Nodes that have the same block are REPLICAS, or all if there are fewer. */
+/* A block is on REPLICAS nodes, or on all if there are fewer. */
 enum { BLOCK = 4096, NODES_MAX = 16, REPLICAS = 3 };
 
-/* Is there such a rule of the engine's own? */
+/* Return true if the engine has a rule of this name. */
 bool engine_has(const char *rule);
 
-/* Write blocks, each as fill() has it, on all nodes; and return when any of them serves each. */
+/* Write the blocks of fill() to all nodes; return when each node serves them. */
 void engine_write(uint64_t bytes, unsigned int n_nodes);
 
-/* Once, before reads: by a rule of its own, or NULL: from whom each is told. Returns how many
- * blocks. */
+/* Open once, before reads. @rule names a rule of the engine, or is NULL if each read names its
+ * node. Return the number of blocks. */
 uint64_t engine_open(unsigned int n_nodes, const char *rule, uint64_t seed);
 
-/* Read a block from a node; by a rule of the engine's own, from any that has what that node has. It
- * ends, on any thread, with on_end(). */
+/* Read a block from a node, or with an own rule from any node with the same blocks. At its end,
+ * on_end() is called on any thread. */
 void engine_read(unsigned int node, uint64_t block, char *buffer, void *of);
 
-/* Write a block to all nodes that have what this one has; it ends with on_written(). */
+/* Write a block to all nodes with the blocks of this one; at its end on_written() is called. */
 void engine_write_block(unsigned int node, uint64_t block, const char *buffer);
 
-/* Where on its drive a node has a block, for the oracle. */
+/* Return the sector of a block on the drive of a node, for the oracle. */
 uint64_t engine_sector(unsigned int node, uint64_t block);
 
-/* Questions to agents that the engine's own rule has asked, and reads that went where nobody sent
- * them. */
+/* Return the number of queries of the engine's own rule, and of reads that were sent on. */
 uint64_t engine_asked(void);
 uint64_t engine_strayed(void);
 
-/* The client's. */
+/* Functions of the client. */
 void on_end(void *of, ssize_t bytes);
 void on_written(ssize_t bytes);
 void fill(char *block, uint64_t number);

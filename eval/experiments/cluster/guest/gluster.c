@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * GlusterFS as Debian has it: for each node there is a handle (gfapi) whose volume file has that
- * node's number as read-subvolume-index, and a read through it is served there. One more handle
- * lets the engine choose, by one of its own rules: engine-0 to engine-5, its read-hash-modes.
+ * Debian's GlusterFS: a handle (gfapi) for each node, whose volume file has the node as
+ * read-subvolume-index, reads from that node. Another handle lets the engine choose by one of its
+ * read-hash-modes, engine-0 to engine-5.
  */
 #include "engine.h"
 
@@ -53,7 +53,7 @@ bool engine_has(const char *rule)
 	       rule[7] >= '0' && rule[7] <= '5';
 }
 
-/* All of it to a node, and to those that have the same. */
+/* Write all blocks to a node and those with the same blocks. */
 static void write_set(const char *volfile, uint64_t bytes)
 {
 	glfs_fd_t *file = glfs_creat(mounted(volfile), file_name, O_WRONLY, 0644);
@@ -61,7 +61,7 @@ static void write_set(const char *volfile, uint64_t bytes)
 
 	if (!file || !chunk)
 		die(file_name);
-	/* until every node is there, or one would have to be healed */
+	/* until every node is connected; otherwise one would have to be healed */
 	sleep(1);
 	for (uint64_t at = 0; at < bytes; at += CHUNK) {
 		for (size_t k = 0; k < CHUNK; k += BLOCK)
@@ -84,7 +84,7 @@ void engine_write(uint64_t bytes, unsigned int n_nodes)
 	}
 }
 
-/* Where the file lies on the node's drive, past the network: for the oracle alone. */
+/* Find the extents of the file on the node's drive, for the oracle. */
 static uint64_t look_at_brick(unsigned int k)
 {
 	char name[64];
@@ -126,12 +126,12 @@ uint64_t engine_open(unsigned int n_nodes, const char *rule, uint64_t seed)
 		else
 			snprintf(name, sizeof(name), "read-hash-mode%s-%u", strchr(rule, '-') + 1,
 				 k / REPLICAS);
-		/* where the engine chooses, all that have the same are behind one handle */
+		/* if the engine chooses, nodes with the same blocks share a handle */
 		files[k] = !rule || is_first ? opened(name) : files[k - 1];
 		written[k] = is_first ? files[k] : written[k - 1];
 		n_blocks = look_at_brick(k);
 	}
-	/* until every node is known to be there */
+	/* until every node is known */
 	sleep(1);
 	return n_blocks;
 }

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: MIT
 /*
- * The client of a cluster: reads blocks that all nodes have, each when it is due, from the node
- * that a rule chooses, over the network. What serves them is an engine (engine.h), and who chooses
- * may be it.
+ * The client of a cluster. It reads blocks, each when it is due, from the node that a rule or the
+ * engine (engine.h) chooses:
  *
  *	reads write MB
- *	reads RULE SEED MS MEAN_US CLIENTS PROBES LOST LIE WRITES EVERY_S LOG
+ *	reads RULE SEED MS MEAN_US CLIENTS LOST LIE WRITES EVERY_S LOG
  *
- * Of more than three nodes three have each block. Reads are of 4 KiB, at places drawn from SEED, and come for MS by a Poisson process whose mean
- * distance is MEAN_US, which begins at the next second that EVERY_S divides, as a replay with
- * --start-every does that is beside. CLIENTS do the same. With rules that go by what nodes tell,
- * PROBES of the nodes are asked whenever a read comes, in turn, over UDP (linnos-agent(8)); nobody
- * waits for the answer, which is for the reads after it. liblinnos-cluster says itself whom to ask.
- * LOST % of the questions never arrive, by a lot of their own. LIE is what the first node's agent
- * says: "fast", "slow", or "" for what is. Of all that the client asks an engine for WRITES % are
- * writes, which come between the reads, of what is there already.
- * Servers of C3 and Elasticsearch say with each answer how long their queue is and what reads take.
- * These engines' do not, so the agent of the node that is read from is asked for both.
+ * Each block is on three nodes. Reads of 4 KiB, at random places that depend on SEED, arrive for MS
+ * by a Poisson process with the mean distance MEAN_US. It starts at the next second that EVERY_S
+ * divides, as does a replay with --start-every. CLIENTS programs do the same. If a rule uses
+ * agents' reports, each read causes queries to the nodes of its block by UDP (linnos-agent(8)); the
+ * answers serve later reads. liblinnos-cluster chooses the nodes of its queries itself. LOST % of
+ * the queries are dropped at random. LIE is a false report of the first node's agent: "fast",
+ * "slow", or "" for none. WRITES % of the I/Os are writes of the blocks' own content. C3 and
+ * Elasticsearch need the queue length and the service time of the server with each answer. These
+ * engines do not send them, so the agent of the node is queried.
  */
 #include "engine.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -32,7 +31,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <arpa/inet.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -43,9 +41,6 @@
 #include "rules.h"
 
 enum { LOOKED_BACK = 64, AGENT_PORT = 7316 };
-
-/* The predicted latency of a drive on which a read in flight is late. */
-#define LATE_READ_US 1000000000
 
 struct node {
 	int agent; /* socket */
@@ -85,7 +80,7 @@ struct logged {
 };
 
 static struct node nodes[NODES_MAX];
-static unsigned int n_nodes, n_replicas, n_probes, lost_percent;
+static unsigned int n_nodes, n_replicas, lost_percent;
 static struct read *reads;
 static struct write *writes;
 static uint64_t n_reads, n_writes, n_blocks, in_flight, wrong, failed, asked, told;
@@ -95,7 +90,7 @@ static uint64_t draws, losses;
 static struct rule_node known[NODES_MAX];
 static struct rule_client client = {.nodes = known};
 static struct rule_hedging hedging;
-/* with the rules that are the library's */
+/* NULL unless the rule is the library's */
 static struct linnos_cluster *cluster;
 
 void die(const char *what)
@@ -113,8 +108,8 @@ static uint64_t now_ns(void)
 }
 
 /*
- * When something last woke us. In the lab to look at the clock is what takes time, and time that
- * all nodes have in common, so it is done once for all that has come.
+ * The time of the last wakeup. In the lab, reading the clock takes time that all nodes share, so it
+ * is read once for all events of a wakeup.
  */
 static uint64_t woken_ns;
 
@@ -155,8 +150,8 @@ void fill(char *block, uint64_t number)
 		memcpy(block + k, &(uint64_t){number * BLOCK + k}, sizeof(number));
 }
 
-/* Sets of nodes that have the same follow each other. Which has a block, and who is its primary
- * there, is a hash's. */
+/* Nodes with the same blocks have consecutive numbers. A hash gives the set of a block, and its
+ * primary. */
 static void place(uint64_t block, uint32_t at[REPLICAS])
 {
 	uint64_t hash = draw_from(&(uint64_t){block});
@@ -166,9 +161,9 @@ static void place(uint64_t block, uint32_t at[REPLICAS])
 		at[k] = hash % n_sets * n_replicas + (first + k) % n_replicas;
 }
 
-/* ---- what nodes tell ---- */
+/* ---- reports of agents ---- */
 
-/* To lose a question or its answer is the same to who asks. */
+/* For the client, a lost query is the same as a lost answer. */
 static void put(unsigned int k, const uint8_t *datagram, size_t bytes)
 {
 	bool is_lost = lost_percent && draw_from(&losses) % 100 < lost_percent;
@@ -179,7 +174,7 @@ static void put(unsigned int k, const uint8_t *datagram, size_t bytes)
 
 static void ask(unsigned int k, bool look)
 {
-	/* the cookie is how many reads had been sent when it was asked */
+	/* the cookie is the number of reads sent before the query */
 	struct query query = {
 		.cookie = known[k].sent,
 		.bytes = BLOCK,
@@ -202,7 +197,7 @@ static void tell_lies(const char *name)
 			lie = &lies[k];
 }
 
-/* To be lied to on the way is the same to who asks. */
+/* For the client, a report that was changed on the way is the same as a false one. */
 static ssize_t lied(uint8_t *datagram, ssize_t bytes)
 {
 	struct answer answer;
@@ -226,7 +221,8 @@ static void hear(unsigned int k)
 		if (lie && !k)
 			bytes = lied(datagram, bytes);
 		if (cluster) {
-			told += !linnos_cluster_receive_report(cluster, k, datagram, bytes, woken_ns);
+			told += !linnos_cluster_receive_report(cluster, k, datagram, bytes,
+							       woken_ns);
 			continue;
 		}
 		if (answer_read(&answer, NULL, 0, datagram, bytes) || answer.cookie > known[k].sent)
@@ -234,7 +230,7 @@ static void hear(unsigned int k)
 		told++;
 		known[k].report = (struct rule_report){
 			.at_ns = woken_ns,
-			.us = answer.state & STATE_READ_LATE ? LATE_READ_US : answer.latency_us,
+			.us = answer.latency_us,
 			.pending = answer.pending,
 			.sent_at_query = answer.cookie,
 			.needs_probe = answer.state & BLK_EXPECT_PROBE,
@@ -244,7 +240,7 @@ static void hear(unsigned int k)
 
 /* ---- rules ---- */
 
-/* What the drives would take now, which nobody else can know. */
+/* Choose by the latency that the emulator predicts. */
 static unsigned int by_oracle(struct read *read)
 {
 	double score[REPLICAS];
@@ -263,7 +259,7 @@ static unsigned int by_oracle(struct read *read)
 	return rule_lowest(&client, score, n_replicas, 1);
 }
 
-/* Home is the node whose turn it is. */
+/* The default replica is the next node in turn. */
 static unsigned int by_library(struct read *read)
 {
 	read->choice = (struct linnos_choice){.bytes = BLOCK, .home = LINNOS_DEFAULT_ROUND_ROBIN};
@@ -272,7 +268,7 @@ static unsigned int by_library(struct read *read)
 	return read->choice.replica;
 }
 
-/* Those that are no rivals'. */
+/* The library's rules, and the oracle. */
 static const struct own_rule {
 	struct rule rule;
 	unsigned int (*choose)(struct read *read);
@@ -283,7 +279,7 @@ static const struct own_rule {
 	{.rule.name = "oracle", .choose = by_oracle},
 };
 
-/* That of the engine's own which was asked for. */
+/* The engine's own rule, if one was named. */
 static struct rule engines_own;
 
 static const struct rule *rule;
@@ -297,7 +293,7 @@ static unsigned int choose(struct read *read)
 		   : rule_choose(rule, &client, read->nodes, n_replicas, woken_ns);
 }
 
-/* The engine's names go before others. */
+/* The engine's names come first. */
 static bool know_rule(const char *name)
 {
 	if (engine_has(name)) {
@@ -327,7 +323,8 @@ void on_end(void *of, ssize_t bytes)
 	fill((char *)expected, read->block);
 	if (cluster)
 		linnos_cluster_on_complete(cluster, &attempt->sending,
-				     bytes == BLOCK ? LINNOS_SUCCEEDED : LINNOS_FAILED, end_ns);
+					   bytes == BLOCK ? LINNOS_SUCCEEDED : LINNOS_FAILED,
+					   end_ns);
 	pthread_mutex_lock(&lock);
 	if (rule->hedges > 0 && attempt->kind == LINNOS_PRIMARY_ATTEMPT)
 		rule_hedging_learn(&hedging, end_ns - attempt->of_rule.sent_ns);
@@ -338,7 +335,7 @@ void on_end(void *of, ssize_t bytes)
 		failed++;
 	else if (memcmp(attempt->buffer, expected, BLOCK))
 		wrong++;
-	/* nobody waits for a copy */
+	/* a probe copy is no answer */
 	if (!read->is_done && attempt->kind != LINNOS_PROBE_COPY) {
 		if (cluster)
 			linnos_cluster_on_answer(cluster, &read->choice, &attempt->sending, end_ns);
@@ -362,7 +359,7 @@ void on_written(ssize_t bytes)
 
 static void begin_write(const struct write *write)
 {
-	/* nobody changes it later */
+	/* the content never changes */
 	char *buffer = aligned_alloc(BLOCK, BLOCK);
 	uint32_t at[REPLICAS];
 
@@ -388,7 +385,7 @@ static void send_to(struct read *read, unsigned int replica, enum linnos_kind ki
 	};
 	if (cluster)
 		linnos_cluster_on_submit(cluster, &attempt->sending, &read->choice, replica, kind,
-				    woken_ns);
+					 woken_ns);
 	pthread_mutex_lock(&lock);
 	rule_sent(&known[node], &attempt->of_rule, woken_ns);
 	in_flight++;
@@ -396,7 +393,7 @@ static void send_to(struct read *read, unsigned int replica, enum linnos_kind ki
 	engine_read(node, read->block, attempt->buffer, attempt);
 }
 
-/* Whom the library would like to hear of. */
+/* Send the library's next query, if any. */
 static void ask_for_library(void)
 {
 	uint8_t datagram[LINNOS_CLUSTER_DATAGRAM];
@@ -409,7 +406,6 @@ static void ask_for_library(void)
 
 static void begin(struct read *read)
 {
-	static unsigned int next;
 	unsigned int replica;
 
 	place(read->block, read->nodes);
@@ -418,10 +414,9 @@ static void begin(struct read *read)
 	if (rule->hedges > 0 && hedging.after_ns)
 		read->hedge_at_ns = woken_ns + hedging.after_ns;
 	pthread_mutex_unlock(&lock);
-	/* before the read, which is then none of those that the node has seen, but one sent since
-	 */
-	for (unsigned int k = 0; rule->queries == RULE_QUERIES_ALL && k < n_probes; k++)
-		ask(read->nodes[next++ % n_replicas], !rule->probes_silent);
+	/* before the read, so that the read counts as sent after the query */
+	for (unsigned int k = 0; rule->queries == RULE_QUERIES_ALL && k < n_replicas; k++)
+		ask(read->nodes[k], !rule->probes_silent);
 	if (rule->queries == RULE_QUERIES_CHOSEN)
 		ask(read->nodes[replica], true);
 	if (cluster)
@@ -433,7 +428,7 @@ static void begin(struct read *read)
 		send_to(read, read->choice.copy, LINNOS_PROBE_COPY);
 }
 
-/* Sends hedges that are due; when the next one will be. */
+/* Send hedges that are due; return the time of the next one. */
 static uint64_t hedge_late(uint64_t begun)
 {
 	uint64_t next_ns = UINT64_MAX;
@@ -453,8 +448,9 @@ static uint64_t hedge_late(uint64_t begun)
 			continue;
 		}
 		read->hedge_at_ns = UINT64_MAX;
-		replica = cluster ? linnos_cluster_choose_hedge(cluster, &read->choice, woken_ns)
-				  : rule_hedge(rule, &client, read->attempts[0].replica, n_replicas);
+		replica =
+			cluster ? linnos_cluster_choose_hedge(cluster, &read->choice, woken_ns)
+				: rule_hedge(rule, &client, read->attempts[0].replica, n_replicas);
 		if (replica >= 0)
 			send_to(read, replica, LINNOS_HEDGE_ATTEMPT);
 	}
@@ -482,7 +478,7 @@ static void wait_until(uint64_t at_ns)
 	pthread_mutex_unlock(&lock);
 }
 
-/* On the monotonic clock, when the other one shows a second that is divided. */
+/* The monotonic time of the next full second that @every_s divides. */
 static uint64_t next_start_ns(uint64_t every_s)
 {
 	uint64_t every_ns = every_s * 1000000000, wall_ns;
@@ -543,7 +539,7 @@ static void open_nodes(uint64_t seed)
 	n_blocks = engine_open(n_nodes, rule == &engines_own ? rule->name : NULL, seed);
 }
 
-/* As it is by default, but for the mode. */
+/* With the default options except for the mode. */
 static void open_library(uint64_t seed)
 {
 	struct linnos_cluster_options options = LINNOS_CLUSTER_OPTIONS_INIT;
@@ -575,7 +571,7 @@ static void draw_reads(uint64_t seed, double lasts_ms, double mean_us)
 		};
 }
 
-/* By lots of their own: reads are those that there are without them. */
+/* Writes have their own random sequence, so that the reads are the same without them. */
 static void draw_writes(uint64_t seed, double lasts_ms, double mean_us)
 {
 	uint64_t room = room_of(lasts_ms, mean_us), lots = seed * 3;
@@ -587,7 +583,7 @@ static void draw_writes(uint64_t seed, double lasts_ms, double mean_us)
 		writes[n_writes++] = (struct write){due_ns, draw_from(&lots) % n_blocks};
 }
 
-/* Reads of the engine's half of each drive until now. */
+/* Count the reads of the engine's half of each drive so far. */
 static void count_disk_reads(uint64_t counts[NODES_MAX])
 {
 	for (unsigned int k = 0; k < n_nodes; k++) {
@@ -619,9 +615,9 @@ static void log_reads(const char *path)
 }
 
 /*
- * Stands before glibc's, which GlusterFS names its threads with. That one writes to a file of theirs in
- * /proc, and when we end, the last thread gives what the kernel keeps of its file back while our parent
- * wants it gone and does not sleep: in virtual time the parent waits for ever.
+ * Replaces glibc's function, by which GlusterFS names its threads through /proc. When this program
+ * ends, the parent would wait for the kernel to free the thread's file without sleeping, and so
+ * forever in virtual time.
  */
 int pthread_setname_np(pthread_t thread, const char *name)
 {
@@ -649,10 +645,9 @@ int main(int argc, char **argv)
 		fflush(stdout);
 		_exit(0);
 	}
-	if (argc != 12 || !know_rule(argv[1])) {
+	if (argc != 11 || !know_rule(argv[1])) {
 		fputs("usage: reads write MB\n"
-		      "       reads RULE SEED MS MEAN_US CLIENTS PROBES LOST LIE WRITES EVERY_S "
-		      "LOG\nrules:",
+		      "       reads RULE SEED MS MEAN_US CLIENTS LOST LIE WRITES EVERY_S LOG\nrules:",
 		      stderr);
 		for (size_t k = 0; k < n_rules; k++)
 			fprintf(stderr, " %s", rules[k].name);
@@ -664,11 +659,10 @@ int main(int argc, char **argv)
 	seed = strtoull(argv[2], NULL, 10);
 	lasts_ms = strtod(argv[3], NULL);
 	mean_us = strtod(argv[4], NULL);
-	n_probes = strtoul(argv[6], NULL, 10);
-	lost_percent = strtoul(argv[7], NULL, 10);
+	lost_percent = strtoul(argv[6], NULL, 10);
 	losses = ~seed;
-	tell_lies(argv[8]);
-	writes_percent = strtod(argv[9], NULL);
+	tell_lies(argv[7]);
+	writes_percent = strtod(argv[8], NULL);
 	ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	open_nodes(seed);
@@ -683,19 +677,19 @@ int main(int argc, char **argv)
 	if (writes_percent > 0)
 		draw_writes(seed, lasts_ms, mean_us * (100 - writes_percent) / writes_percent);
 	count_disk_reads(before);
-	run(strtoull(argv[10], NULL, 10));
+	run(strtoull(argv[9], NULL, 10));
 	count_disk_reads(after);
-	log_reads(argv[11]);
-	printf("{\"reads\": %llu, \"writes\": %llu, \"wrong\": %llu, \"failed\": %llu, \"asked\": %llu, "
+	log_reads(argv[10]);
+	printf("{\"reads\": %llu, \"writes\": %llu, \"wrong\": %llu, \"failed\": "
+	       "%llu, \"asked\": %llu, "
 	       "\"told\": %llu, \"strayed\": %llu, \"disk_reads\": [",
-	       (unsigned long long)n_reads, (unsigned long long)n_writes,
-	       (unsigned long long)wrong, (unsigned long long)failed,
-	       (unsigned long long)(asked + engine_asked()), (unsigned long long)told,
-	       (unsigned long long)engine_strayed());
+	       (unsigned long long)n_reads, (unsigned long long)n_writes, (unsigned long long)wrong,
+	       (unsigned long long)failed, (unsigned long long)(asked + engine_asked()),
+	       (unsigned long long)told, (unsigned long long)engine_strayed());
 	for (unsigned int k = 0; k < n_nodes; k++)
 		printf("%s%llu", k ? ", " : "", (unsigned long long)(after[k] - before[k]));
 	puts("]}");
 	fflush(stdout);
-	/* handles are not given back: that takes seconds, and nobody waits for them */
+	/* closing the handles would take seconds */
 	_exit(wrong || failed ? 1 : 0);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs in the guest: files whose every block is known, and what comes back of them.
+"""Write files of known blocks, and classify what is read back. Runs in the guest.
 
     blocks.py write FOLDER SEED FILES BLOCKS
     blocks.py read FOLDER SEED FILES BLOCKS REPORT
@@ -18,7 +18,7 @@ BLOCK = 4096
 
 
 def content(seed: str, file: int, block: int) -> bytes:
-    """No block like another."""
+    """Return the content of a block, which no other block has."""
     return hashlib.shake_128(f"{seed} {file} {block}".encode()).digest(BLOCK)
 
 
@@ -50,7 +50,7 @@ def read(folder: Path, seed: str, n_files: int, n_blocks: int) -> dict[str, int]
         except OSError:
             found["unreadable"] += n_blocks
             continue
-        # A block at a time: with readahead, one bad block would take its neighbours along.
+        # One block at a time: with readahead, a bad block would make its neighbours unreadable.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
         for block in range(n_blocks):
             found[outcome(fd, content(seed, file, block), block * BLOCK)] += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# For ../lab.py: a new drive with a new file system, slowed; and what was counted.
+# Functions for ../lab.py: a new drive with a new file system, slowness, and counts.
 
 here=/run/linnos/linnapp/eval/experiments/filesystems/guest
 files=/run/mnt
@@ -16,7 +16,7 @@ periods()
 	echo 100 >/proc/sys/fs/xfs/xfssyncd_centisecs
 }
 
-# drive_new AGED: as on the first day, or as after long random writes.
+# drive_new AGED: reset the drive to a new state, or to that after long random writes.
 drive_new()
 {
 	echo 0 >$drive/power
@@ -24,7 +24,7 @@ drive_new()
 	[ "$1" = False ] || echo 1 >$drive/precondition
 }
 
-# fs_new FILE_SYSTEM MKFS_OPTIONS: nothing is written that is not needed; a new drive is all zeros.
+# fs_new FILE_SYSTEM MKFS_OPTIONS: make a file system with few writes; a new drive has only zeros.
 fs_new()
 {
 	case $1 in
@@ -36,7 +36,7 @@ fs_new()
 	esac >/run/mkfs.txt || { cat /run/mkfs.txt >&2 && return 1; }
 }
 
-# fs_up FILE_SYSTEM MOUNT_OPTIONS FILE=VALUE...: sysfs files are f2fs' own.
+# fs_up FILE_SYSTEM MOUNT_OPTIONS FILE=VALUE...: mount it; only f2fs has such files in sysfs.
 fs_up()
 {
 	system=$1
@@ -53,7 +53,7 @@ fs_up()
 	done
 }
 
-# slow PATTERN RATIO_PERCENT ADDED_US PERIOD_IOS REGION OCCUPY: from when arm is written 1.
+# slow PATTERN RATIO_PERCENT ADDED_US PERIOD_IOS REGION OCCUPY: slow the drive after arm is set.
 slow()
 {
 	echo "$1" >$drive/inject/pattern
@@ -68,7 +68,7 @@ slow()
 	echo "$6" >$drive/inject/occupy
 }
 
-# watch_on, watch_off FILE: commits of the journal and the requests of the drive, with their times.
+# watch_on, watch_off FILE: record commits of the journal and requests of the drive.
 watch_on()
 {
 	echo mono >$tracing/trace_clock

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs in the guest: a RocksDB database whose every pair is known, and what comes back of it.
+"""Write known pairs to RocksDB, and classify what is read back. Runs in the guest.
 
     pairs.py write FOLDER SEED FILES BLOCKS
     pairs.py repair FOLDER

@@ -57,7 +57,7 @@ def of_xfs(device: str) -> tuple[int, int]:
 
 
 def of_f2fs(device: str) -> tuple[int, int]:
-    """All that is before the main area, but for the superblocks."""
+    """Return everything before the main area except for the superblocks."""
     text = said("dump.f2fs", "-d", "1", device)
     (first,), (end,) = (numbers(rf"{name}_blkaddr\s+\[0x\s*\w+ : (\d+)\]", text)[0]
                         for name in ("cp", "main"))  # fmt: skip

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-# For ../wrong.py: file systems, and RocksDB, on one drive or on mirrors, of which the first stores wrong data.
+# Functions for ../wrong.py: file systems and RocksDB on drives of which the first stores wrong data.
 
 . /run/linnos/linnapp/eval/experiments/filesystems/guest/filesystems.sh
 md=/sys/block/md0/md
 
-# mirrors_new KIND FILE_SYSTEM: one drive; md's raid1, or raid10 of two pairs; btrfs' own raid1 or
-# raid1c3. Sets device.
+# mirrors_new KIND FILE_SYSTEM: make a file system on one drive, md raid1, md raid10 of two pairs, or
+# btrfs' own raid1 or raid1c3. Sets device.
 mirrors_new()
 {
 	options=
@@ -20,21 +20,21 @@ mirrors_new()
 	[ "${1#btrfs}" = "$1" ] || btrfs device scan >/dev/null
 }
 
-# md_new LEVEL...: mirrors of drives that are all zeros, and so the same.
+# md_new LEVEL...: make an array of drives that have only zeros and are therefore equal.
 md_new()
 {
 	device=/dev/md0
 	mdadm --create $device --run --metadata=1.2 --assume-clean --bitmap=none "$@" 2>/run/mdadm.txt
 }
 
-# md_does ACTION: and waits for its end.
+# md_does ACTION: start an action, and wait for its end.
 md_does()
 {
 	echo "$1" >$md/sync_action
 	until [ "$(cat $md/sync_action)" = idle ]; do sleep 0.05; done
 }
 
-# mirrors_repaired: what an administrator might do whose mirrors differ.
+# mirrors_repaired: repair mirrors that differ, as an administrator might.
 mirrors_repaired()
 {
 	md_does repair
@@ -45,7 +45,7 @@ first_taken_away()
 	mdadm $device --fail /dev/flash0 2>/run/mdadm.txt
 }
 
-# wrong_on FAULT N RANGE: the first drive does so with every N-th block that is written, there.
+# wrong_on FAULT N RANGE: apply a fault to every N-th block written to a range of the first drive.
 wrong_on()
 {
 	mkdir $drive/rules/wrong
@@ -61,14 +61,14 @@ wrong_off()
 	echo 0 >$drive/rules/wrong/enabled
 }
 
-# come_back FILE_SYSTEM: mounted again, or why not.
+# come_back FILE_SYSTEM: mount it again; prints the reason if that fails.
 come_back()
 {
 	echo 3 >/proc/sys/vm/drop_caches
 	mount -t "$1" -o ro $device $files 2>&1
 }
 
-# checked FILE_SYSTEM KIND: what the tools that look for damage say, as one word.
+# checked FILE_SYSTEM KIND: print clean or damage, and whether mirrors are the same or differ.
 checked()
 {
 	case $1 in

@@ -33,8 +33,6 @@ struct blk_linnos_array {
  * @home_us: predicted latency at the default disk
  * @wish: slowness class of the default disk, an enum linnos_slowness
  * @left: true if the read is redirected
- * @asked: true if disks were queried for the read
- * @counts: true if the read is sampled for its slice
  * @tries: true if the other disks are queried even where that rarely helps
  */
 struct blk_linnos_assignment {
@@ -42,8 +40,6 @@ struct blk_linnos_assignment {
 	u32 home_us;
 	u8 wish;
 	bool left : 1;
-	bool asked : 1;
-	bool counts : 1;
 	bool tries : 1;
 };
 

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: MIT
+"""Wins and losses over the runs of traces: what the pages count and show of `eval-traces`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from eval import demo
+from eval.contenders import LITTLE, display_name
+from eval.long_table import LongTable, Place
+from eval.trace_files import NAMES, called
+from linnapp.lab.demo import BURSTS_EVERY_S, with_duplicates
+from linnapp.lab.work import StepError
+
+CALM, BURSTS = "calm", "bursts"
+
+#: The policy that follows predictions unconditionally.
+UNGUARDED = "fastest, unguarded"
+
+#: Linux's md that does not query the mirrors, md that does, and md with its other read policy.
+OFF, ON, MD_UNGUARDED = "md, off", "md, on", "md, unguarded"
+MD_LATENCY = "md, latency"
+#: The same with two mirrors instead of three.
+OFF_OF_TWO, ON_OF_TWO = "md of two, off", "md of two, on"
+
+#: Rules that need no model and send nothing twice.
+RULES = (
+    "baseline", "random", "shortest-queue", "fewest", "ewma-inflight", "heuristic", "heuristic-adv",
+    "c3", "prequal",
+)  # fmt: skip
+BEST_RULE = "the best rule"
+
+HEDGE_CAPPED, QUEUE_H95 = "hedge, 5% cap", "shortest-queue-h95, 5% cap"
+FREE, TWO = with_duplicates("fastest", ""), with_duplicates("fastest")
+HL = "linnos-hl, 5% cap"
+
+#: Rivals that send reads twice, with a limit and without.
+TWICE = (HEDGE_CAPPED, QUEUE_H95, "hedge", "hedge-ip", "shortest-queue-h95", "clone")
+
+#: Rivals that learn nothing or are published, and send at most 5 % of the reads twice.
+RIVALS = (*RULES, "heimdall", HEDGE_CAPPED, QUEUE_H95, OFF)
+
+#: A smaller difference of two means of one replay says nothing. The best rule is chosen afterwards,
+#: so a policy is slower than it only beyond the second.
+LEVEL, RULES_LEVEL = 0.01, 0.02
+
+_OURS = ("fastest", FREE, TWO, UNGUARDED, "linnos", HL)
+COMPARED = (*_OURS, "shortest-queue", QUEUE_H95, HEDGE_CAPPED, ON)
+
+MEAN, P99 = "mean_us", "p99_us"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trace at a rate, calm or with bursts, under all policies."""
+
+    table: LongTable
+    place: Place
+
+    @property
+    def trace(self) -> str:
+        """The trace's name on pages."""
+        return called(self.place[0])
+
+    @property
+    def slowness(self) -> str:
+        """Calm, or with bursts."""
+        return self.place[2]
+
+    @property
+    def name(self) -> str:
+        """Its name in a table."""
+        stalls = "with bursts" if self.slowness == BURSTS else "without bursts"
+        return f"{self.trace} at {self.of('baseline', 'iops'):,.0f}, {stalls}"
+
+    def of(self, policy: str, measure: str = MEAN) -> float:
+        """Return the number of the run's only seed, or NaN if there is none."""
+        return self.table.value(self.place, policy, measure, self.table.seeds()[0])
+
+    def above(self, policy: str, reference: str = "baseline", measure: str = MEAN) -> float | None:
+        """Return the share by which a policy is slower than another, or None if one is missing."""
+        if reference == BEST_RULE:
+            reference = self.best(RULES, measure)
+        share = self.of(policy, measure) / self.of(reference, measure) - 1
+        return None if math.isnan(share) else share
+
+    def is_significant(self, policy: str, reference: str) -> bool | None:
+        """Return whether the difference of two means is; None if blocks of time were not kept."""
+        if reference == BEST_RULE:
+            reference = self.best(RULES)
+        if policy == reference:
+            return False
+        found = self.table.reduction(self.place, policy, reference)
+        return None if found is None else found.excludes_zero
+
+    def best(self, policies: Iterable[str], measure: str = MEAN) -> str:
+        """Return which of the policies has the lowest number; `baseline` if none was replayed."""
+        there = {name: us for name in policies if not math.isnan(us := self.of(name, measure))}
+        return min(there, key=there.__getitem__, default="baseline")
+
+    @property
+    def rival(self) -> str:
+        """The best rival within the limit of extra I/O; `baseline` if it gains under 1 %."""
+        frugal = [name for name in TWICE if self.of(name, "extra_io_ratio") <= LITTLE]
+        best = self.best(dict.fromkeys((*RIVALS, *frugal)))
+        return "baseline" if (self.above(best) or 0) > -LEVEL else best
+
+    def share(self, policy: str) -> float | None:
+        """Return the share of the oracle's gain over baseline, if the oracle gains over 1 %."""
+        gain, ours = self.above("oracle"), self.above(policy)
+        return None if gain is None or ours is None or gain > -LEVEL else ours / gain
+
+
+@dataclass(frozen=True)
+class Count:
+    """The number of runs in which a policy is slower and faster than a reference."""
+
+    policy: str
+    reference: str
+    n: int
+    slower: int
+    faster: int
+    #: How many of these are significant; None for percentiles, and if blocks were not kept.
+    surely_slower: int | None
+    surely_faster: int | None
+    #: The share by which it is slower where that is most, and the run.
+    worst: float
+    where: str
+    calm: float | None
+    bursts: float | None
+
+
+def count(runs: list[Run], policy: str, reference: str, measure: str = MEAN) -> Count | None:
+    """Count the runs in which a policy is slower and faster; None if it was never replayed."""
+    found = [(of, run) for run in runs if (of := run.above(policy, reference, measure)) is not None]
+    if not found:
+        return None
+    level = RULES_LEVEL if reference == BEST_RULE else LEVEL
+    slower = [run for share, run in found if share > level]
+    faster = [run for share, run in found if share < -LEVEL]
+    sure = [_significant(of, policy, reference, measure) for of in (slower, faster)]
+    if None in sure and measure == MEAN:
+        # An earlier run, of which only these counts are left.
+        everywhere = ("",) * len(runs[0].place)
+        kept = [
+            runs[0].table.get(everywhere, policy, f"significantly_{way}", reference)
+            for way in ("slower", "faster")
+        ]
+        sure = [None if kept_ is None else round(kept_.value) for kept_ in kept]
+    worst, where = max(found, key=lambda item: item[0])
+
+    def middle(slowness: str) -> float | None:
+        shares = [share for share, run in found if run.slowness == slowness]
+        return median(shares) if shares else None
+
+    return Count(
+        policy=policy, reference=reference, n=len(found), slower=len(slower), faster=len(faster),
+        surely_slower=sure[0], surely_faster=sure[1], worst=worst, where=where.name,
+        calm=middle(CALM), bursts=middle(BURSTS),
+    )  # fmt: skip
+
+
+def _significant(runs: list[Run], policy: str, reference: str, measure: str) -> int | None:
+    if measure != MEAN:
+        return None
+    known = [run.is_significant(policy, reference) for run in runs]
+    return None if None in known else sum(map(bool, known))
+
+
+def runs_of(table: LongTable) -> list[Run]:
+    """Return all runs: the traces in the order of the pages, each from its slowest rate."""
+    known = list(NAMES.values())
+    runs = [Run(table, place) for place in table.places if all(place)]
+    order = {called(run.place[0]): i for i, run in enumerate(runs)}
+
+    def key(run: Run) -> tuple[int, int, float, bool]:
+        at = known.index(run.trace) if run.trace in known else len(known)
+        return at, order[run.trace], run.of("baseline", "iops"), run.slowness == BURSTS
+
+    return sorted(runs, key=key)
+
+
+def percent(share: float | None) -> str:
+    """Write a share with its sign, to a tenth of a percent; a dash if there is none."""
+    # Adding 0.0 avoids -0.0.
+    return "-" if share is None else f"{round(100 * share, 1) + 0.0:+.1f}"
+
+
+def us(run: Run, policy: str, measure: str = MEAN, reference: str = "baseline") -> str:
+    """Write a policy's mean or p99; bold where it is over 1 % slower than the reference.
+
+    A mean of less than 100 us has a decimal.
+    """
+    value, share = run.of(policy, measure), run.above(policy, reference, measure)
+    if share is None:
+        return "-"
+    text = f"{value:,.{int(measure == MEAN and value < 100)}f}"
+    return f"**{text}**" if share > LEVEL else text
+
+
+def best_rule(run: Run, measure: str = MEAN) -> str:
+    """Write the best of the rules that need no model and send nothing twice, with its number."""
+    best = run.best(RULES, measure)
+    return f"{us(run, best, measure)} | {display_name(best)}"
+
+
+def front_page(runs: list[Run]) -> list[Run]:
+    """Return one run of each public trace at the demo's rate: with bursts if it is long enough.
+
+    A replay that is shorter than the time from one burst to the next would meet one all the time,
+    or none.
+    """
+    shown = []
+    for run in runs:
+        if run.trace not in list(NAMES.values())[:5]:
+            continue
+        rates = {r.of("baseline", "iops") for r in runs if r.trace == run.trace}
+        at_demos = min(rate for rate in rates if rate >= demo.TARGET_IOPS)
+        slowness = BURSTS if run.of("baseline", "elapsed_s") > BURSTS_EVERY_S else CALM
+        if run.of("baseline", "iops") == at_demos and run.slowness == slowness:
+            shown.append(run)
+    if not shown:
+        raise StepError(
+            "the results have no public traces, which README.md shows: name their folder, "
+            "LINNOS_TRACES=DIR, and commit again"
+        )
+    return shown
+
+
+def change(run: Run, policy: str, reference: str = "baseline", among: Iterable[str] = ()) -> str:
+    """Write by how much a policy changes the mean; bold if it is the lowest `among` policies."""
+    share = run.above(policy, reference)
+    if share is None:
+        return "-"
+    direction = "higher" if share > 0 else "lower"
+    text = "no change" if abs(share) < LEVEL else f"{abs(100 * share):.0f} % {direction}"
+    return f"**{text}**" if share < -LEVEL and run.best(among) == policy else text
+
+
+def page_data(table: LongTable) -> dict[str, Any]:
+    """Return the values and functions of the templates."""
+    runs = runs_of(table)
+    return {
+        "runs": runs, "front": front_page(runs), "change": change,
+        "count": lambda pair, measure=MEAN: count(runs, pair[0], pair[1], measure),
+        "us": us, "best_rule": best_rule, "percent": percent, "MEAN": MEAN, "P99": P99,
+        "shares": lambda policy: [of for run in runs if (of := run.share(policy)) is not None],
+        "OFF": OFF, "ON": ON, "MD_LATENCY": MD_LATENCY,
+        "OFF_OF_TWO": OFF_OF_TWO, "ON_OF_TWO": ON_OF_TWO, "TWO": TWO, "FREE": FREE, "HL": HL,
+        "BEST_RULE": BEST_RULE, "TWICE": TWICE, "HEDGE_CAPPED": HEDGE_CAPPED,
+        "QUEUE_H95": QUEUE_H95, "BURSTS": BURSTS,
+    }  # fmt: skip

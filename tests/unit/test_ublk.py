@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: MIT
+"""linnos-ublk on a kernel without ublk: options, rings, threads, and the record of a mirror."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    out = ROOT / "build" / "ublk"
+    subprocess.run(
+        ["make", "-s", "-C", ROOT / "liblinnos" / "ublk", f"OUT={out}"],
+        check=True,
+        capture_output=True,
+    )
+    return out / "linnos-ublk"
+
+
+def ran(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["a"], "the number of replicas is 1; it must be from 2 to 16"),
+        (["a", "b"], "exactly one of --assume-clean, --compare and --resync"),
+        (["--assume-clean", "--compare", "a", "b"], "exactly one of --assume-clean, --compare"),
+        (["--assume-clean", *"abcdefghijklmnopq"], "there are more than 16 replicas"),
+        (["--assume-clean", "--size", "3Q", "a", "b"], "--size 3Q: it must be a number of bytes"),
+        (["--assume-clean", "--size", "99999999T", "a", "b"], "must be a whole number"),
+        (["--assume-clean", "--queues", "33", "a", "b"], "from 1 to 32"),
+        (["--assume-clean", "--margin", "101", "a", "b"], "from 0 to 100"),
+        (["--assume-clean", "--hedge-percentile", "100", "a", "b"], "from 0 to 99.9999999;"),
+        (["--assume-clean", "--max-duplicates", "nan", "a", "b"], "must be a number"),
+        (["--remove", "0", "a"], "--remove 0 takes no replicas"),
+        (["--remove", "x"], "must be a whole number"),
+        (["--nonsense"], "lists the options"),
+    ],
+)
+def test_bad_usage_says_what_would_be_accepted(
+    program: Path, arguments: list[str], says: str
+) -> None:
+    told = ran(program, *arguments)
+    assert (told.returncode, told.stdout) == (2, "")
+    assert says in told.stderr
+
+
+@pytest.mark.skipif(Path("/dev/ublk-control").exists(), reason="this kernel has ublk")
+def test_missing_driver_error_names_the_remedy(program: Path) -> None:
+    told = ran(program, "--assume-clean", "a", "b")
+    assert told.returncode == 1
+    assert "modprobe ublk_drv" in told.stderr
+
+
+UBLK = ROOT / "liblinnos" / "ublk"
+
+
+@pytest.mark.parametrize("state", ["full", "wait"])
+def test_worker_exits_with_a_message_when_its_ring_cannot_be_entered(
+    tmp_path: Path, state: str
+) -> None:
+    program = tmp_path / "forbidden_ring"
+    subprocess.run(
+        ["gcc", "-D_GNU_SOURCE", "-std=gnu11", "-Wall", "-Werror", f"-I{UBLK}",
+         f"-I{UBLK.parent}", f"-I{UBLK.parent}/io", f"-I{UBLK.parent}/include", "-o", program,
+         UBLK / "tests" / "forbidden_ring.c", UBLK / "worker.c",
+         UBLK.parent / "program" / "program.c", '-DPROGRAM="linnos-ublk"',
+         '-DPROGRAM_VERSION=""', "-luring", "-pthread"],
+        check=True,
+    )  # fmt: skip
+    ran = subprocess.run([program, state], capture_output=True, text=True, timeout=10, check=False)
+    if ran.returncode == 77:
+        pytest.skip("io_uring or seccomp is not available")
+    assert ran.returncode == 1
+    assert ran.stderr == (
+        "linnos-ublk: /dev/ublkb5: queue 2 can no longer be served: io_uring_enter: "
+        "Operation not permitted; the server exits without an orderly stop\n"
+    )
+
+
+def test_first_thread_is_created_with_pr_set_io_flusher_when_reads_are_hedged(
+    tmp_path: Path,
+) -> None:
+    out = ROOT / "build" / "ublk"
+    subprocess.run(["make", "-s", "-C", UBLK, f"OUT={out}"], check=True, capture_output=True)
+    source = UBLK / "tests" / "first_thread.c"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "p.so", source], check=True)
+    images = [tmp_path / "a", tmp_path / "b"]
+    for image in images:
+        image.write_bytes(bytes(1 << 20))
+    ran = subprocess.run(
+        [out / "linnos-ublk", "--assume-clean", "--hedge-us", "100", *images],
+        env={**os.environ, "LD_PRELOAD": str(tmp_path / "p.so")},
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert ran.stdout == "PR_SET_IO_FLUSHER is set\n", ran.stderr
+
+
+SOURCE = UBLK / "tests" / "test_state.c"
+
+
+@pytest.fixture(scope="module")
+def state_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("state") / "test_state"
+    subprocess.run(
+        ["gcc", "-D_GNU_SOURCE", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g",
+         "-fsanitize=address,undefined", '-DSTATE_FOLDER="state"', f"-I{UBLK}",
+         f"-I{UBLK.parent}", f"-I{UBLK.parent}/include", f"-I{UBLK.parents[1]}/core/userspace",
+         "-o", out, SOURCE,
+         *(UBLK / f"{name}.c" for name in ("state", "identity", "replicas", "resync")),
+         UBLK.parent / "program" / "program.c", '-DPROGRAM="linnos-ublk"',
+         '-DPROGRAM_VERSION=""'],
+        check=True,
+    )  # fmt: skip
+    return out
+
+
+@pytest.mark.parametrize("name", re.findall(r"^TEST\((\w+)\)$", SOURCE.read_text(), re.MULTILINE))
+def test_state(state_tests: Path, tmp_path: Path, name: str) -> None:
+    ran = subprocess.run(
+        [state_tests, name], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        env={"PATH": "/usr/bin:/bin", "ASAN_OPTIONS": "detect_leaks=0"},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
