@@ -199,10 +199,11 @@ class Pooled:
         ratio = self._percentile[policy][at] / self._percentile[reference][at]
 
         def is_different() -> bool:
-            both = np.stack([self._histograms[policy], self._histograms[reference]])
-            shown = both.any(axis=(0, 1))
-            sides = self._exchanged(*(of * shown for of in both))
-            return _differ(*(np.log(_percentile(side, percent)) for side in sides))
+            both = np.concatenate([self._histograms[policy], self._histograms[reference]])
+            exchanged = stats.exchanges(len(both) // 2)
+            moved = np.vstack([np.zeros(exchanged.shape[1]), exchanged])
+            sides = np.hstack([1 - moved, moved]), np.hstack([moved, 1 - moved])
+            return _differ(*(np.log(percentiles(side, both, [percent])[0]) for side in sides))
 
         return self._below(values[0] / values[1], ratio, is_different)
 
@@ -232,22 +233,42 @@ def _means(sums: Floats) -> Floats:
 
 
 def percentiles(weights: Floats, blocks: NDArray[Any], percents: Sequence[float]) -> Floats:
-    """Percentiles for each row of weights of blocks' histograms; shape (percents, rows)."""
-    # The bins that hold a read, and the first, so that there is one.
-    bins = np.flatnonzero(blocks.any(axis=0) | (np.arange(_N_BINS) == 0))
-    pooled = weights.astype(np.float32) @ blocks[:, bins]
-    return np.stack([_percentile(pooled, percent, bins) for percent in percents])
+    """Return percentiles of histograms that are added up with weights.
 
+    The reads in a bin are taken to be evenly spread over it. The sums over all bins are not
+    computed: the bin of a percentile is found by a binary search, in all rows at once.
 
-def _percentile(pooled: NDArray[Any], percent: float, bins: NDArray[Any] | None = None) -> Floats:
-    """A percentile of each row of a histogram; what is in a bin is evenly spread there."""
-    upto = np.cumsum(pooled, axis=1, dtype=np.float64)
-    rows = np.arange(len(upto))
-    wanted = upto[:, -1] * (percent / 100)
-    columns = np.minimum((upto < wanted[:, None]).sum(axis=1), pooled.shape[1] - 1)
-    inside = pooled[rows, columns]
-    before = upto[rows, columns] - inside
-    with np.errstate(divide="ignore", invalid="ignore"):
-        part = np.where(inside > 0, (wanted - before) / inside, 0.5)
-    bin_of = columns if bins is None else bins[columns]
-    return np.asarray(_LOWEST_US * np.exp((bin_of + part) * _STEP))
+    Parameters
+    ----------
+    weights : array, shape (rows, blocks)
+        How often each block is counted; not negative.
+    blocks : array, shape (blocks, bins)
+    percents : sequence of float
+
+    Returns
+    -------
+    array, shape (percents, rows)
+        In us.
+    """
+    # The reads of each block that are in a bin or in a lower one, by bin.
+    upto = np.cumsum(blocks, axis=1, dtype=np.float64).T.copy()
+
+    def count_upto(bins: NDArray[np.int64]) -> Floats:
+        return np.asarray(np.einsum("rb,rb->r", weights, upto[bins]))
+
+    total = weights @ upto[-1]
+    found = []
+    for percent in percents:
+        wanted = total * (percent / 100)
+        low = np.zeros(len(weights), np.int64)
+        high = np.full(len(weights), len(upto) - 1)
+        while (low < high).any():
+            middle = (low + high) // 2
+            is_reached = count_upto(middle) >= wanted
+            low, high = np.where(is_reached, low, middle + 1), np.where(is_reached, middle, high)
+        before = np.where(low > 0, count_upto(np.maximum(low - 1, 0)), 0.0)
+        inside = count_upto(low) - before
+        with np.errstate(divide="ignore", invalid="ignore"):
+            part = np.where(inside > 0, (wanted - before) / inside, 0.5)
+        found.append(_LOWEST_US * np.exp((low + part) * _STEP))
+    return np.stack(found)

@@ -288,7 +288,9 @@ class Study:
             )
         for group in self.groups or (table.factors,):
             places = table.places_of(group)
-            heading = "All numbers" if len(self.groups) < 2 else f"By {', '.join(group)}"
+            heading = f"By {', '.join(group)}" if group else "Average over all places"
+            if len(self.groups) < 2:
+                heading = "All numbers"
             if places:
                 shown[heading] = self._all_numbers(table, group, places)
         if self.more_tables is not None:
