@@ -16,11 +16,7 @@ from eval.cells import N_DRIVES, REPLAYER_OPTIONS, WORKLOADS, read_log
 from eval.experiment import Context
 from eval.study import Study, described
 from linnapp.lab import guests
-from linnapp.learn.labels import (
-    LabellingOptions,
-    LatencyDistribution,
-    find_inflection_points,
-)
+from linnapp.learn.labels import LabellingOptions, LatencyDistribution, find_inflection_points
 from linnapp.trace import convert as iolog
 from linnapp.trace.workload import Profile, generate, load_profile
 

@@ -72,10 +72,7 @@ MODELS = {
 }
 
 #: The largest takes minutes to train.
-WORKLOADS_OF = {
-    **dict.fromkeys(MODELS, ("az-e", "bs-e")),
-    "E": ("az-e",),
-}
+WORKLOADS_OF = {**dict.fromkeys(MODELS, ("az-e", "bs-e")), "E": ("az-e",)}
 DRIVE = 0
 
 #: The largest reads of the first two orders of size.

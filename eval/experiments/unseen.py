@@ -32,9 +32,7 @@ _SLOTS = "op=read,slot_ms={slot_ms},every_ms={every_ms},rotate"
 _KINDS = (
     Kind("none", None, True),
     Kind(
-        "constant, one drive after another",
-        f"continuous:ratio=100%,latency_us=2000,{_SLOTS}",
-        True,
+        "constant, one drive after another", f"continuous:ratio=100%,latency_us=2000,{_SLOTS}", True
     ),
     Kind("ramp", f"continuous:ratio=100%,shape=ramp,latency_us=4000,{_SLOTS}", False),
     Kind(
@@ -52,11 +50,7 @@ _KINDS = (
         "continuous:ratio=100%,latency_us=2000,op=read,drive=0,region_start_mb=0,region_mb=256",
         False,
     ),
-    Kind(
-        "two drives at once",
-        f"continuous:ratio=100%,latency_us=2000,{_SLOTS},at_once=2",
-        False,
-    ),
+    Kind("two drives at once", f"continuous:ratio=100%,latency_us=2000,{_SLOTS},at_once=2", False),
     Kind(
         "fail-slow, one drive from a fifth of the time on",
         "continuous:ratio=100%,latency_us=2000,op=read,drive=1,start_ms={every_ms},"

@@ -53,9 +53,7 @@ class Damage:
 
     def question(self) -> bytes:
         draw = self.chance.getrandbits
-        return QUESTION.pack(
-            *(b"LNAG", 1, 1, draw(2), draw(64), draw(1), draw(32) or 1, draw(32)),
-        )
+        return QUESTION.pack(*(b"LNAG", 1, 1, draw(2), draw(64), draw(1), draw(32) or 1, draw(32)))
 
     def datagram(self) -> bytes:
         chance = self.chance

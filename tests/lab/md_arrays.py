@@ -15,10 +15,7 @@ from trees_by_hand import last_four
 from linnapp.model import Model
 
 BUILD = Path(__file__).parents[2] / "build"
-KERNELS = {
-    "lab": BUILD / "linux-um" / "linux",
-    "debug": BUILD / "linux-um-debug" / "linux",
-}
+KERNELS = {"lab": BUILD / "linux-um" / "linux", "debug": BUILD / "linux-um-debug" / "linux"}
 
 READS = "paced_reads /dev/md0"
 

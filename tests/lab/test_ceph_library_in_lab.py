@@ -26,8 +26,7 @@ pytestmark = [
     pytest.mark.skipif(not AGENT.exists(), reason="no linnos-agent: `make agent`"),
     pytest.mark.skipif(bool(ABSENT), reason=f"no {', '.join(ABSENT)}: `{installed_by('ceph')}`"),
     pytest.mark.skipif(
-        not (LIBRARIES[0] / "liblinnos-ceph.so.1").exists(),
-        reason="no liblinnos-ceph: `make ceph`",
+        not (LIBRARIES[0] / "liblinnos-ceph.so.1").exists(), reason="no liblinnos-ceph: `make ceph`"
     ),
 ]
 
@@ -56,9 +55,7 @@ def test_example_program_reads_its_own_writes(tmp_path: Path) -> None:
     assert in_lab(tmp_path / "p", out=tmp_path) == "hello\n"
 
 
-def test_reads_leave_a_slow_drive_except_for_fresh_objects(
-    tmp_path: Path,
-) -> None:
+def test_reads_leave_a_slow_drive_except_for_fresh_objects(tmp_path: Path) -> None:
     said = in_lab(sys.executable, Path(__file__).with_name("ceph_reads.py"), out=tmp_path)
     found = {one.pop("what"): one for one in map(json.loads, said.splitlines())}
     agents = found.pop("agents")

@@ -44,10 +44,7 @@ python3 {HELPER} /run/mnt/file %(blocks)d --no-write >$OUT/again.json
 
 
 def _rules(frequency: dict[str, Any], fault: dict[str, Any], op: str = "write") -> str:
-    entry = {
-        "fileName": "/run/mnt/file",
-        "faultInjection": {**frequency, "faultType": fault},
-    }
+    entry = {"fileName": "/run/mnt/file", "faultInjection": {**frequency, "faultType": fault}}
     return json.dumps({op: {"files": [entry]}})
 
 

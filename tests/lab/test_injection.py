@@ -26,11 +26,7 @@ READS = f"python3 {Path(__file__).with_name('time_reads.py')}"
 QUIET_US = 200
 
 #: A buffer for all writes, so that only injection makes I/O slow.
-ALL_BUFFERED = {
-    "buffer_mb": "256",
-    "buffer_watermark_pct": "100",
-    "flush_interval_us": "60000000",
-}
+ALL_BUFFERED = {"buffer_mb": "256", "buffer_watermark_pct": "100", "flush_interval_us": "60000000"}
 
 #: Maximum time from the replayer to the drive, where slots are evaluated.
 SUBMIT_US = 10
@@ -124,10 +120,7 @@ def test_a_ramp_rises_and_falls_in_its_slot(boot, tmp_path: Path) -> None:
 
 def test_only_io_that_touches_a_slow_region_is_slow(boot, tmp_path: Path) -> None:
     log = replay(
-        boot,
-        tmp_path,
-        "all:latency_us=3000,region_start_mb=32,region_mb=1,drive=2",
-        blocks_max=16,
+        boot, tmp_path, "all:latency_us=3000,region_start_mb=32,region_mb=1,drive=2", blocks_max=16
     )
     first, end = log["offset_bytes"], log["offset_bytes"] + log["size_bytes"]
     touches = (log["home"] == 2) & (first < 33 << 20) & (end > 32 << 20)

@@ -136,7 +136,7 @@ def test_kernel_queries_help_with_load_that_the_library_cannot_see(boot, tmp_pat
         " --device /dev/$d --mode observe; done\n"
         f"{again} --ask-too {with_models} >asked\n"
         f"{again} --ask-kernel {drives} >kernel\n"
-        "rm go; wait $other\n",
+        "rm go; wait $other\n"
     )
     names = ("home", "alone", "without", "asked", "kernel")
     ran = {name: told(tmp_path / name) for name in names}

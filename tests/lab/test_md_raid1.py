@@ -25,11 +25,7 @@ from md_arrays import (
 from linnapp.lab.array import Array
 
 #: Three ways to read, 2 s each: a database's, the same through the page cache, and readahead.
-WAYS = {
-    "direct": "4000 500",
-    "buffered": "3800 500 --buffered",
-    "readahead": "4000 --sequential",
-}
+WAYS = {"direct": "4000 500", "buffered": "3800 500 --buffered", "readahead": "4000 --sequential"}
 
 BEGIN = f"""
 levels linnos on

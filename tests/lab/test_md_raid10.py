@@ -119,11 +119,7 @@ def test_raid10_reads_from_a_copy_that_is_not_slow(boot: Any, tmp_path: Path, ke
         script += f"create {layout} {drives}\n"
         script += STEERED.replace("LAYOUT", layout).replace("DRIVES", str(drives))
         script += (ODD if layout == "n2" else "") + "remove\n"
-    ran = boot(
-        script,
-        Array(n_drives=5, size_mb=32, precondition=False),
-        kernel=built(kernel),
-    )
+    ran = boot(script, Array(n_drives=5, size_mb=32, precondition=False), kernel=built(kernel))
 
     def text(name: str) -> str:
         return (tmp_path / name).read_text()

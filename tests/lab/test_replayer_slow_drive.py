@@ -119,8 +119,7 @@ def test_unused_hedges_accumulate_only_up_to_the_bucket_size(boot, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "how",
-    ["", "--saturate --depth 4", "--threads 3", "--saturate --depth 8 --threads 2"],
+    "how", ["", "--saturate --depth 4", "--threads 3", "--saturate --depth 8 --threads 2"]
 )
 def test_a_drive_that_never_answers_ends_the_run(boot, tmp_path: Path, how: str) -> None:
     trace = write_reads(tmp_path / "t", range(0, 600_000, 300))

@@ -57,11 +57,7 @@ class Beside:
         )
 
 
-SHORT = [
-    Beside(1024, 9, 1, False),
-    Beside(1024, 9, 1, True),
-    Beside(256, 9, 8, True),
-]
+SHORT = [Beside(1024, 9, 1, False), Beside(1024, 9, 1, True), Beside(256, 9, 8, True)]
 
 
 def loads_of(sweep: str) -> list[Beside]:

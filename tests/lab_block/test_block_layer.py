@@ -40,10 +40,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("tools")
     for program in ("lcread", "failnth", "passthrough"):
         compile_it = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", HERE / f"{program}.c"]
-        subprocess.run(
-            [*compile_it, "-o", directory / program, "-luring", "-laio"],
-            check=True,
-        )
+        subprocess.run([*compile_it, "-o", directory / program, "-luring", "-laio"], check=True)
     return directory
 
 

@@ -52,8 +52,7 @@ def test_kernel_takes_only_models(boot: Callable[..., Ran]) -> None:
     """Every check and the kernel's messages; LINNOS_FUZZ_FILES sets the number of files."""
     n = int(os.environ.get("LINNOS_FUZZ_FILES", FILES))
     ran = boot(
-        f"{sys.executable} {HERE / 'model_fuzz.py'} flash0 {n}",
-        Array(n_drives=1, size_mb=64),
+        f"{sys.executable} {HERE / 'model_fuzz.py'} flash0 {n}", Array(n_drives=1, size_mb=64)
     )
     assert f"{n} files" in ran.stdout
 

@@ -16,11 +16,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("LINNOS_MACHINE", ROOT / "build" / "machine"))
 DOCUMENT = ROOT / "docs" / "real-machine.md"
 #: The document's sections that need no patch.
-OWN_KERNEL = (
-    "Debian's own kernel: md reads from the better mirror",
-    "A new kernel",
-    "Undoing it",
-)
+OWN_KERNEL = ("Debian's own kernel: md reads from the better mirror", "A new kernel", "Undoing it")
 DISKS = ("nvme0n1", "nvme1n1", "nvme2n1")
 
 #: Commands that are typed differently, and the reason.

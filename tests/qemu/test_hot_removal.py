@@ -70,10 +70,7 @@ def test_drive_vanishes_and_returns_under_load(
     boot_qemu(
         SCRIPT.format(model=queue_model, rounds=ROUNDS),
         # A hanging task ends the guest, and its stack is shown.
-        kernel_args=(
-            "sysctl.kernel.hung_task_timeout_secs=60",
-            "sysctl.kernel.hung_task_panic=1",
-        ),
+        kernel_args=("sysctl.kernel.hung_task_timeout_secs=60", "sysctl.kernel.hung_task_panic=1"),
         timeout_s=1800,
     )
     for number in range(1, ROUNDS + 1):

@@ -195,12 +195,7 @@ LEVELS = {
     "raid1": Level("--level=1", 3, slow=(0,), fails=(1, 0), copies=(0, 1, 2), write_mostly=True),
     # Pairs: 0 and 1, 2 and 3.
     "raid10": Level(
-        "--level=10 --layout=n2 --chunk=16",
-        4,
-        slow=(0, 3),
-        fails=(1, 0, 3),
-        copies=(0, 1),
-        pages=3,
+        "--level=10 --layout=n2 --chunk=16", 4, slow=(0, 3), fails=(1, 0, 3), copies=(0, 1), pages=3
     ),
 }
 

@@ -86,10 +86,7 @@ def test_paths_are_removed_and_return_under_load(
         SCRIPT.format(model=queue_model, rounds=ROUNDS),
         n_drives=1,
         n_paths=2,
-        kernel_args=(
-            "sysctl.kernel.hung_task_timeout_secs=60",
-            "sysctl.kernel.hung_task_panic=1",
-        ),
+        kernel_args=("sysctl.kernel.hung_task_timeout_secs=60", "sysctl.kernel.hung_task_panic=1"),
         timeout_s=1800,
     )
     assert (tmp_path / "head").read_text() == "", "a head has no policy of its own"

@@ -9,21 +9,7 @@ import math
 import struct
 from pathlib import Path
 
-from blktrace_builder import (
-    DISCARD,
-    EBUSY,
-    NOTIFY,
-    PASSTHROUGH,
-    WRITE,
-    C,
-    D,
-    F,
-    G,
-    M,
-    Q,
-    R,
-    X,
-)
+from blktrace_builder import DISCARD, EBUSY, NOTIFY, PASSTHROUGH, WRITE, C, D, F, G, M, Q, R, X
 
 EAGAIN = 11
 CAP = 2**24 - 1

@@ -21,7 +21,7 @@ HEADERS = [
 ]
 #: Structures that the library fills up to the size that the caller has.
 STATISTICS = {
-    *("linnos_stats", "linnos_replica_stats", "linnos_cluster_stats", "linnos_cluster_node"),
+    *("linnos_stats", "linnos_replica_stats", "linnos_cluster_stats", "linnos_cluster_node")
 }
 #: All structures that may grow; the others have the size of their first version in the header.
 VERSIONED = STATISTICS | {

@@ -66,11 +66,7 @@ class Agent:
     """A running agent; ``ended()`` returns its output after its end."""
 
     def __init__(
-        self,
-        program: Path,
-        folder: Path,
-        *directives: str,
-        drive: str = "/dev/no-such-drive",
+        self, program: Path, folder: Path, *directives: str, drive: str = "/dev/no-such-drive"
     ) -> None:
         self.port = free_port()
         self.socket = folder / "socket"
@@ -180,10 +176,7 @@ def test_keys_are_exchanged_while_the_agent_runs(program: Path, tmp_path: Path) 
         key.write_bytes(KEY)
         key.chmod(0o600)
     next_key = bytes(reversed(KEY)) + b", the next one"
-    directives = (
-        *("listen 127.0.0.1 PORT", "allow 127.0.0.1"),
-        *(f"key {key}" for key in keys),
-    )
+    directives = (*("listen 127.0.0.1 PORT", "allow 127.0.0.1"), *(f"key {key}" for key in keys))
 
     def answers(agent: Agent, key: bytes) -> bool:
         with udp(agent) as mine:

@@ -67,11 +67,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             capture_output=True,
             text=True,
             umask=0o077,
-            env={
-                **os.environ,
-                "SOURCE_DATE_EPOCH": str(BUILT_S),
-                **environment,
-            },
+            env={**os.environ, "SOURCE_DATE_EPOCH": str(BUILT_S), **environment},
         )
         found = {path.name.split("_")[0]: path for path in sorted(out.iterdir())}
         assert tuple(found) == names

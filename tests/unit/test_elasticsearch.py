@@ -396,10 +396,7 @@ def wait_until(is_true: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
-def test_documents_are_stored_while_the_recording_runs(
-    server: FakeServer,
-    tmp_path: Path,
-) -> None:
+def test_documents_are_stored_while_the_recording_runs(server: FakeServer, tmp_path: Path) -> None:
     with Recorder(tmp_path, server.url) as recorder:
         for k in range(1, 4):
             recorder.record(100)
@@ -460,9 +457,7 @@ def test_documents_that_were_not_sent_or_refused_are_counted_and_can_be_sent_lat
 
 
 def test_rows_that_do_not_fit_the_spool_are_counted(
-    server: FakeServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Recorder(tmp_path, server.url) as recorder:
         recorder.record(10)
@@ -494,8 +489,7 @@ WRITES = "import os, sys, time\nf = os.open(sys.argv[1], os.O_CREAT | os.O_WRONL
 
 @pytest.mark.usefixtures("watching_works")
 def test_a_call_is_on_the_server_before_the_program_ends(
-    server: FakeServer,
-    tmp_path: Path,
+    server: FakeServer, tmp_path: Path
 ) -> None:
     mark, done = tmp_path / "mark", tmp_path / "done"
     program = WRITES + (
@@ -527,9 +521,7 @@ def test_a_call_is_on_the_server_before_the_program_ends(
 
 @pytest.mark.usefixtures("watching_works")
 def test_tables_are_kept_without_an_output_folder_if_documents_are_missing(
-    server: FakeServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(elastic, "_RETRY_LIMIT_S", 0.0)

@@ -151,10 +151,7 @@ def test_bad_features_are_refused(name: engine.Engine) -> None:
 ROOT = Path(__file__).parents[2]
 #: The number of the recording's I/Os, and the checksums of predicted latencies, and of outputs and
 #: margins of the network.
-ANSWERS = {
-    "fio": (18898, 1880649727, 3285270640),
-    "pgbench": (34020, 1531306246, 2438889571),
-}
+ANSWERS = {"fio": (18898, 1880649727, 3285270640), "pgbench": (34020, 1531306246, 2438889571)}
 
 
 @pytest.mark.parametrize("name", ANSWERS)

@@ -23,9 +23,7 @@ def test_the_list_runs_nothing() -> None:
     assert [line.split()[0] for line in listed.splitlines()] == list(command.BENCHMARKS)
 
 
-def test_without_redis_its_benchmark_names_what_is_missing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_redis_its_benchmark_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(BenchError, match="^redis-server, .*: not installed; .*redis.txt"):
         watching.redis()

@@ -11,14 +11,7 @@ import pytest
 from eval import pages
 from eval.cells import ARRAYS
 from eval.experiments import ceph
-from eval.experiments.cluster import (
-    CELLS,
-    UNNAMED,
-    VARIABLE,
-    cells,
-    lab,
-    rules,
-)
+from eval.experiments.cluster import CELLS, UNNAMED, VARIABLE, cells, lab, rules
 from eval.experiments.cluster.lab import MEASURED_MS, READ, Measured, Situation, together
 from eval.experiments.cluster.rules import RULES
 from eval.long_table import LongTable

@@ -17,13 +17,7 @@ from eval.cache import ROOT, Cache
 from eval.experiment import Context
 from eval.experiments import filesystems
 from eval.experiments.filesystems import EXPERIMENT, commits, design, processor, reports
-from eval.experiments.filesystems.design import (
-    CACHED,
-    COMMON,
-    CONFIGURATIONS,
-    NONE,
-    Case,
-)
+from eval.experiments.filesystems.design import CACHED, COMMON, CONFIGURATIONS, NONE, Case
 from eval.experiments.filesystems.guest import blocks
 from eval.experiments.filesystems.guest.mixes import BLOCK, KINDS, MIXES, Worker
 from eval.experiments.filesystems.wrong import Wrong

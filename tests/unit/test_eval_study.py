@@ -16,13 +16,7 @@ from eval import __main__ as command
 from eval import pages
 from eval.cache import RESULTS, Cache
 from eval.experiment import Context
-from eval.experiments import (
-    NAMES,
-    ON_REQUEST,
-    fig07,
-    load,
-    table3,
-)
+from eval.experiments import NAMES, ON_REQUEST, fig07, load, table3
 from eval.long_table import LongTable
 from eval.study import Measure, Study, against_best
 from linnapp.learn.examples import load_reads

@@ -148,9 +148,7 @@ RUNS = _table(
 
 def test_front_page_shows_changes_of_the_mean_with_the_lowest_in_bold() -> None:
     (front,) = pages.render("traces_front.md.j2", RUNS, **trace_counts.page_data(RUNS))
-    assert front.rows == [
-        ("MSR 105", "300", "**55 % lower**", "-", "50 % lower, `prequal`", "-"),
-    ]
+    assert front.rows == [("MSR 105", "300", "**55 % lower**", "-", "50 % lower, `prequal`", "-")]
     calm = next(run for run in runs_of(RUNS) if run.slowness == CALM)
     # Half a percent is no change. md with queries is compared with md without.
     assert trace_counts.change(calm, "prequal", among=["prequal", "linnos"]) == "no change"

@@ -376,9 +376,7 @@ def test_importance_equals_the_output_change_of_the_engine(seed: int) -> None:
 
 
 def test_decisions_of_a_latency_model_are_explained(
-    explain: Explain,
-    recorded: Path,
-    tmp_path: Path,
+    explain: Explain, recorded: Path, tmp_path: Path
 ) -> None:
     random_trees(1, threshold_us=200, overdue_us=CAP).save(tmp_path / "trees.linnos")
     arguments = ("--trace", recorded, "--model", tmp_path / "trees.linnos")
@@ -404,8 +402,7 @@ def test_decisions_of_a_latency_model_are_explained(
 
 
 def test_the_kernels_decisions_are_explained_from_their_features(
-    explain: Explain,
-    tmp_path: Path,
+    explain: Explain, tmp_path: Path
 ) -> None:
     model = random_trees(5, refuse_us=300)
     model.save(tmp_path / "trees.linnos")
@@ -434,10 +431,7 @@ def test_the_kernels_decisions_are_explained_from_their_features(
     assert "\n  happened  revoked; its latency" in "\n".join(explain(*arguments, as_json=False))
 
 
-def test_an_overdue_read_is_said_to_be_the_reason(
-    explain: Explain,
-    tmp_path: Path,
-) -> None:
+def test_an_overdue_read_is_said_to_be_the_reason(explain: Explain, tmp_path: Path) -> None:
     t = TraceBuilder()
     for i in range(10):
         t.io(i * 200, i * 200 + 100, 8 * i)

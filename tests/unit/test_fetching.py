@@ -92,9 +92,7 @@ def served(folder: Path, certificate: Path | None = None) -> Iterator[str]:
 
 
 def test_drives_get_their_models_and_keep_them_without_the_store(
-    tmp_path: Path,
-    block: Path,
-    run: Run,
+    tmp_path: Path, block: Path, run: Run
 ) -> None:
     store = tmp_path / "store"
     first, second = put(store, "host7/sda", 1), put(store, "other", 2)
@@ -144,11 +142,7 @@ def test_drives_get_their_models_and_keep_them_without_the_store(
     ],
 )
 def test_fetch_changes_nothing_when_a_file_is_damaged(
-    tmp_path: Path,
-    block: Path,
-    run: Run,
-    damage: str,
-    says: str,
+    tmp_path: Path, block: Path, run: Run, damage: str, says: str
 ) -> None:
     store = tmp_path / "store"
     active, good = put(store, "sda", 1), put(store, "sdb", 3)
@@ -191,11 +185,7 @@ def test_latency_model_of_a_store_is_preferred_even_if_it_cannot_be_read(
         store.record(store.preferred("sda"))
 
 
-def test_models_come_from_a_server(
-    tmp_path: Path,
-    block: Path,
-    run: Run,
-) -> None:
+def test_models_come_from_a_server(tmp_path: Path, block: Path, run: Run) -> None:
     model = put(tmp_path / "www" / "models", "host 7/sda", 1)
     Files.asked.clear()
     with served(tmp_path / "www") as address:

@@ -64,8 +64,7 @@ def test_inspect_shows_the_profiles_own_figures(name: str, tmp_path: Path) -> No
     profile = load_profile(name)
     duration_s = 1000
     run = CliRunner().invoke(
-        cli,
-        ["generate", name, "-o", str(tmp_path), "--drives", "1", "--duration", str(duration_s)],
+        cli, ["generate", name, "-o", str(tmp_path), "--drives", "1", "--duration", str(duration_s)]
     )
     assert run.exit_code == 0, run.output
     run = CliRunner().invoke(cli, ["inspect", "--json", str(tmp_path / "flash0.iolog")])

@@ -112,9 +112,7 @@ def recorded(
     monkeypatch.setattr(recording, "record", record)
 
 
-def test_idle_drive_does_not_hide_the_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_idle_drive_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = TraceBuilder().add(Q, 5).add(G, 15).add(D, 45).add(C, 145)
     writes = TraceBuilder().add(Q, 5, flags=WRITE).add(D, 6, flags=WRITE).add(C, 7, flags=WRITE)
     recorded(monkeypatch, {"sda": TraceBuilder(), "sdb": busy, "sdc": writes}, 3)

@@ -17,20 +17,10 @@ from eval.seeds import DEVELOPMENT
 from linnapp.errors import NoGainError
 from linnapp.learn import prior
 from linnapp.learn.examples import BurstReads, Reads
-from linnapp.learn.trees import (
-    NEVER,
-    Lesson,
-    _worse_by_more_than_chance,
-)
+from linnapp.learn.trees import NEVER, Lesson, _worse_by_more_than_chance
 from linnapp.model import LatencyModel, load_model
 from linnapp.model.engine import predict_us
-from linnapp.model.file import (
-    CAP,
-    FEATURES,
-    FRACTION_BITS,
-    LATENCIES,
-    N_FEATURES,
-)
+from linnapp.model.file import CAP, FEATURES, FRACTION_BITS, LATENCIES, N_FEATURES
 
 
 def features(n: int = 5000) -> np.ndarray:

@@ -233,9 +233,7 @@ def refusing_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every trained network refuse all reads, without any discrimination."""
     model = random_model()
     silent = dataclasses.replace(
-        model,
-        output_weights=np.zeros_like(model.output_weights),
-        output_bias=np.array([0, 1000]),
+        model, output_weights=np.zeros_like(model.output_weights), output_bias=np.array([0, 1000])
     )
     monkeypatch.setattr(
         drive_training,

@@ -162,8 +162,7 @@ def test_an_older_write_is_found(tmp_path: Path, drives: list[Path]) -> None:
     older = drives[0].read_bytes()[:BLOCK]
     overwrite(drives[0], 0, bytes(BLOCK))
     trace = write_trace(
-        tmp_path / "t",
-        [write, (2_000_000, *write[1:]), *again_and_again(2_100_000, 0, BLOCK)],
+        tmp_path / "t", [write, (2_000_000, *write[1:]), *again_and_again(2_100_000, 0, BLOCK)]
     )
     run = start(
         drives, [trace], "baseline", "--prefill", "none", "--json", str(tmp_path / "o.json")

@@ -147,10 +147,7 @@ def test_readonly_reads_and_leaves_writes_out(tmp_path: Path, drives: list[Path]
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [
-        (["--prefill", "touched"], "--prefill writes"),
-        (["--force", "drive0"], "--force"),
-    ],
+    [(["--prefill", "touched"], "--prefill writes"), (["--force", "drive0"], "--force")],
 )
 def test_readonly_with_a_writing_option_is_an_error(
     drives: list[Path], trace: Path, options: list[str], message: str

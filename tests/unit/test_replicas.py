@@ -152,11 +152,7 @@ def test_reads_end_with_one_replica_and_without_an_absent_one(paths: list[Path])
         ("replica0 none", {}, "replica .*none: No such file"),
         ("replica0 replica0", {}, "the same file or device as replica"),
         ("", {}, "n_replicas is 0"),
-        (
-            "replica0 replica1",
-            {"models": [None, "text"]},
-            "bad magic.*train --kind latency",
-        ),
+        ("replica0 replica1", {"models": [None, "text"]}, "bad magic.*train --kind latency"),
         ("replica0 replica1", {"models": [None]}, "models has 1 paths for 2 replicas"),
         ("replica0 replica1", {"models": "m"}, "models is one path, 'm'; it must be a list"),
         ("replica0 replica1", {"max_duplicates": 200}, "max_duplicates is 200"),

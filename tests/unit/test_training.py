@@ -20,11 +20,7 @@ from linnapp.learn import network
 from linnapp.learn.examples import load_reads
 from linnapp.learn.fit import train_array
 from linnapp.learn.judge import Confusion
-from linnapp.learn.labels import (
-    LabellingOptions,
-    LatencyDistribution,
-    find_inflection_points,
-)
+from linnapp.learn.labels import LabellingOptions, LatencyDistribution, find_inflection_points
 from linnapp.learn.network import (
     SETTLED_EPOCHS,
     Epoch,

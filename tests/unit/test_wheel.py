@@ -25,8 +25,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the wheel that `pip wheel .` makes."""
     directory = tmp_path_factory.mktemp("wheel")
     subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", directory, ROOT],
-        check=True,
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", directory, ROOT], check=True
     )
     (built,) = directory.glob("linnapp-*.whl")
     return built
