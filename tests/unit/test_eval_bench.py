@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.bench import BenchError, bypass, compare, in_turn, store_pauses, tracers, watching
+from eval.bench import BenchError, bypass, store_pauses, tracers, watching
 from eval.bench import __main__ as command
 from eval.cache import ROOT
 from linnapp.errors import LinnappError
@@ -70,12 +70,3 @@ def test_ratios_are_paired_and_dropped_records_are_summed() -> None:
     assert found["ratios"]["time"] == [1.5, None, None]
     assert found["ratios"]["all CPU"] == [1.5, None, None]
     assert found["calls"] == 50 and found["dropped"] == 15
-
-
-def test_values_are_compared_with_their_reference(capsys: pytest.CaptureFixture[str]) -> None:
-    found = in_turn(lambda case: len(case), ["ab", "abcd"], rounds=2)
-    assert found == {"ab": [2, 2], "abcd": [4, 4]}
-    compare({case: sum(of) / 2 for case, of in found.items()}, lambda _: "ab", " ns")
-    first, second = capsys.readouterr().out.splitlines()
-    assert first.split() == ["ab", "2", "ns"]
-    assert second.split() == ["abcd", "4", "ns", "2.00", "times", "ab"]

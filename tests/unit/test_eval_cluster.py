@@ -8,14 +8,12 @@ import subprocess
 import numpy as np
 import pytest
 
-from eval import pages
 from eval.cells import ARRAYS
 from eval.experiments import ceph
 from eval.experiments.cluster import CELLS, UNNAMED, VARIABLE, cells, lab, rules
 from eval.experiments.cluster.lab import MEASURED_MS, READ, Measured, Situation, together
 from eval.experiments.cluster.rules import RULES
 from eval.long_table import LongTable
-from linnapp.stats import Interval
 
 #: Mean latency of each rule in us; other rules are as slow as round robin.
 TAKES = {
@@ -74,20 +72,6 @@ def test_rules_with_different_reads_are_not_compared() -> None:
         cells.add_reads(LongTable(("situation",)), "20us", [mixed])
 
 
-def test_best_rule_and_significant_differences_come_from_the_table() -> None:
-    table = table_of(TAKES)
-    # a rule that sends two reads is no alternative to one that sends a single read
-    assert rules.best(table, PLACE, rules.OTHERS) == "prediction"
-    assert rules.best(table, PLACE, RULES) == "oracle"
-    assert [rules.side(table, PLACE, "prediction", of) for of in ("c3", "clone")] == [1, -1]
-    rivals = ("c3", "clone", "oracle")
-    assert rules.n_faster_and_slower(table, PLACE, "prediction", rivals) == "1 | 2"
-    # an end that was rounded to zero has the sign of the number
-    table.add(PLACE, "library", "mean_us", Interval(0.1, 0.0, 0.2), "c3")
-    table.add(PLACE, "library", "mean_us", Interval(0.1, -0.0, 0.2), "clone")
-    assert [rules.side(table, PLACE, "library", of) for of in ("c3", "clone")] == [1, 0]
-
-
 def test_cells_have_distinct_headings_and_are_chosen_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -117,26 +101,6 @@ def test_a_node_fails_for_a_round_of_bursts_after_two() -> None:
     assert "kill -KILL $(cat /run/cluster/server0.pid /run/cluster/agent0.pid)" in killed
     assert ["linnos-agent" in back[0], "glusterfsd" in back[1]] == [True, True]
     assert lab._failing(CELLS["20us"]) == "failing=\n"
-
-
-def test_page_has_columns_of_bursts_and_rows_of_failures_and_loads() -> None:
-    table = pages.committed("ceph")
-    data = ceph.EXPERIMENT.page_data
-    assert data is not None
-    bursts, failures, *_, loads = pages.render("ceph_all.md.j2", table, **data(table))
-    assert [title for title in bursts.header if "client" in title and "mean" in title] == [
-        "1 client: mean us", "8 clients: mean us", "16 clients: mean us"
-    ]  # fmt: skip
-    assert [row[0] for row in bursts.rows] == list(ceph.RULES.values())
-    assert [row[0] for row in failures.rows][:2] == ["a server stands still", "a node cut off"]
-    assert loads.rows[0][0] == "`az-e`"
-    # a run of some situations has the tables that these need
-    some = LongTable(table.factors)
-    for key, number in table.items():
-        if key.place == ("8-clients",):
-            some.add(key.place, key.policy, key.measure, number, key.reference)
-    (only,) = pages.render("ceph_all.md.j2", some, **data(some))
-    assert len(only.header) == 4
 
 
 def test_reads_of_clients_are_merged_in_order() -> None:

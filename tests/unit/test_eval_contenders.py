@@ -12,21 +12,8 @@ import pytest
 from eval import cells, contenders, demo, tuning
 from eval.cache import Cache
 from eval.cells import Replay, Replayed
-from eval.contenders import Contender
 from eval.experiments import traces, unseen
 from linnapp.trace import replay_log
-
-
-def test_capped_policy_is_a_separate_policy() -> None:
-    assert len(set(contenders.NAMES)) == len(contenders.NAMES)
-    free, capped = contenders.named(("hedge", "hedge, 5% cap"))
-    assert free.options == ("--hedge-budget", "none")
-    assert capped.options == ("--hedge-budget", "5%")
-    assert free.policy == capped.policy
-    assert Contender("baseline").options == ()
-    one = contenders.named(("fastest with duplicates (limit 10 %)",))[0]
-    assert one.options == ("--duplicates", "--max-duplicates", "10%")
-    assert contenders.ours((one.name,)) == [one.name]
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from eval.drive_log import DriveLog, observed
 from eval.experiments import clustering, fig10, functions
 from eval.experiments.fig10 import bound_for, judged
-from eval.experiments.validate import ALONE, compare, describe
-from eval.long_table import LongTable
+from eval.experiments.validate import describe
 from linnapp.insight.functions import GROUPS
 from linnapp.model.file import FEATURES
 from linnapp.native import HISTORY
@@ -50,21 +49,6 @@ def test_tail_begins_where_it_begins() -> None:
     assert found["burstiness_pct"] == pytest.approx(10, abs=2)
 
 
-def test_comparison_names_measures_outside_of_their_range() -> None:
-    rng = np.random.default_rng(2)
-    calm = rng.uniform(85, 95, 5_000)
-    bursty = calm.copy()
-    bursty[np.arange(5_000) % 100 < 10] = 1000  # ten slow in a row of every hundred
-    table = LongTable(("profile", "load"))
-    for kind, latency_us in ((ALONE, calm), ("heavy", bursty)):
-        for name, value in describe(_rows(latency_us), alone=kind == ALONE).items():
-            table.add(("consumer", kind), "", name, value)
-    (made,) = compare(table).values()
-    outside = {row[2]: row[3] for row in made.rows if row[-1] == "**no**"}
-    assert outside["burstiness_pct"].startswith("90") and "median_us" not in outside
-    assert {row[1] for row in made.rows if row[2] == "median_us"} == {ALONE}
-
-
 def test_parts_are_those_of_the_recording() -> None:
     parts = {*functions.EXPERIMENT.measures} - {"software_us", "tracing_share"}
     assert {*parts, "wait"} == set(GROUPS)
@@ -81,17 +65,6 @@ def test_point_has_shares_of_the_software_time() -> None:
         "operation": "write", "file": "new", "bytes": 4096, "software_us": 25.0,
         "tracing_share": pytest.approx(0.2), "pages": 0.6, "split": 0.4,
     }  # fmt: skip
-
-
-def test_parts_are_compared_with_the_poster() -> None:
-    table = LongTable(functions.EXPERIMENT.groups[0])
-    for name, value in {"software_us": 102_400.0, "pages": 0.5, "split": 0.1}.items():
-        table.add(functions.POSTER_CASE, "", name, value)
-    (made,) = functions.poster(table).values()
-    rows = {row[0]: row[1:] for row in made.rows}
-    assert rows["adding pages to bios"] == ("20.4%", "49.0", "50.0%", "51.20")
-    assert rows["splitting and merging"] == ("6.0%", "14.4", "10.0%", "10.24")
-    assert set(rows["io_schedule: asleep"][2:]) == {"not available here"}
 
 
 def write_log(path: Path, slow: np.ndarray) -> None:

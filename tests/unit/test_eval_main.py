@@ -120,16 +120,6 @@ def _counting(made: list[Path]):
     return make
 
 
-def test_equal_parameters_are_made_once(tmp_path: Path) -> None:
-    made: list[Path] = []
-    cache = Cache(tmp_path)
-    first = cache.get("x", {"a": 1, "b": (2, 3)}, _counting(made))
-    again = cache.get("x", {"b": [2, 3], "a": 1}, _counting(made))
-    other = cache.get("x", {"a": 2, "b": (2, 3)}, _counting(made))
-    assert first == again != other
-    assert made == [first, other]
-
-
 def test_interrupted_work_is_repeated(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
 

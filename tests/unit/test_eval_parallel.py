@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import threading
 from collections.abc import Iterator
@@ -19,22 +18,6 @@ from linnapp.lab.work import Step, StepError, Work, map_parallel
 from linnapp.learn.labels import LabellingOptions
 from linnapp.learn.network import TrainingOptions
 from linnapp.learn.options import Recipe
-
-
-def test_results_are_in_the_order_of_the_items() -> None:
-    assert map_parallel(lambda i: i * i, range(50), jobs=3, what="test") == [
-        i * i for i in range(50)
-    ]
-
-
-def test_error_ends_the_parallel_work() -> None:
-    def work(i: int) -> int:
-        if i == 3:
-            raise ValueError("the third")
-        return i
-
-    with pytest.raises(ValueError, match="the third"):
-        map_parallel(work, range(10), jobs=2, what="test")
 
 
 def test_a_step_begins_when_those_before_it_are_done() -> None:
@@ -96,11 +79,6 @@ def test_worker_is_not_pinned_to_the_cpu_of_its_caller() -> None:
     )
     assert cpus == os.sched_getaffinity(os.getpid())
     assert workers.call(os.getenv, "OPENBLAS_NUM_THREADS") == "1"
-
-
-def test_call_raises_the_exception_of_the_function() -> None:
-    with pytest.raises(ZeroDivisionError):
-        workers.call(operator.truediv, 1, 0)
 
 
 def test_a_failed_training_says_why(tmp_path: Path) -> None:

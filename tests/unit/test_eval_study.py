@@ -18,7 +18,7 @@ from eval.cache import RESULTS, Cache
 from eval.experiment import Context
 from eval.experiments import NAMES, ON_REQUEST, fig07, load, table3
 from eval.long_table import LongTable
-from eval.study import Measure, Study, against_best
+from eval.study import Measure, Study
 from linnapp.learn.examples import load_reads
 from linnapp.stats import Interval, mean_interval
 
@@ -78,21 +78,6 @@ def test_study_takes_finished_cells_from_the_cache(
     assert len(study[1]) == 2 * n
 
 
-def test_study_has_a_table_for_each_group_and_a_column_for_the_paper(
-    study: tuple[Study, list[tuple[str, str, int]]], tmp_path: Path
-) -> None:
-    grouped = replace(study[0], groups=((), ("load", "drive")))
-    tables = grouped.tables(grouped.run(_context(tmp_path)))
-    first, second = tables.values()
-    assert [row[0] for row in first.rows] == ["theirs", "ours"]
-    assert first.header[:4] == ("policy", "mean us", "the paper's", "% lower than theirs")
-    assert [row[2] for row in first.rows] == ["-", "40"]
-    assert len(second.rows) == 2 * 2 * 2
-    # Some policies or places can have no numbers.
-    alone = replace(study[0], seeds=lambda seeds, load: seeds[:1] if load == "low" else [])
-    assert alone.run(_context(tmp_path)).places == [("low",)]
-
-
 def test_run_writes_table_figure_and_page(
     study: tuple[Study, list[tuple[str, str, int]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,21 +122,6 @@ def test_long_table_survives_its_file(tmp_path: Path) -> None:
     assert again.value(place, "hedge, 5% cap", "mean_us", 7) != -0.25
     with pytest.raises(ValueError, match="not those of a long table"):
         LongTable.from_csv("policy,value\n")
-
-
-def test_best_rival_respects_the_limit_of_extra_io() -> None:
-    table = LongTable(("workload",))
-    for policy, us, extra in (
-        ("baseline", 9, 0), ("clone", 1, 1), ("hedge", 3, 0.2), ("prequal", 5, 0),
-        ("fastest", 0.5, 0), ("oracle", 0.1, 0),
-    ):  # fmt: skip
-        table.add(("az-e",), policy, "mean_us", us)
-        table.add(("az-e",), policy, "extra_io_ratio", extra)
-        table.add(("az-e",), "fastest", "mean_us", Interval(0.1, 0.05, 0.2), policy)
-    best = [table.best_rival(("az-e",), most_extra=most) for most in (1.0, 0.2, 0.05)]
-    assert best == ["clone", "hedge", "prequal"]
-    (row,) = against_best(table, ["fastest"], 0.05).rows
-    assert row == ("az-e", "`prequal`", "5.0", "`fastest`", "0.5", "10.0 [5.0, 20.0]", "**faster**")
 
 
 @pytest.mark.parametrize("name", [*NAMES, *ON_REQUEST])
