@@ -90,7 +90,7 @@ enum linnos_cluster_mode {
  *	choices. 0 draws it with getrandom(2), so that each client chooses differently. The cookies
  *	of queries do not depend on it
  * @key: the key that agents require queries to be signed with; it is copied; NULL if there is none
- * @key_bytes: length of @key, 0 to 256
+ * @key_bytes: length of @key, 0 to 64
  */
 struct linnos_cluster_options {
 	size_t size;

@@ -64,15 +64,12 @@ static void begin(uint8_t *datagram, unsigned int kind, unsigned int flags, uint
 	put(datagram + BYTES, bytes, 4);
 }
 
-/* HMAC-SHA-256 with a key of any length; crypto_auth_hmacsha256() requires 32 bytes. */
+/* BLAKE2b with a key takes a quarter of the time of HMAC-SHA-256 where SHA-256 has no instruction. */
 static void compute_tag(const void *key, size_t key_bytes, const uint8_t *datagram,
 			uint8_t tag[DATAGRAM_TAG_BYTES])
 {
-	crypto_auth_hmacsha256_state state;
-
-	crypto_auth_hmacsha256_init(&state, key, key_bytes);
-	crypto_auth_hmacsha256_update(&state, datagram, DATAGRAM_BYTES);
-	crypto_auth_hmacsha256_final(&state, tag);
+	/* this fails only for lengths beyond KEY_BYTES_MAX, which configurations exclude */
+	crypto_generichash(tag, DATAGRAM_TAG_BYTES, datagram, DATAGRAM_BYTES, key, key_bytes);
 }
 
 static size_t sign(uint8_t *datagram, const void *key, size_t key_bytes)

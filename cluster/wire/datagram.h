@@ -16,8 +16,8 @@
 #define DATAGRAM_BYTES_MAX (DATAGRAM_BYTES + DATAGRAM_TAG_BYTES)
 #define DATAGRAM_VERSION 1
 
-/* The maximum length of the key that signs datagrams. */
-#define KEY_BYTES_MAX 256
+/* The maximum length of the key that signs datagrams, which is that of BLAKE2b. */
+#define KEY_BYTES_MAX 64
 
 /*
  * For &query.flags; both have the values of the kernel's BLK_EXPECT_QUERY_ONLY and

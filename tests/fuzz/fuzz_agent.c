@@ -51,11 +51,8 @@ static size_t receive(uint8_t datagram[DATAGRAM_BYTES_MAX], const uint8_t *data,
 	memset(datagram, 0xa5, DATAGRAM_BYTES_MAX);
 	memcpy(datagram, data, bytes);
 	if (how & SIGNED && size >= DATAGRAM_BYTES) {
-		crypto_auth_hmacsha256_state state;
-
-		crypto_auth_hmacsha256_init(&state, (const uint8_t *)key, sizeof(key));
-		crypto_auth_hmacsha256_update(&state, datagram, DATAGRAM_BYTES);
-		crypto_auth_hmacsha256_final(&state, datagram + DATAGRAM_BYTES);
+		crypto_generichash(datagram + DATAGRAM_BYTES, DATAGRAM_TAG_BYTES, datagram,
+				   DATAGRAM_BYTES, (const uint8_t *)key, sizeof(key));
 		return DATAGRAM_BYTES_MAX;
 	}
 	return size;

@@ -159,8 +159,7 @@ CLUSTER = CLibrary(SOURCE, ROOT / "build" / "cluster")
 def test_cluster_library_neither_prints_nor_does_io_nor_reads_the_clock() -> None:
     CLUSTER.make("all")
     assert names(CLUSTER.symbols("liblinnos-cluster.a", "-u"), r" U (\w+)") <= {
-        *(f"crypto_auth_hmacsha256_{step}" for step in ("init", "update", "final")),
-        *("sodium_memcmp", "sodium_is_zero"),
+        *("crypto_generichash", "sodium_memcmp", "sodium_is_zero"),
         *("calloc", "free", "memcpy", "memset", "memcmp", "vsnprintf", "__vsnprintf_chk"),
         *("exp2", "log2", "fmin", "fmax", "__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_"),
         *(f"pthread_mutex_{verb}" for verb in ("init", "destroy", "lock", "unlock")),

@@ -24,7 +24,7 @@ TEST(invalid_options_are_refused)
 	o[1].probe_after_ms = 0;
 	o[2].probe_percent = 101;
 	o[3].hedge_percent = 99;
-	o[4].key_bytes = 257;
+	o[4].key_bytes = 65;
 	o[5].size = LINNOS_CLUSTER_OPTIONS_SIZE_VER0 - 1;
 	o[6].size = 0;
 	o[7].size = (size_t)-1;
