@@ -64,7 +64,7 @@ static void begin(uint8_t *datagram, unsigned int kind, unsigned int flags, uint
 	put(datagram + BYTES, bytes, 4);
 }
 
-/* BLAKE2b with a key takes a quarter of the time of HMAC-SHA-256 where SHA-256 has no instruction. */
+/* BLAKE2b takes a quarter of the time of HMAC-SHA-256 where SHA-256 has no instruction. */
 static void compute_tag(const void *key, size_t key_bytes, const uint8_t *datagram,
 			uint8_t tag[DATAGRAM_TAG_BYTES])
 {

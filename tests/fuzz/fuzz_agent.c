@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * linnos-agent on any datagram: it is answered in its own length, or ignored and counted, once, and a
- * drive that there is not is never asked. The first byte: with a key or not, signed rightly or not,
- * by an address that is allowed or not. With its highest bit the rest is a configuration.
+ * Send any datagram to linnos-agent. It must either be answered by a datagram of the same length or
+ * be ignored and counted once, and no drive beyond the last may be queried. Bits of the first byte
+ * select whether the agent has a key, whether the datagram is signed with it and whether its sender
+ * is allowed. With the highest bit, the other bytes are read as a configuration.
  */
 #include "agent.h"
 #include "configuration.h"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The policy `fastest` chooses the same drives for the reads of the shipped recordings as before.
 
-The digests below are of the choices, predicted latencies and second attempts. Only a commit that is
-meant to change the policy or its models may change them, and its message says so.
+The digests below include the choices, predicted latencies and second attempts. Only a commit that
+is meant to change the policy or its models may change them, and its message says so.
 """
 
 from __future__ import annotations
