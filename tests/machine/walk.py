@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("LINNOS_MACHINE", ROOT / "build" / "machine"))
 DOCUMENT = ROOT / "docs" / "real-machine.md"
 #: The document's sections that need no patch.
-OWN_KERNEL = ("Debian's own kernel: md reads from the better mirror", "A new kernel", "Undoing it")
+OWN_KERNEL = ("Install the modules", "Switch it on", "A new kernel", "Undoing it")
 DISKS = ("nvme0n1", "nvme1n1", "nvme2n1")
 
 #: Commands that are typed differently, and the reason.
@@ -29,6 +29,8 @@ INSTEAD = (
     (r"--hours 24\b", "--hours 0.05 --block-s 4"),
     # The machine has a kernel for guests.
     (r"\blinux-headers-amd64\b", "linux-headers-cloud-amd64"),
+    # A user may need the headers for other modules. This machine did not have them before.
+    (r"^apt purge linnos-dkms linnos-tools$", r"\g<0> 'linux-headers-*'"),
 )
 
 #: The same under emulation, where pip had unpacked 0.4 GB of TensorFlow after 12 minutes. Therefore

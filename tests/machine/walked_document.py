@@ -25,7 +25,10 @@ class Command(NamedTuple):
 
 
 def commands(document: Path) -> list[Command]:
-    """Return all commands of a document's indented blocks and sh fences, in order."""
+    """Return all commands of a document's indented blocks and sh fences, in order.
+
+    A bash fence has commands that are not run, such as an overview of those of several systems.
+    """
     found = []
     section, pending, fence = "", "", ""
     for line in document.read_text().splitlines():

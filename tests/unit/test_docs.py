@@ -26,7 +26,7 @@ def recording(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def example() -> tuple[list[str], str]:
     """Return the command's words and its documented output."""
-    lines = PAGE.read_text().split("\n## Why was this read revoked?\n")[1].split("\n## ")[0]
+    lines = PAGE.read_text().split("\n## Why was this read refused?\n")[1].split("\n## ")[0]
     found = re.search(
         r"^The slowest [^\n]*\n\n```sh\nlinnapp (explain [^\n]*)\n```\n\n```text\n(.*?)^```$",
         lines, re.M | re.S,
