@@ -184,12 +184,15 @@ def described(experiment: Study, record: dict[str, Any]) -> dict[str, Any]:
 def commit(study: Study, table: LongTable, record: dict[str, Any], figure: Path) -> None:
     """Write a study's long table and figure to where they are under version control."""
     path = RESULTS / f"{study.name}.csv"
-    is_partial = study.adds and path.exists() and table.add_missing_places(LongTable.load(path))
+    facts = described(study, record)
+    if study.adds and path.exists() and table.add_missing_places(LongTable.load(path)):
+        # The figure and the parameters include the places that an earlier run measured.
+        study.draw(table, figure)
+        facts["parameters"] = {**facts["parameters"], "factors": table.factor_values()}
     if not study.view_of:
         table.save(path)
-    if not is_partial:
-        shutil.copyfile(figure, RESULTS / f"{study.name}.png")
-    write_json(path.with_suffix(".json"), described(study, record))
+    shutil.copyfile(figure, RESULTS / f"{study.name}.png")
+    write_json(path.with_suffix(".json"), facts)
     pages.write(study)
 
 

@@ -123,6 +123,13 @@ class LongTable:
         """The places, in the order in which they were added."""
         return [place for place in self._indexed().policies if place is not None]
 
+    def factor_values(self) -> dict[str, list[str]]:
+        """Return the values of each factor, in the order in which they were added."""
+        return {
+            name: list(dict.fromkeys(place[k] for place in self.places if place[k]))
+            for k, name in enumerate(self.factors)
+        }
+
     def places_of(self, factors: Iterable[str]) -> list[Place]:
         """Return the places that have a value for exactly these factors."""
         wanted = {*factors}

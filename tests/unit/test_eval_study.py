@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,8 @@ def test_run_writes_table_figure_and_page(
     command.run(replace(made, adds=True, factors={"load": ("low",)}), tmp_path / "out", arguments)
     assert len(study[1]) == n
     assert LongTable.load(results / "cpu.csv").places == [("low",), ("high",)]
+    facts = json.loads((results / "cpu.json").read_text())
+    assert facts["parameters"]["factors"] == {"load": ["low", "high"]}
 
 
 def test_long_table_survives_its_file(tmp_path: Path) -> None:
