@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from eval import figures
-from eval.cache import RESULTS, read_record
+from eval.cache import RESULTS, ROOT, read_record
 from eval.cells import WORKLOADS
 from eval.experiment import Context, Table
 from eval.long_table import LongTable
@@ -34,6 +34,15 @@ UNKNOWN, NOT_COMPARABLE = "not run", "not comparable"
 
 #: Significance level of the joint test of the cases of a claim.
 CHANCE = 0.05
+
+#: The figure or table of the paper that the claims of an experiment are about, and the quantity.
+SUBJECTS = {
+    "fig08": ("Fig. 8 and 11", "differences of means"),
+    "published": ("Fig. 8", "the same, with all policies as published"),
+    "fig05": ("Table 2", "inflection points"),
+    "fig10": ("Fig. 10", "accuracy and errors of the network"),
+    "table3": ("Table 3", "accuracy of other models"),
+}
 
 #: Names of measures in the table of the claims: the number of a case, and the number of seeds on
 #: which the cases of a claim are based.
@@ -248,9 +257,35 @@ def committed_cases(table: LongTable | None, claim: Claim) -> tuple[dict[str, In
     return cases, 0.0 if math.isnan(seeds) else seeds
 
 
+def count_by_figure(table: LongTable) -> Table:
+    """Count the cases that can be compared, by the figure of the paper, and in total."""
+    rows, totals = [], [0, 0, 0, 0]
+    for source, (figure, quantity) in SUBJECTS.items():
+        counts, tested = [0, 0, 0, 0], False
+        for claim in CLAIMS:
+            if claim.source != source or claim.unlike:
+                continue
+            cases, seeds = committed_cases(table, claim)
+            of = judge(claim, list(cases.values()), round(seeds))
+            tested |= of.verdict not in (UNKNOWN, UNTESTED)
+            found = (of.n_cases, of.n_in_range, of.n_worse, of.n_better)
+            counts = [count + n for count, n in zip(counts, found, strict=True)]
+        totals = [total + n for total, n in zip(totals, counts, strict=True)]
+        texts = [str(n) for n in counts]
+        if not counts[0]:
+            texts = ["not run", "-", "-", "-"]
+        elif not tested:
+            texts[2:] = ["not tested", "not tested"]
+        rows.append((figure, quantity, *texts))
+    rows.append(("all", "", *map(str, totals)))
+    header = ("the paper's", "claims about", "cases", "in the paper's range", "shown worse",
+              "shown better")  # fmt: skip
+    return Table(header, tuple(rows))
+
+
 def tables(table: LongTable) -> dict[str, Table]:
     """Return a table with a row for each claim, their totals, and a table of all cases."""
-    rows, every, totals = [], [], [0, 0, 0, 0]
+    rows, every = [], []
     for claim in CLAIMS:
         cases, seeds = committed_cases(table, claim)
         shown = Measure("", 1, claim.scale)
@@ -259,8 +294,6 @@ def tables(table: LongTable) -> dict[str, Table]:
         row = (shown.text(ends[0]), shown.text(ends[-1])) if ends else ("-", "-")
         of = judge(claim, list(cases.values()), round(seeds))
         counts = (of.n_cases, of.n_in_range, of.n_worse, of.n_better)
-        if not claim.unlike:
-            totals = [total + n for total, n in zip(totals, counts, strict=True)]
         rows.append(
             (claim.text, f"{claim.low:g} to {claim.high:g}{unit}", *row, *map(str, counts),
              "-" if math.isnan(of.p) else f"{of.p:.2g}", of.verdict, claim.unlike, claim.source,
@@ -272,7 +305,7 @@ def tables(table: LongTable) -> dict[str, Table]:
               "judged", "not comparable because", "from", "seeds")  # fmt: skip
     return {
         "Claims of the paper": Table(header, tuple(rows)),
-        "All cases that can be compared": Table(counted, (tuple(map(str, totals)),)),
+        "All cases that can be compared": count_by_figure(table),
         "Every case": Table(("claim", "case", "ours"), tuple(every)),
     }
 
@@ -305,5 +338,7 @@ class ClaimsStudy(Study):
 EXPERIMENT = ClaimsStudy(
     **described("claims"),
     figure=draw,
+    page_data=lambda table: {"by_figure": count_by_figure(table)},
+    pages={"claims.md.j2": ROOT / "docs" / "paper.md"},
     settings={"claims": [(claim.text, claim.low, claim.high, claim.source) for claim in CLAIMS]},
 )
