@@ -190,22 +190,22 @@ def percent(share: float | None) -> str:
     return "-" if share is None else f"{round(100 * share, 1) + 0.0:+.1f}"
 
 
-def us(run: Run, policy: str, measure: str = MEAN, reference: str = "baseline") -> str:
-    """Write a policy's mean or p99; bold where it is over 1 % slower than the reference.
+def us(run: Run, policy: str, measure: str = MEAN, among: Iterable[str] = ()) -> str:
+    """Write a policy's mean or p99; bold if none of the policies `among` has a lower one.
 
     A mean of less than 100 us has a decimal.
     """
-    value, share = run.of(policy, measure), run.above(policy, reference, measure)
-    if share is None:
+    value = run.of(policy, measure)
+    if math.isnan(value):
         return "-"
     text = f"{value:,.{int(measure == MEAN and value < 100)}f}"
-    return f"**{text}**" if share > LEVEL else text
+    return f"**{text}**" if value <= run.of(run.best(among, measure), measure) else text
 
 
-def best_rule(run: Run, measure: str = MEAN) -> str:
+def best_rule(run: Run, measure: str = MEAN, among: Iterable[str] = ()) -> str:
     """Write the best of the rules that need no model and send nothing twice, with its number."""
     best = run.best(RULES, measure)
-    return f"{us(run, best, measure)} | {display_name(best)}"
+    return f"{display_name(best)} | {us(run, best, measure, among)}"
 
 
 def front_page(runs: list[Run]) -> list[Run]:
@@ -251,6 +251,6 @@ def page_data(table: LongTable) -> dict[str, Any]:
         "shares": lambda policy: [of for run in runs if (of := run.share(policy)) is not None],
         "OFF": OFF, "ON": ON, "MD_LATENCY": MD_LATENCY,
         "OFF_OF_TWO": OFF_OF_TWO, "ON_OF_TWO": ON_OF_TWO, "TWO": TWO, "FREE": FREE, "HL": HL,
-        "BEST_RULE": BEST_RULE, "TWICE": TWICE, "HEDGE_CAPPED": HEDGE_CAPPED,
+        "BEST_RULE": BEST_RULE, "RULES": list(RULES), "TWICE": TWICE, "HEDGE_CAPPED": HEDGE_CAPPED,
         "QUEUE_H95": QUEUE_H95, "BURSTS": BURSTS,
     }  # fmt: skip
