@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
-import hmac
 import random
 import re
 import signal
@@ -40,7 +39,7 @@ GIVE_UP_S = 120
 
 
 def signed(datagram: bytes) -> bytes:
-    return datagram + hmac.digest(KEY, datagram, hashlib.sha256)
+    return datagram + hashlib.blake2b(datagram, key=KEY, digest_size=32).digest()
 
 
 class Damage:
