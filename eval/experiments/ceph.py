@@ -71,6 +71,7 @@ def page_data(table: LongTable) -> Mapping[str, Any]:
         "rivals": [rule for rule in RULES if rule not in (*EXTRA, *LIBRARY, "oracle")],
         "shown": ("primary", "balance", "clone", "prediction", *LIBRARY, "oracle"),
         "best": rules.best,
+        "compared": partial(rules.compared, n_seeds=N_SEEDS),
         "n_faster_and_slower": rules.n_faster_and_slower,
         "bursts": {place: rules.heading(CELLS[place[0]]).split(", ")[-1] for place in plain},
         "failures": {p: rules.short_heading(CELLS[p[0]]) for p in bursts if p not in plain},

@@ -14,6 +14,7 @@ from eval.experiments.cluster import CELLS, UNNAMED, VARIABLE, cells, lab, rules
 from eval.experiments.cluster.lab import MEASURED_MS, READ, Measured, Situation, together
 from eval.experiments.cluster.rules import RULES
 from eval.long_table import LongTable
+from linnapp.stats import Interval
 
 #: Mean latency of each rule in us; other rules are as slow as round robin.
 TAKES = {
@@ -86,6 +87,27 @@ def test_cells_have_distinct_headings_and_are_chosen_by_name(
     # a workload has the drives of its row
     drives = [CELLS[load].cluster().drives.profile for load in ("az-c", "az-e", "20us")]
     assert drives == [ARRAYS[name] for name in ("consumer", "enterprise", "enterprise")]
+
+
+def test_comparison_widens_intervals_of_three_seeds() -> None:
+    table = LongTable(("situation",))
+    for rule, reduction in (
+        ("faster", Interval(0.5, 0.45, 0.55)),
+        ("unsure", Interval(0.127, 0.036, 0.225)),
+        ("slower", Interval(-0.02, -0.03, -0.01)),
+    ):
+        table.add(PLACE, "library", "mean_us", reduction, rule)
+    table.add(PLACE, "library", "mean_us", 0.5, "no interval")
+
+    def words(rule: str, n_seeds: int) -> str:
+        return rules.compared(table, PLACE, "library", rule, {"20us": n_seeds})
+
+    assert words("faster", 3) == words("faster", 1) == "50 % lower"
+    assert words("unsure", 3) == "13 % lower, not significant"
+    assert words("unsure", 1) == "13 % lower"
+    assert words("slower", 1) == "2.0 % higher"
+    assert words("slower", 3) == "2.0 % higher, not significant"
+    assert words("no interval", 3) == words("absent", 3) == "not known"
 
 
 def test_a_node_fails_for_a_round_of_bursts_after_two() -> None:

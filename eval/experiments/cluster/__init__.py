@@ -78,6 +78,7 @@ def page_data(table: LongTable) -> Mapping[str, Any]:
         "best": rules.best,
         "n_faster_and_slower": rules.n_faster_and_slower,
         "side": rules.side,
+        "compared": partial(rules.compared, n_seeds=N_SEEDS),
         "first": bursts[0],
         "first_heading": rules.heading(CELLS[bursts[0][0]]),
         "bursts": {place: rules.short_heading(CELLS[place[0]]) for place in bursts[1:]},

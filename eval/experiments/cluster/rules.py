@@ -28,6 +28,10 @@ LIBRARY = ("library", "library-hedge")
 #: The alternatives that send no extra reads.
 OTHERS = tuple(rule for rule in RULES if rule not in (*EXTRA, *LIBRARY, "oracle"))
 
+#: With three seeds, intervals are too narrow by this factor (docs/evaluation.md, "How sure a number
+#: is").
+TOO_NARROW = 2.6
+
 _FAILURES = {
     "server": "a server stands still", "network": "a node cut off", "node": "a node gone and back",
 }  # fmt: skip
@@ -82,6 +86,28 @@ def side(table: LongTable, place: Place, policy: str, reference: str) -> int:
     if found is None or math.isnan(found.low):
         return 0
     return int(math.copysign(1, found.low) + math.copysign(1, found.high)) // 2
+
+
+def compared(
+    table: LongTable, place: Place, policy: str, reference: str, n_seeds: Mapping[str, int]
+) -> str:
+    """Write by how many percent a mean is lower or higher, and whether that is significant.
+
+    With three seeds, the interval of the ratio is widened on a logarithmic scale.
+    """
+    found = table.reduction(place, policy, reference)
+    if found is None or math.isnan(found.low):
+        return "not known"
+    text = f"{abs(100 * found.value):.{1 if abs(found.value) < 0.1 else 0}f} % "
+    text += "lower" if found.value > 0 else "higher"
+    if n_seeds.get(place[0]) == 3:
+        value, low, high = (math.log1p(-share) for share in (found.value, found.low, found.high))
+        is_significant = (
+            value + TOO_NARROW * (low - value) < 0 or value + TOO_NARROW * (high - value) > 0
+        )
+    else:
+        is_significant = side(table, place, policy, reference) != 0
+    return text if is_significant else f"{text}, not significant"
 
 
 def draw(
