@@ -33,7 +33,8 @@ STYLE = """
   .line { stroke: var(--soft); stroke-width: 1.5; fill: none; }
   .strong { stroke: var(--ours-edge); stroke-width: 3; fill: none; }
   .refused { stroke: var(--slow-edge); stroke-width: 2; fill: none; stroke-dasharray: 6 4; }
-  .tip { fill: var(--soft); }
+  .query { stroke: var(--soft); stroke-width: 1.5; fill: none; stroke-dasharray: 4 3; }
+  .tip, .query-tip { fill: var(--soft); }
   .strong-tip { fill: var(--ours-edge); }
   .refused-tip { fill: var(--slow-edge); }
 """
@@ -51,7 +52,7 @@ class Diagram:
             f'<marker id="{tip}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="{size}" '
             f'markerHeight="{size}" orient="auto"><path class="{tip}-tip tip-{tip}" '
             f'd="M0 0 8 4 0 8z"/></marker>'
-            for tip, size in (("line", 7), ("strong", 5), ("refused", 6))
+            for tip, size in (("line", 7), ("strong", 5), ("refused", 6), ("query", 7))
         ).replace('class="line-tip tip-line"', 'class="tip"')
         self.parts = [
             LICENCE,
@@ -98,7 +99,9 @@ class Diagram:
 def draw_read() -> None:
     """Draw the path of a read with `fastest`, and with the paper's policy."""
     d = Diagram("read", 520, "The path of a read: with predictions of latency, and in the paper")
-    d.text(20, 30, "Our way: ask for a prediction first, then read once", "title")
+    d.text(
+        20, 30, "Our policy, fastest: predict the latency on each replica, then read once", "title"
+    )
     d.box(20, 100, 120, 60, "program\nread()")
     d.box(
         220,
@@ -119,13 +122,13 @@ def draw_read() -> None:
         d.box(580, 50 + 60 * i, 160, 46, f"{name}\n{prediction}", kind)
     d.arrow(450, 130, 576, 133, kind="strong")
     d.text(512, 122, "the read", "soft", "middle")
-    d.arrow(660, 220, 660, 236, 335, 236, 335, 194)
+    d.arrow(740, 133, 752, 133, 752, 238, 335, 238, 335, 194)
     d.text(350, 228, "latencies of completed reads go into the next predictions", "soft")
     d.parts.append('<line class="panel" x1="20" y1="262" x2="740" y2="262"/>')
     d.text(
         20,
         296,
-        "The paper's way, LinnOS (OSDI'20): send the read, and refuse it if it would be slow",
+        "The paper's policy, LinnOS (OSDI'20): send the read, and refuse it if it would be slow",
         "title",
     )
     d.box(20, 350, 150, 100, "program\nread with the hint;\nafter EBUSY it tries\nthe next replica")
@@ -137,13 +140,14 @@ def draw_read() -> None:
     d.text(222, 338, "1. read", "soft", "middle")
     d.arrow(290, 364, 174, 392, kind="refused")
     d.text(240, 398, "2. EBUSY", "soft", "middle")
+    d.text(555, 345, "not sent", "soft", "middle")
     d.arrow(170, 428, 286, 450)
     d.text(222, 462, "3. read", "soft", "middle")
     d.arrow(510, 450, 596, 450, kind="strong")
     d.text(
         20,
         506,
-        "If all replicas but the last refuse, the last one serves the read in any case.",
+        "If all other replicas have refused the read, the last one serves it.",
         "soft",
     )
     d.write()
@@ -152,10 +156,10 @@ def draw_read() -> None:
 def draw_parts() -> None:
     """Draw in which layer each way of using LinnOS predicts and chooses."""
     d = Diagram("parts", 500, "The layers of the system, and the parts of LinnOS in each of them")
-    rows = ["program", "library", "file system", "mirror", "block layer", "drives"]
+    rows = ["program", "library", "file system", "mirror, OSD", "block layer", "drives"]
     top, step, height = 64, 68, 52
     for i, name in enumerate(rows):
-        d.text(12, top + i * step + 31, name, "soft")
+        d.text(8, top + i * step + 31, name, "soft")
     replicas = ("replicas", "box")
     unchanged = ("unchanged", "box")
     columns = [
@@ -175,14 +179,10 @@ def draw_parts() -> None:
             0: ("fails over", "box"), 2: ("ext4, xfs, f2fs", "box"),
             4: ("the patch\npredicts, refuses", "ours"), 5: replicas,
         }),
-        ("Ceph", {
-            0: ("uses librados", "box"), 1: ("liblinnos-ceph\nchooses a node", "ours"),
-            3: ("OSD", "box"), 4: ("linnos-agent\npredicts, reports", "ours"),
-            5: ("drives of a node", "box"),
-        }),
     ]  # fmt: skip
+    width = 114
     for c, (title, cells) in enumerate(columns):
-        x, width = 98 + c * 132, 124
+        x = 90 + c * 120
         d.text(x + width / 2, 36, title, "title", "middle")
         there = sorted(cells)
         for above, below in itertools.pairwise(there):
@@ -190,10 +190,34 @@ def draw_parts() -> None:
             d.arrow(x + width / 2, y, x + width / 2, top + below * step - 2)
         for row, (words, kind) in cells.items():
             d.box(x, top + row * step, width, height, words, kind)
-    x = 98 + 4 * 132 + 62
-    d.text(x + 6, top + 2 * step + 31, "network", "soft")
-    d.text(98, 486, "Green boxes are parts of LinnOS. Arrows show the path of a read.", "soft")
+    _draw_ceph(d, [top + row * step for row in range(len(rows))], height)
+    d.text(
+        90,
+        486,
+        "Green: parts of LinnOS. Solid arrows: the path of a read. Dashed arrows: queries.",
+        "soft",
+    )
     d.write()
+
+
+def _draw_ceph(d: Diagram, rows: list[float], height: float) -> None:
+    """Draw the column of Ceph, in which the client and the OSD are on different machines."""
+    x, width, half = 572, 182, 86
+    left, right = x + half / 2, x + width - half / 2
+    d.text(x + width / 2, 36, "Ceph", "title", "middle")
+    d.box(x, rows[0], width, height, "uses librados")
+    d.box(x, rows[1], width, height, "liblinnos-cluster, -ceph\nchoose an OSD", "ours")
+    d.text(x + width / 2, rows[2] + 31, "network", "soft", "middle")
+    d.box(x, rows[3], half, height, "OSD")
+    d.box(x + width - half, rows[3], half, height, "linnos-agent\nreports", "ours")
+    d.box(x, rows[4], width, height, "linnos.ko or the patch\npredicts", "ours")
+    d.box(x, rows[5], width, height, "drives of a node")
+    d.arrow(x + width / 2, rows[0] + height, x + width / 2, rows[1] - 2)
+    d.arrow(left, rows[1] + height, left, rows[3] - 2)
+    d.arrow(left, rows[3] + height, left, rows[4] - 2)
+    d.arrow(x + width / 2, rows[4] + height, x + width / 2, rows[5] - 2)
+    d.arrow(right, rows[1] + height, right, rows[3] - 2, kind="query")
+    d.arrow(right, rows[3] + height, right, rows[4] - 2, kind="query")
 
 
 def draw_data() -> None:
@@ -214,11 +238,12 @@ def draw_data() -> None:
         d.arrow(x + 64, 110, x + 64, 134)
         if i:
             d.arrow(x - 20, 85, x - 4, 85)
-    d.text(20, 36, "linnapp enable does all of this for an md array", "title")
-    d.arrow(676, 178, 676, 226, 84, 226, 84, 182)
+    d.text(20, 36, "For an md array, linnapp enable records, trains and uploads", "title")
+    d.text(380, 197, "The lower boxes are the results of the steps.", "soft", "middle")
+    d.arrow(676, 178, 676, 238, 8, 238, 8, 85, 16, 85)
     d.text(
         380,
-        218,
+        230,
         "linnapp recalibrate, every six hours: if a drive has changed, train again",
         "soft",
         "middle",
@@ -228,7 +253,8 @@ def draw_data() -> None:
         256,
         720,
         46,
-        "the kill switch: linnapp keep\nno read is refused if predictions stay wrong",
+        "only for the paper's policy: linnapp keep, the kill switch\n"
+        "no read is refused if predictions stay wrong",
     )
     d.write()
 
@@ -238,7 +264,9 @@ def draw_folders() -> None:
     d = Diagram(
         "folders", 420, "The folders of the repository; arrows point to the code that is used"
     )
-    d.box(20, 40, 720, 50, "eval/\nevery experiment and benchmark, and the committed results")
+    d.box(
+        20, 40, 720, 50, "eval/\nevery experiment and benchmark, and the committed results", "ours"
+    )
     d.box(
         20,
         140,
@@ -256,7 +284,7 @@ def draw_folders() -> None:
         360,
         720,
         42,
-        "core/ : features, history and models, compiled into all of the above",
+        "core/: features, history and models, compiled into the five folders above",
         "ours",
     )
     d.arrow(190, 90, 190, 136)
@@ -266,10 +294,12 @@ def draw_folders() -> None:
     d.arrow(520, 289, 484, 289)
     for x in (130, 380, 630):
         d.arrow(x, 322, x, 356)
+    for x in (260, 500):
+        d.arrow(x, 206, x, 356)
     d.text(
         20,
         26,
-        "traces/ and models/ hold example data, packaging/ builds releases, tests/ tests all.",
+        "Arrows point to the code that is used. Not all folders are shown.",
         "soft",
     )
     d.write()
