@@ -21,7 +21,7 @@ from linnapp.option_types import FOLDER
     "-o", "--output", type=FOLDER, default=Path("out/linnapp-demo"), help="Folder for all results."
 )
 def demo(seed: int, output: Path) -> None:
-    """Compare policies on three emulated drives, one of which stalls at any time.
+    """Compare policies on three emulated drives, which stall in turn.
 
     The command runs the lab kernel as an ordinary process: it needs no root rights, no spare drive
     and no compiler, and takes about two minutes, 3 GB of memory for each CPU, and 100 MB of disk.
@@ -43,9 +43,9 @@ def demo(seed: int, output: Path) -> None:
     try:
         check_demo()
         click.echo(
-            "Three emulated drives hold the same data, and one of them stalls at any time: for "
-            "100 of every 500 ms\nits reads take 2 ms longer. The same reads are replayed under "
-            "each policy. This takes about two minutes.\n"
+            "Three emulated drives hold the same data and stall in turn: for 100 of every 500 ms, "
+            "the reads of one\nof them take 2 ms longer. The same reads are replayed under each "
+            "policy. This takes about two minutes.\n"
         )
         runs = run_small_demo(output, seed)
     except (LabError, StepError) as error:
