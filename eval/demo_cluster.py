@@ -116,7 +116,7 @@ def announcement(rounds: int) -> str:
         f"at a time is slow:\nfor {slow_ms} ms its reads take {longer_ms:g} ms longer, then it is "
         f"the next one's turn. A client reads\n4 KiB every {MEAN_US} us for {_seconds(rounds):g} "
         f"s, once under each of {len(ORDER)} rules for which node to read from.\n"
-        "It takes two to ten minutes, 2 GB of memory, and 20 MB on disk.\n"
+        "It takes one to ten minutes, 2 GB of memory, and 20 MB on disk.\n"
     )
 
 
