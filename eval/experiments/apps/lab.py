@@ -274,7 +274,10 @@ def run_once(
         ready="reads_of before\n",
         finish=f"reads_of after\nstop_app\narray_down {kind}\n",
     )
-    return {**summary, "counted": reports.counters(folder / "before", folder / "after")}
+    return {
+        **summary,
+        "counted": reports.counters(folder / "before", folder / "after"),
+    }
 
 
 def replay_beside(
