@@ -14,6 +14,7 @@ from replaying import make_drives
 from test_latency_log import random_log
 
 from linnapp.cli import cli
+from linnapp.errors import LinnappError
 
 Run = Callable[..., Any]
 
@@ -51,3 +52,17 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("syslog.syslog", lambda _, line: found.append(line))
     monkeypatch.setattr("sys.argv", ["/usr/bin/linnapp", "enable", "/dev/md0"])
     return found
+
+
+@pytest.fixture(scope="session")
+def can_watch() -> None:
+    """Skip the test if the kernel or the user does not allow `linnapp watch`."""
+    from linnapp.insight.calls import Reader
+    from linnapp.insight.watch import check_can_watch
+
+    try:
+        check_can_watch()
+        with Reader() as reader:
+            reader.attach(1 << 20)
+    except LinnappError as error:
+        pytest.skip(f"this machine does not allow watching: {error}")

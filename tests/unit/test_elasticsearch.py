@@ -27,7 +27,6 @@ from test_watch import FOO, call_record, file_record, io_record, run, stored
 from linnapp.errors import LinnappError
 from linnapp.insight import calls, documents, elastic
 from linnapp.insight import query as watch_query
-from linnapp.insight import watch as watching
 from linnapp.insight.calls import COUNTS, Reader, Store, call_names
 from linnapp.insight.elastic import Server
 from linnapp.insight.live import Live
@@ -476,18 +475,10 @@ def test_rows_that_do_not_fit_the_spool_are_counted(
     }
 
 
-@pytest.fixture
-def watching_works() -> None:
-    try:
-        watching.check_can_watch()
-    except LinnappError as error:
-        pytest.skip(f"this machine does not allow watching: {error}")
-
-
 WRITES = "import os, sys, time\nf = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)\n"
 
 
-@pytest.mark.usefixtures("watching_works")
+@pytest.mark.usefixtures("can_watch")
 def test_a_call_is_on_the_server_before_the_program_ends(
     server: FakeServer, tmp_path: Path
 ) -> None:
@@ -519,7 +510,7 @@ def test_a_call_is_on_the_server_before_the_program_ends(
     assert found["elasticsearch"]["created"] == found["calls"] + found["ios"]["in_calls"]["ios"]
 
 
-@pytest.mark.usefixtures("watching_works")
+@pytest.mark.usefixtures("can_watch")
 def test_tables_are_kept_without_an_output_folder_if_documents_are_missing(
     server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

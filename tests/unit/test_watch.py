@@ -592,17 +592,6 @@ def test_options_of_watch_that_need_or_exclude_others_are_refused(
 
 
 @pytest.fixture
-def kernel() -> None:
-    """Skip the test if the kernel or the user does not allow watching."""
-    try:
-        watching.check_can_watch()
-        with Reader() as reader:
-            reader.attach(1 << 20)
-    except LinnappError as error:
-        pytest.skip(f"this machine does not allow watching: {error}")
-
-
-@pytest.fixture
 def drive(tmp_path: Path) -> Iterator[Path]:
     """Make a separate ext4 on a loop device."""
     image, place = tmp_path / "image", tmp_path / "drive"
@@ -676,7 +665,7 @@ except FileNotFoundError:
 
 
 def test_counts_bytes_and_paths_are_those_of_the_program(
-    kernel: None, drive: Path, tmp_path: Path
+    can_watch: None, drive: Path, tmp_path: Path
 ) -> None:
     program = [sys.executable, "-S", "-E", "-c", PROGRAM, str(drive)]
     folder = tmp_path / "seen"
@@ -749,7 +738,7 @@ DIO = {
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="others have no open(), stat(), ...")
-def test_watch_records_the_cases_of_the_dio_paper(kernel: None, tmp_path: Path) -> None:
+def test_watch_records_the_cases_of_the_dio_paper(can_watch: None, tmp_path: Path) -> None:
     """Check that each call with an invalid descriptor and address is recorded once, as failed."""
     calls = [call for kind in DIO.values() for call in kind.split()]
     assert len(set(calls)) == 42 and set(calls) <= set(call_names())
@@ -769,7 +758,7 @@ def test_watch_records_the_cases_of_the_dio_paper(kernel: None, tmp_path: Path) 
 
 
 def test_split_io_is_one_io_that_ends_with_its_last_part(
-    kernel: None, drive: Path, tmp_path: Path
+    can_watch: None, drive: Path, tmp_path: Path
 ) -> None:
     """The I/O has 256 KiB and the drive accepts 64 KiB at a time."""
     (queue_of(drive) / "max_sectors_kb").write_text("64")
@@ -798,7 +787,7 @@ def test_split_io_is_one_io_that_ends_with_its_last_part(
 
 @pytest.mark.parametrize("scheduler", ["none", "mq-deadline"])
 def test_io_latency_is_split_by_layer(
-    kernel: None, drive: Path, tmp_path: Path, scheduler: str
+    can_watch: None, drive: Path, tmp_path: Path, scheduler: str
 ) -> None:
     """Eight threads wait at a drive that takes two I/Os at a time, if there is a scheduler."""
     queue = queue_of(drive)
@@ -839,7 +828,7 @@ def test_io_latency_is_split_by_layer(
 
 
 @pytest.fixture
-def tags(kernel: None) -> None:
+def tags(can_watch: None) -> None:
     """Skip the test if the I/O priority has no room for tags, as before Linux 6.5."""
     if tuple(map(int, platform.release().split("-")[0].split(".")[:2])) < (6, 5):
         pytest.skip("this kernel's I/O priorities have no hints")
@@ -926,7 +915,7 @@ def watched_by(folder: Path, filters: Filters, *arguments: object) -> watching.W
 
 
 def test_filter_records_only_calls_within_the_path(
-    kernel: None, drive: Path, tmp_path: Path
+    can_watch: None, drive: Path, tmp_path: Path
 ) -> None:
     place = drive / "place"
     filters = Filters(paths=[f"{place}/in", f"{place}/nowhere"])
@@ -961,7 +950,7 @@ def test_filter_records_only_calls_within_the_path(
     assert seen.counts["filtered_ios"] > 0
 
 
-def test_filter_compares_names_that_are_read_late(kernel: None, tmp_path: Path) -> None:
+def test_filter_compares_names_that_are_read_late(can_watch: None, tmp_path: Path) -> None:
     """One of two names, in pages that are not resident at the call's start, is in the path."""
     script = """
         import ctypes, mmap, sys
@@ -979,7 +968,7 @@ def test_filter_compares_names_that_are_read_late(kernel: None, tmp_path: Path) 
     assert [(row["path"], row["result"]) for row in rows] == [(f"{tmp_path}/in/missing", -2)]
 
 
-def test_only_certain_calls_and_threads_are_recorded(kernel: None, tmp_path: Path) -> None:
+def test_only_certain_calls_and_threads_are_recorded(can_watch: None, tmp_path: Path) -> None:
     def seen(filters: Filters, *arguments: object) -> list[tuple[str, str]]:
         folder, place = tmp_path / f"{len(list(tmp_path.iterdir()))}", tmp_path / "place"
         shutil.rmtree(place, ignore_errors=True)
@@ -1049,7 +1038,7 @@ def goes_when_followed(n: int, go: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_only_calls_that_are_under_way_at_the_end_are_unfinished(
-    kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    can_watch: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One thread waits in a read until the other writes, which then sleeps forever."""
     script = textwrap.dedent("""
@@ -1082,7 +1071,7 @@ def test_only_calls_that_are_under_way_at_the_end_are_unfinished(
 
 
 def test_a_thread_is_chosen_by_its_number(
-    kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    can_watch: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = textwrap.dedent("""
         import os, threading, time
@@ -1115,7 +1104,7 @@ def test_a_thread_is_chosen_by_its_number(
 
 
 def test_several_processes_are_watched_until_the_last_has_ended(
-    kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    can_watch: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = f"""
         while [ ! -e {tmp_path}/go ]; do sleep 0.01; done
@@ -1138,7 +1127,7 @@ def test_several_processes_are_watched_until_the_last_has_ended(
 
 
 def test_watch_all_records_every_other_process(
-    kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    can_watch: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two programs that were not named are recorded; one starts after the watch."""
     script = f"while :; do echo >>{tmp_path}/$0; sleep 0.02; done"
@@ -1161,7 +1150,7 @@ def test_watch_all_records_every_other_process(
 
 
 def test_a_process_that_runs_is_watched_and_its_open_files_have_names(
-    kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    can_watch: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = textwrap.dedent(f"""
         import os, time
@@ -1204,7 +1193,7 @@ def heeded_interrupts() -> Iterator[None]:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_watch_keeps_the_recording_when_interrupted(
-    kernel: None, heeded_interrupts: None, tmp_path: Path, how: signal.Signals
+    can_watch: None, heeded_interrupts: None, tmp_path: Path, how: signal.Signals
 ) -> None:
     script = f"import os, time; open('{tmp_path}/begun', 'w').write('x'); time.sleep(600)"
     command = [sys.executable, "-m", "linnapp", "watch", "-o", tmp_path / "seen", "--"]
@@ -1228,7 +1217,7 @@ def test_watch_keeps_the_recording_when_interrupted(
 
 
 def test_watch_counts_records_that_do_not_fit_the_buffer(
-    kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    can_watch: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reader never reads, so every call is in the tables or counted as lost."""
     n = 40_000

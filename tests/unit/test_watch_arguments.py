@@ -13,11 +13,9 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from test_watch import FOO, asked, call_record, kernel, name_record, run, stored
+from test_watch import FOO, asked, call_record, name_record, run, stored
 
 from linnapp.insight import arguments as watch_arguments
-
-__all__ = ["kernel"]  # a fixture
 
 MINUS_1 = 2**64 - 1
 ADDRESS = 0x7F0012345678
@@ -182,7 +180,7 @@ def watched(tmp_path: Path, how: str) -> Path:
     return tmp_path / "seen"
 
 
-def test_detailed_arguments_match_those_of_the_program(kernel: None, tmp_path: Path) -> None:
+def test_detailed_arguments_match_those_of_the_program(can_watch: None, tmp_path: Path) -> None:
     folder = watched(tmp_path, "detailed")
     rows = asked(
         folder,

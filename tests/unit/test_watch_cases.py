@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_watch import asked, drive, kernel
+from test_watch import asked, drive
 from test_watch_hashes import xxh64
 
 from linnapp.insight import watch as watching
 from linnapp.insight.query import session_folder
 
-__all__ = ["drive", "kernel"]  # fixtures
+__all__ = ["drive"]  # a fixture
 
 PROGRAMS = Path(__file__).parent / "watched_programs"
 QUERIES = Path(__file__).parents[2] / "docs" / "queries"
-pytestmark = pytest.mark.usefixtures("kernel")
+pytestmark = pytest.mark.usefixtures("can_watch")
 
 
 def answer(seen: Path, query: str) -> list[dict[str, Any]]:

@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 from running import run
 
-from linnapp.errors import LinnappError
-from linnapp.insight import watch as watching
 from linnapp.insight.query import query
 
 MASK = 2**64 - 1
@@ -81,11 +79,7 @@ for size in map(int, sys.argv[2:]):
 """
 
 
-def test_hashes_of_calls_are_those_of_their_contents(tmp_path: Path) -> None:
-    try:
-        watching.check_can_watch()
-    except LinnappError as error:
-        pytest.skip(f"this machine does not allow watching: {error}")
+def test_hashes_of_calls_are_those_of_their_contents(can_watch: None, tmp_path: Path) -> None:
     path, seen = tmp_path / "file", tmp_path / "seen"
     program = (sys.executable, "-S", "-E", "-c", PROGRAM, path, *SIZES)
     ran = run("watch", "--hash", "--json", "-o", seen, "--path", path, "--", *program)
@@ -110,11 +104,7 @@ SOURCE = Path(__file__).parent / "watched_programs" / "ring_requests.c"
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    try:
-        watching.check_can_watch()
-    except LinnappError as error:
-        pytest.skip(f"this machine does not allow watching: {error}")
+def program(can_watch: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("program") / "ring_requests"
     subprocess.run(["cc", "-O2", "-Wall", "-o", path, SOURCE, "-luring"], check=True)
     if subprocess.run(

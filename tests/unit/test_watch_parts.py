@@ -21,14 +21,12 @@ from typing import Any
 
 import pytest
 from slow_drive import SlowDrive, slow_drive
-from test_watch import asked, kernel
+from test_watch import asked
 
 from linnapp.insight import watch as watching
 from linnapp.insight.calls import PARTS
 
-__all__ = ["kernel"]  # a fixture
-
-pytestmark = pytest.mark.usefixtures("kernel")
+pytestmark = pytest.mark.usefixtures("can_watch")
 
 DELAY_S = 0.05
 #: so long that a second thread can come while the first one waits
@@ -84,7 +82,7 @@ class Account:
 
 
 @pytest.fixture
-def slow(kernel: None, tmp_path: Path) -> Iterator[SlowDrive]:
+def slow(can_watch: None, tmp_path: Path) -> Iterator[SlowDrive]:
     """A drive, initially without delay."""
     with contextlib.ExitStack() as stack:
         try:
