@@ -29,6 +29,15 @@ GIVE_UP_S = 600
 Io = tuple[int, str, int, int]  # microseconds, action, offset, length
 
 
+def write_log(path: Path, records: NDArray[Any], n_drives: int = N_DRIVES) -> Path:
+    """Write a per-I/O log as the replayer does."""
+    header = np.zeros(1, replay_log.HEADER)
+    header["magic"], header["version"] = replay_log.MAGIC, replay_log.VERSION
+    header["record_bytes"], header["n_drives"] = replay_log.RECORD.itemsize, n_drives
+    path.write_bytes(header.tobytes() + records.tobytes())
+    return path
+
+
 def write_trace(path: Path, ios: Iterable[Io]) -> Path:
     lines = ["fio version 3 iolog", "0 /dev/x add", "0 /dev/x open"]
     lines += [f"{at} /dev/x {action} {offset} {length}" for at, action, offset, length in ios]

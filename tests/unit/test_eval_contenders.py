@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from replaying import write_log
 
 from eval import cells, contenders, demo, tuning
 from eval.cache import Cache
@@ -31,15 +32,11 @@ def test_every_policy_table_has_the_strongest_alternatives(names: Sequence[str])
 
 def _log(path: Path, start_us: list[int], latency_us: list[int], pages: list[int],
          op: list[int]) -> Path:  # fmt: skip
-    header = np.zeros(1, replay_log.HEADER)
-    header["magic"], header["version"] = replay_log.MAGIC, replay_log.VERSION
-    header["record_bytes"], header["n_drives"] = replay_log.RECORD.itemsize, 3
     records = np.zeros(len(start_us), replay_log.RECORD)
     records["due_ns"] = np.array(start_us) * 1000
     records["latency_ns"] = np.array(latency_us) * 1000
     records["size_bytes"], records["op"] = np.array(pages) * 4096, op
-    path.write_bytes(header.tobytes() + records.tobytes())
-    return path
+    return write_log(path, records)
 
 
 def test_search_uses_the_queues_seen_by_reads(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from replaying import write_log
 
 from eval import cells, intervals, scores
 from eval.cells import READS, Cell, Replay, Replayed
@@ -109,16 +110,12 @@ def test_kept_joins_the_start_of_each_ten_seconds() -> None:
 
 
 def test_kept_reads_have_response_times_in_the_workloads_order(tmp_path: Path) -> None:
-    header = np.zeros(1, replay_log.HEADER)
-    header["magic"], header["version"] = replay_log.MAGIC, replay_log.VERSION
-    header["record_bytes"] = replay_log.RECORD.itemsize
     records = np.zeros(3, replay_log.RECORD)
     records["due_ns"] = [5000, 1000, 3000]
     records["lag_ns"], records["latency_ns"] = [0, 500, 0], [2000, 1000, 7000]
     records["op"] = [replay_log.READ, replay_log.READ, replay_log.WRITE]
     records["home"] = [2, 1, 0]
-    (tmp_path / "log").write_bytes(header.tobytes() + records.tobytes())
-    cells.write_reads(tmp_path / "log", tmp_path / READS)
+    cells.write_reads(write_log(tmp_path / "log", records), tmp_path / READS)
     kept = cells.reads_of(
         Replayed(
             Replay(Cell("az-e", "enterprise", 1, train_s=4.0, replay_s=2.0), "x"), {}, tmp_path

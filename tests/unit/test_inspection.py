@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from blktrace_builder import WRITE, TraceBuilder
 from click.testing import CliRunner
+from replaying import write_log
 
 from linnapp.cli import cli
 from linnapp.errors import TraceError
@@ -93,9 +94,6 @@ def test_less_than_ten_seconds_have_no_busiest_ones(tmp_path: Path) -> None:
 
 
 def test_replay_log(tmp_path: Path) -> None:
-    header = np.zeros(1, replay_log.HEADER)
-    header["magic"], header["version"] = replay_log.MAGIC, replay_log.VERSION
-    header["record_bytes"] = replay_log.RECORD.itemsize
     records = np.zeros(5, replay_log.RECORD)
     records["due_ns"] = [2_000_000_000, 0, 1_000_000_000, 1, 2]
     records["latency_ns"] = [100_000, 200_000, 300_000, 5_000, 6_000]
@@ -103,8 +101,7 @@ def test_replay_log(tmp_path: Path) -> None:
     records["size_bytes"] = 4096
     records["op"] = [0, 1, 0, 0, 1]
     records["served_by"] = [0, 1, 2, replay_log.NOBODY, replay_log.NOBODY]
-    path = tmp_path / "run.log"
-    path.write_bytes(header.tobytes() + records.tobytes())
+    path = write_log(tmp_path / "run.log", records)
     found = inspect(path).to_json()
     assert (found["format"], found["reads"], found["writes"]) == ("replay_log", 3, 2)
     assert found["duration_s"] == pytest.approx(2)
@@ -114,7 +111,7 @@ def test_replay_log(tmp_path: Path) -> None:
     assert found["read_response"]["mean_us"] == pytest.approx(300)
     assert found["read_response"]["max_us"] == pytest.approx(450)
     assert found["write_response"]["mean_us"] == pytest.approx(200)
-    path.write_bytes(header.tobytes() + records.tobytes()[:-1])
+    path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(TraceError, match="cut short"):
         inspect(path)
 

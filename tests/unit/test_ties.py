@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from replaying import make_drives, replay, summary, write_trace
+from replaying import make_drives, replay, summary, write_log, write_trace
 from test_latency_log import line
 
 from eval import tuning
@@ -160,14 +160,11 @@ def test_the_replayers_queue_limit_is_the_same_in_any_order(
     tmp_path: Path, ios: dict[str, NDArray[np.int64]], orders: dict[str, Order]
 ) -> None:
     drives = make_drives(tmp_path)
-    header = np.zeros(1, replay_log.HEADER)
-    header["magic"], header["version"] = replay_log.MAGIC, replay_log.VERSION
-    header["record_bytes"], header["n_drives"] = replay_log.RECORD.itemsize, 3
     records = records_of(ios)
     trace = write_trace(tmp_path / "a.iolog", [(0, "read", 0, 4096)])
     found = set()
     for order in orders.values():
-        (tmp_path / "log").write_bytes(header.tobytes() + records[order].tobytes())
+        write_log(tmp_path / "log", records[order])
         replay(drives, [trace], "heuristic", "--profile", str(tmp_path / "log"),
                "--json", str(tmp_path / "run.json"))  # fmt: skip
         found.add(summary(tmp_path / "run.json")["config"]["heuristic_queue_pages"])
