@@ -130,24 +130,6 @@ def test_pack_writes_the_model_of_its_weights_and_names_what_is_missing(tmp_path
     assert not (tmp_path / "n.linnos").exists()
 
 
-def test_cut_recordings_are_refused_by_every_reader(tmp_path: Path) -> None:
-    cut = tmp_path / "cut.blk"
-    cut.write_bytes(array_trace(tmp_path / "az.blk", 1, 100).read_bytes()[:-10])
-    for command in ("train --trace cut.blk", "inspect cut.blk", "convert cut.blk out.iolog"):
-        fails("cut.blk: truncated", *command.split(), cwd=tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["az.blk", "cut.blk"]
-
-
-def test_no_patched_kernel(tmp_path: Path) -> None:
-    (tmp_path / "block" / "sda").mkdir(parents=True)
-    model = tmp_path / "m.linnos"
-    random_model().save(model)
-    env = {"LINNAPP_SYSFS": str(tmp_path)}
-    fails("lacks the LinnOS patch", "upload", "--model", model, "--device", "sda", **env)
-    fails("no disk has LinnOS", "status", **env)
-    fails("sdb: no such disk", "upload", "--model", model, "--device", "sdb", **env)
-
-
 def test_streams_that_are_closed(tmp_path: Path) -> None:
     """Output goes neither to a file that got their number nor to the other stream."""
     (tmp_path / "d.csv").write_text("1,100,1,4096,0,1,4096\n2,100,1,4096,0,2,4096\n")
@@ -183,30 +165,6 @@ def test_completion() -> None:
         assert "linnapp" in run("completion", shell).stdout
     env = {"_LINNAPP_COMPLETE": "bash_complete", "COMP_WORDS": "linnapp tr", "COMP_CWORD": "1"}
     assert run(**env).stdout.split() == ["plain,trace", "plain,train", "plain,trial"]
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_termination_leaves_no_partial_output(tmp_path: Path, number: int) -> None:
-    out = tmp_path / "out"
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "linnapp", "generate", "demo"),
-            *("-o", out, "--duration", "1e8", "--drives", "1"),
-        ],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-        # The signal may be ignored in the environment of the tests.
-        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
-    )
-    try:
-        while process.poll() is None and not (out.exists() and any(out.iterdir())):
-            time.sleep(0.01)
-        process.send_signal(number)
-        _, said = process.communicate(timeout=600)
-    finally:
-        process.kill()
-    assert process.returncode == -number
-    assert list(out.iterdir()) == [] and said == b""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -111,15 +111,6 @@ def test_zero_latency_means_no_completion(tmp_path: Path) -> None:
     assert reader.stats["missing_completions"] == 1
 
 
-def test_traces_without_latencies_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "heimdall.trace"
-    path.write_text("0.0 0 4096 4096 1\n1.0 0 4096 4096 0\n")
-    with pytest.raises(
-        TraceError, match="the format heimdall has no latencies. Latencies are read from"
-    ):
-        open_recording(path)
-
-
 def test_device_option_is_refused_for_a_log(log: Path) -> None:
     with pytest.raises(TraceError, match="`device=`"):
         open_recording(log, device="8:0")

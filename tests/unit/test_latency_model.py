@@ -324,21 +324,6 @@ def test_arrays_of_a_wrong_shape_or_type_are_refused(
         LatencyModel(**(arrays | changes), base=0, threshold_us=1, refuse_us=1, overdue_us=1)
 
 
-def test_model_kinds_are_not_confused(tmp_path: Path) -> None:
-    network, trees = random_model().to_bytes(), random_trees().to_bytes()
-    with pytest.raises(ModelError, match="version 1, a network; expected a latency model"):
-        LatencyModel.from_bytes(network)
-    with pytest.raises(ModelError, match="version 2, a latency model; expected a network"):
-        Model.from_bytes(trees)
-    with pytest.raises(ModelError, match="unknown version"):
-        check_kernel_accepts(trees)
-    with pytest.raises(ModelError, match="unknown version"):
-        parse_in_c(network)
-    path = tmp_path / "m.linnos"
-    path.write_bytes(network)
-    assert isinstance(load_model(path), Model)
-
-
 def test_predict_hinted_us_is_the_same_wherever_the_read_is() -> None:
     rng = np.random.default_rng(5)
     splits = [("in_region", int(limit)) for limit in rng.integers(0, 8, N_SPLITS)]

@@ -37,18 +37,6 @@ def live_tree(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return tree
 
 
-def test_state(tree: Path) -> None:
-    drive = Drive("sda")
-    assert (drive.mode, drive.model_id, drive.threshold_us) == ("observe", None, 0)
-    assert drive.stats == {"reads": 12, "revoked": 3}
-    assert drive.probes == {"probe_after_us": 1000, "probe_after_revokes": 10}
-    assert drive.read_model() is None
-    assert drives() == ["sda", "sdb"]
-    assert Drive("sda1").name == "sda"
-    drive.set_mode("enforce")
-    assert drive.mode == "enforce"
-
-
 def test_files_of_the_module(tree: Path) -> None:
     kernel = tree.parents[2] / "kernel"
     shutil.copytree(tree, kernel / "linnos" / "sdc")

@@ -74,16 +74,6 @@ def test_learns_and_a_bias_trades_submits_for_revokes() -> None:
     assert by_bias[0.3].false_revoke < by_bias[10.0].false_revoke
 
 
-def test_three_slices_in_order_of_time() -> None:
-    options = TrainingOptions(validation_share=0.2, test_share=0.1)
-    parts = split(1000, options)
-    assert (parts.training, parts.validation, parts.test) == (
-        slice(0, 700),
-        slice(700, 900),
-        slice(900, 1000),
-    )
-
-
 def test_the_validation_slice_is_not_learnt_from() -> None:
     digits, slow = noisy_reads()
     options = TrainingOptions(max_epochs=1)
