@@ -105,7 +105,7 @@ def data_digest(folder: Path) -> str | None:
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process and of all that it has waited for."""
+    """Return the CPU time of this process and of all that it has waited for."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 

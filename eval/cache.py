@@ -27,11 +27,11 @@ from typing import Any
 from linnapp.lab.work import write_json
 
 ROOT = Path(__file__).resolve().parents[1]
-#: What `python -m eval --commit` writes.
+#: The folder that `python -m eval --commit` writes.
 RESULTS = ROOT / "eval" / "results"
 RECORD, VALUE = "record.json", "value.json"
 
-#: What decides the outcome of work in the lab: the kernel, the emulator, the
+#: The sources that decide the outcome of work in the lab: the kernel, the emulator, the
 #: replayer, the tools that record and train, and the loop around them.
 LAB_SOURCES = (
     "core",
@@ -48,22 +48,22 @@ LAB_SOURCES = (
     "eval/research.py",
     "eval/workers.py",
 )
-#: Packages whose arithmetic decides what a recording is trained to.
+#: Packages whose arithmetic decides which model training makes of a recording.
 LIBRARIES = ("numpy", "tensorflow", "keras")
 _SUFFIXES = frozenset({".c", ".h", ".patch", ".config", ".py", ".sh", ".toml", ".linnos"})
 
 
 def digest(value: Any) -> str:
-    """Hex digest of anything that JSON can hold; equal values, equal digests."""
+    """Return the hex digest of anything that JSON can hold. Equal values have equal digests."""
     text = json.dumps(value, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @functools.cache
 def code_version(*paths: str) -> str:
-    """Hex digest of source files, of all sources below folders, and of :data:`LIBRARIES`' versions.
+    """Return the hex digest of source files and of the versions of :data:`LIBRARIES`.
 
-    Paths are relative to the repository.
+    Paths are relative to the repository. A folder stands for all sources below it.
     """
     total = hashlib.sha256()
     for library in LIBRARIES:
@@ -87,7 +87,7 @@ def _installed(library: str) -> str:
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
-    """The record of a finished folder, or None."""
+    """Return the record of a finished folder, or None."""
     try:
         record: dict[str, Any] = json.loads((folder / RECORD).read_text())
     except (FileNotFoundError, json.JSONDecodeError):
@@ -104,7 +104,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 class Cache:
-    """Finished work in one folder, with `any_version` also that of earlier code.
+    """The finished work in one folder; with `any_version` also that of earlier code.
 
     Attributes
     ----------
@@ -146,6 +146,6 @@ class Cache:
         return folder
 
     def value(self, kind: str, parameters: Mapping[str, Any], make: Callable[[Path], Any]) -> Any:
-        """Return what `make` returns for a folder, as JSON has it; it is kept in the folder."""
+        """Return the result of `make` for a folder, as JSON has it, and keep it in the folder."""
         folder = self.get(kind, parameters, lambda folder: write_json(folder / VALUE, make(folder)))
         return json.loads((folder / VALUE).read_text())

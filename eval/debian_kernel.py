@@ -25,7 +25,7 @@ PATH = os.pathsep.join([str(Path(sys.executable).parent), DEFAULT_PATH])
 
 
 def image() -> Path:
-    """The kernel."""
+    """Return the path of the kernel."""
     kernels = sorted((FOLDER / "boot").glob("vmlinuz-*"))
     if len(kernels) != 1:
         raise LabError(f"{FOLDER}: no kernel there; `make kernel-debian` unpacks Debian's")

@@ -13,10 +13,10 @@ from linnapp.trace.blktrace import COMPLETED, REVOKED, WRITE
 from linnapp.trace.logged_drive import PAGE_BYTES, LoggedDrive
 from linnapp.trace.text import SECTOR_BYTES
 
-#: Longer than a read takes that nothing holds up.
+#: A read that has to wait for nothing takes less time than this.
 OVERDUE_US = 1000
 
-#: Back from a read's arrival, stretches of time over which the drive's I/Os are counted.
+#: The drive's I/Os are counted over these stretches of time before a read's arrival.
 STRETCHES_MS = (1, 10, 100, 1000)
 
 Int64 = NDArray[np.int64]
@@ -36,20 +36,21 @@ class DriveLog:
 def observed(log: DriveLog, at: Int64, size: Int64, offset: Int64) -> NDArray[np.float32]:
     """Return the features of a drive that are visible outside of it, at some moments.
 
-    Only what was submitted before a moment counts, and only what had completed by then has a
-    latency.
+    Only I/Os that were submitted before a moment count, and only those that had completed by then
+    have a latency.
 
     Parameters
     ----------
     at : array, shape (n,)
         Moments, in ns.
     size, offset : array, shape (n,)
-        Of the reads that might be sent.
+        Sizes and offsets of the reads that might be sent.
 
     Returns
     -------
     float32 array, shape (n, features)
-        The features of a latency model, then others; NaN if one does not exist. Times are in us.
+        The features of a latency model, followed by others. A feature that does not exist is NaN.
+        Times are in us.
     """
     found, pending_then = _found(log, at, size, offset)
     begun = np.searchsorted(log.start, at, side="left")
@@ -72,17 +73,18 @@ def observed(log: DriveLog, at: Int64, size: Int64, offset: Int64) -> NDArray[np
 
 
 def of_all(now_ns: Int64, before: Int64, start_ns: Int64, end_ns: Int64) -> list[NDArray[Any]]:
-    """Return the features of all of a drive's I/Os at a moment, from the I/Os before it.
+    """Return features of all I/Os of a drive at some moments, from the I/Os before each moment.
 
-    I/Os in flight, for how long the oldest has been, time since the last completion and since the
-    last arrival: arrays of shape (n,), in us, NaN where there was none.
+    The features are the number of I/Os in flight, the age of the oldest of them, and the times
+    since the last completion and since the last arrival. Each is an array of shape (n,). Times are
+    in us, and NaN where there was no such I/O.
 
     Parameters
     ----------
     now_ns, before : arrays, shape (n,)
-        Moments, and how many I/Os count as submitted before.
+        Moments, and the number of I/Os that were submitted before each.
     start_ns, end_ns : arrays, shape (m,)
-        Of I/Os in order of arrival.
+        Starts and ends of the I/Os in order of arrival.
     """
     # The first I/O still in flight is the first that ends later than any before it has ended.
     oldest = np.searchsorted(np.maximum.accumulate(end_ns), now_ns, side="right")
@@ -126,7 +128,7 @@ def _found(
 
 
 def _upto(values: Int64) -> Int64:
-    """Sums of the first 0, 1, 2, ... values."""
+    """Return the sums of the first 0, 1, 2, ... values."""
     return np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
 
 

@@ -240,7 +240,7 @@ def ranked(
         order = sorted(found, key=lambda name: found[name].value)
         for row, name in enumerate(order):
             value, low, high = (
-                scale * of for of in (found[name].value, found[name].low, found[name].high)
+                scale * end for end in (found[name].value, found[name].low, found[name].high)
             )
             is_ours = name in ours
             colour = style(name).get("color", "#aa3377" if is_ours else "#777777")

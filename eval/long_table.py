@@ -136,7 +136,7 @@ class LongTable:
         return [
             place
             for place in self.places
-            if {name for name, of in zip(self.factors, place, strict=True) if of} == wanted
+            if {name for name, value in zip(self.factors, place, strict=True) if value} == wanted
         ]
 
     def policies(self, place: Place | None = None) -> list[str]:

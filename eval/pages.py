@@ -71,8 +71,8 @@ def percent_slower(reduction: Interval | None, digits: int = 0) -> str:
         return "-"
     bold = "**" if reduction.is_below else ""
     value, low, high = (
-        f"{shown:+.{digits}f}" if (shown := round(-100 * of, digits)) else f"{0:.{digits}f}"
-        for of in (reduction.value, reduction.high, reduction.low)
+        f"{shown:+.{digits}f}" if (shown := round(-100 * share, digits)) else f"{0:.{digits}f}"
+        for share in (reduction.value, reduction.high, reduction.low)
     )
     return f"{bold}{value}{bold} [{low}, {high}]"
 

@@ -48,9 +48,9 @@ ARRAYS = (
     ("enterprise-c", "consumer-nvme", "enterprise-b"),
 )
 MADE_UP = ("azure", "bingindex", "bingselect", "cosmos", "demo")
-#: Reads of each drive, which decide the length of the synthetic workloads' recordings.
+#: The number of reads of each drive. It decides the length of the synthetic workloads' recordings.
 READS = 3500
-#: Lengths of the paper's workloads, and how much of each ten seconds is kept.
+#: Lengths of the paper's workloads in seconds, and the seconds that are kept of each ten.
 LENGTHS = {
     "az-c": (12, 1), "bi-c": (40, 2), "bs-c": (80, 10), "co-c": (60, 5),
     "az-e": (1, 0.1), "bi-e": (6, 0.5), "bs-e": (9, 1), "co-e": (6, 0.5),
@@ -65,10 +65,10 @@ SLOW = (
     "rotate",
 )
 
-#: A drive's own reads add eight trees, which makes as many as it has without a prior.
+#: With the eight trees that a drive's own reads add, there are as many as without a prior.
 TREES, RATE = 24, 0.2
 
-#: Added reads of a drive; what all of them weigh is up to bursts.BURST_WEIGHT.
+#: The number of added reads of a drive. bursts.BURST_WEIGHT decides the weight of all of them.
 ADDED = 3000
 
 
@@ -88,7 +88,7 @@ def cells() -> Iterator[Cell]:
 
 
 class Lessons(NamedTuple):
-    """Training data of a drive, in its units: features and latencies, also of added bursts."""
+    """Training data of a drive in its own units: its reads, and bursts that are added to them."""
 
     features: NDArray[np.uint32]
     took: NDArray[np.float64]
@@ -115,7 +115,7 @@ def _in_unit(latency_us: NDArray[Any], unit_us: float) -> NDArray[np.float64]:
 
 
 def learn(taught: Sequence[Lessons]) -> LatencyModel:
-    """Trees of all these drives, and trees of bursts that were added to them."""
+    """Grow trees from all these drives, and further trees from bursts that are added to them."""
     features, took, added_features, added_took = map(np.concatenate, zip(*taught, strict=True))
     like = LatencyModel.mean_of_last(prior.UNIT_US, NEVER, prior.UNIT_US)
     calm, _ = grow_from_reads(
@@ -135,7 +135,7 @@ def learn(taught: Sequence[Lessons]) -> LatencyModel:
 
 
 def write(taught: Sequence[Lessons]) -> None:
-    """The prior, and its record."""
+    """Write the prior and its record."""
     model = learn(taught)
     model.save(FOLDER / f"{prior.NAME}.linnos")
     write_json(

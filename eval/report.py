@@ -72,7 +72,7 @@ def column(table: Table | Mapping[str, Any], name: str) -> list[str]:
 
 
 def took(record: Mapping[str, Any]) -> str:
-    """An experiment's times in words."""
+    """Describe the times that an experiment took."""
     text = f"{record['seconds']:.0f} s beyond what was in the cache"
     if "cpu_seconds" in record:
         text += (
@@ -140,14 +140,14 @@ def page(results: Results) -> str:
 def pages(folder: Path) -> dict[str, str]:
     """Return the pages of all experiments with results, and their index, by file name."""
     every = [results_of(load(name), folder) for name in (*NAMES, *ON_REQUEST)]
-    there = {of.study.name: of for of in every if of.record}
+    there = {one.study.name: one for one in every if one.record}
     fig08 = folder / ("fig08.csv" if folder == RESULTS else "fig08/table.csv")
-    made = {f"{name}.md": page(of) for name, of in there.items()}
+    made = {f"{name}.md": page(one) for name, one in there.items()}
     made["README.md"] = _template("report.md.j2").render(
-        results=[of for of in every if of.record or of.study.name in NAMES],
+        results=[one for one in every if one.record or one.study.name in NAMES],
         gains=gains_and_losses(LongTable.load(fig08)) if fig08.exists() else None,
         judged=judged_claims(there["claims"].tables if "claims" in there else {}),
-        times=times({of.study.name: of.record for of in every}),
+        times=times({one.study.name: one.record for one in every}),
     )
     return made
 

@@ -207,11 +207,11 @@ class Study:
         call = partial(self.cell, context, policy=policy, seed=seed, **place)
         if self.reads:
             return call()
-        of = f"eval/experiments/{self.name}"
+        module = f"eval/experiments/{self.name}"
         parameters = {
             "study": self.name, "place": place, "policy": policy, "seed": seed,
             "settings": self.settings,
-            "code": code_version(f"{of}.py", of, *self.sources),
+            "code": code_version(f"{module}.py", module, *self.sources),
         }  # fmt: skip
 
         return context.cache.value("study", parameters, lambda _: call())
@@ -295,7 +295,7 @@ class Study:
                 shown[heading] = self._all_numbers(table, group, places)
         if self.more_tables is not None:
             shown.update(self.more_tables(table))
-        return {heading: of for heading, of in shown.items() if of.rows}
+        return {heading: made for heading, made in shown.items() if made.rows}
 
     @staticmethod
     def is_compared(table: LongTable, policy: str) -> bool:
@@ -306,9 +306,13 @@ class Study:
         """Return a table with a row per place and policy and a column per measure of the places."""
         wanted = {*places}
         known = {k.measure for k, _ in table.items() if not k.reference and k.place in wanted}
-        measures = {name: of for name, of in self.measures.items() if name in known}
+        measures = {name: measure for name, measure in self.measures.items() if name in known}
         with_policy = table.policies() != [""]
-        papers = [name for name in measures if any(name in of for of in self.paper_values.values())]
+        papers = [
+            name
+            for name in measures
+            if any(name in values for values in self.paper_values.values())
+        ]
         compared = {(k.measure, k.reference) for k, _ in table.items() if k.place in wanted}
         header = [*group, *(["policy"] if with_policy else [])]
         references = {
@@ -319,8 +323,8 @@ class Study:
             header.append(measure.title)
             header += ["the paper's"] if name in papers else []
             header += [
-                ("% lower than " if measure.positive else "minus ") + self.title_of(of)
-                for of in references[name]
+                ("% lower than " if measure.positive else "minus ") + self.title_of(reference)
+                for reference in references[name]
             ]
         rows = []
         for place in places:
@@ -366,7 +370,7 @@ def described(name: str) -> dict[str, Any]:
     found: dict[str, Any] = {"name": name}
     for key, value in _TEXTS[name].items():
         if key == "measures":
-            value = {column: Measure(**of) for column, of in value.items()}
+            value = {column: Measure(**fields) for column, fields in value.items()}
         elif isinstance(value, str):
             value = "\n\n".join(" ".join(part.split()) for part in value.split("\n\n"))
         found[key] = value

@@ -136,13 +136,15 @@ class Count:
 
 def count(runs: list[Run], policy: str, reference: str, measure: str = MEAN) -> Count | None:
     """Count the runs in which a policy is slower and faster; None if it was never replayed."""
-    found = [(of, run) for run in runs if (of := run.above(policy, reference, measure)) is not None]
+    found = [
+        (share, run) for run in runs if (share := run.above(policy, reference, measure)) is not None
+    ]
     if not found:
         return None
     level = RULES_LEVEL if reference == BEST_RULE else LEVEL
     slower = [run for share, run in found if share > level]
     faster = [run for share, run in found if share < -LEVEL]
-    sure = [_significant(of, policy, reference, measure) for of in (slower, faster)]
+    sure = [_significant(part, policy, reference, measure) for part in (slower, faster)]
     if None in sure and measure == MEAN:
         # An earlier run, of which only these counts are left.
         everywhere = ("",) * len(runs[0].place)
@@ -248,7 +250,9 @@ def page_data(table: LongTable) -> dict[str, Any]:
         "runs": runs, "front": front_page(runs), "change": change,
         "count": lambda pair, measure=MEAN: count(runs, pair[0], pair[1], measure),
         "us": us, "best_rule": best_rule, "percent": percent, "MEAN": MEAN, "P99": P99,
-        "shares": lambda policy: [of for run in runs if (of := run.share(policy)) is not None],
+        "shares": lambda policy: [
+            share for run in runs if (share := run.share(policy)) is not None
+        ],
         "OFF": OFF, "ON": ON, "MD_LATENCY": MD_LATENCY,
         "OFF_OF_TWO": OFF_OF_TWO, "ON_OF_TWO": ON_OF_TWO, "TWO": TWO, "FREE": FREE, "HL": HL,
         "BEST_RULE": BEST_RULE, "RULES": list(RULES), "TWICE": TWICE, "HEDGE_CAPPED": HEDGE_CAPPED,

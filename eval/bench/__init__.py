@@ -57,8 +57,8 @@ def compare(values: Mapping[str, float], reference: Callable[[str], str], unit: 
     """Print values with their ratios to the reference of each."""
     width = max(map(len, values))
     for case, value in values.items():
-        of = reference(case)
-        ratio = "" if of == case else f"{value / values[of]:8.2f} times {of}"
+        other = reference(case)
+        ratio = "" if other == case else f"{value / values[other]:8.2f} times {other}"
         print(f"{case:{width}} {value:10.0f}{unit}{ratio}", flush=True)
 
 

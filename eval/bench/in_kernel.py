@@ -113,9 +113,9 @@ def _script(which: Sequence[Case]) -> str:
     stats = " ".join(f"{_LINNOS.format(f'nullb{k}')}/stats" for k in range(N_DRIVES))
     lines = [
         f"sum() {{ sum=0; for k in {stats}; do read -r n <$k/$1; sum=$((sum + n)); done; }}",
-        "timed() { name=$1; shift; sum inferences; of=$sum; sum inference_ns; ns=$sum;"
-        ' ticks=$("$@"); sum inferences; of=$((sum - of)); sum inference_ns;'
-        " echo $name $ticks $of $((sum - ns)); }",
+        "timed() { name=$1; shift; sum inferences; before=$sum; sum inference_ns; ns=$sum;"
+        ' ticks=$("$@"); sum inferences; inferences=$((sum - before)); sum inference_ns;'
+        " echo $name $ticks $inferences $((sum - ns)); }",
     ]
     for k in range(ROUNDS):
         # in reverse order every second time, so that a drift affects all cases alike

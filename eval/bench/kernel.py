@@ -33,7 +33,7 @@ def run(program: str, *arguments: str, quiet: bool = False) -> None:
 
 
 def latency_model(name: str = "latency.linnos", refuse_us: int = 100) -> Path:
-    """A latency model of the size that training makes, written into a file of this name in `OUT`.
+    """Write a latency model of the size that training makes into a file of this name in `OUT`.
 
     Reads that are predicted to take longer than `refuse_us` are slow.
     """

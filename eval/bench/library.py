@@ -120,8 +120,8 @@ def library() -> None:
         with_two = [f"{case}{TWO}" for case in CASES if CASES[case][0] != "fixed"]
         found = in_turn(measure, [*CASES, *with_two])
         counts = _count(Path(folder), files)
-    cpu_ns = {case: statistics.median(ns for ns, _ in of) for case, of in found.items()}
-    rate = {case: max(thousands for _, thousands in of) for case, of in found.items()}
+    cpu_ns = {case: statistics.median(ns for ns, _ in runs) for case, runs in found.items()}
+    rate = {case: max(thousands for _, thousands in runs) for case, runs in found.items()}
     print("processor time of a read:")
     compare(cpu_ns, lambda case: f"pread{TWO if case.endswith(TWO) else ''}", " ns")
     for case in with_two:

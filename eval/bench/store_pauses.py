@@ -87,7 +87,7 @@ def draw(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     drawn = Figure(figsize=(9, 7))
     panels = drawn.subplots(3, 1, sharex=True)
     for name in ("clients", "flushes", "compactions"):
-        rate = [row[name] / of for row, of in zip(rows, length_s, strict=True)]
+        rate = [row[name] / seconds for row, seconds in zip(rows, length_s, strict=True)]
         panels[0].step(seconds, rate, where="post", label=name)
     panels[0].set_yscale("symlog", linthresh=10)
     panels[0].legend(loc="upper right")

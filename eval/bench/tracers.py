@@ -157,11 +157,14 @@ def tracers() -> None:
     rows = []
     print("processor time without a tracer = 1, of the program and with the tracer's")
     for program, name in turns[0]:
-        values = {of: [each[program, name][of] for each in turns] for of in turns[0][program, name]}
+        values = {
+            which: [times[program, name][which] for times in turns]
+            for which in turns[0][program, name]
+        }
         rows.append({"program": program, "tracer": name, "turns": values})
         shown = ", ".join(
-            f"{of} {statistics.median(each):.2f} ({min(each):.2f} to {max(each):.2f})"
-            for of, each in values.items()
+            f"{which} {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+            for which, ratios in values.items()
         )
         print(f"  {program:10} {name:26} {shown}", flush=True)
     write("watch-tracers", {"rows": rows, **machine()})

@@ -99,8 +99,8 @@ def compare_pairs(bare: Sequence[Run], traced: Sequence[Run]) -> dict[str, Any]:
     pairs = [*zip(traced, bare, strict=True)]
     return {
         "ratios": {
-            name: quantile_interval([of(t) / of(b) for t, b in pairs]).to_json()
-            for name, of in RATIOS.items()
+            name: quantile_interval([time_of(t) / time_of(b) for t, b in pairs]).to_json()
+            for name, time_of in RATIOS.items()
         },
         "calls": sum(run.calls for run in traced),
         "dropped": sum(run.dropped for run in traced),
@@ -118,7 +118,8 @@ def check_watching(packages: str, *programs: str) -> None:
 
 
 def cpu_s(pid: int) -> float:
-    """Processor time of a process: the sum of its threads', which have a resolution of 1 ns."""
+    """Return the processor time of a process: the sum over its threads."""
+    # A thread's own time has a resolution of 1 ns.
     total_ns = 0
     for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         with contextlib.suppress(OSError):  # it has just ended
@@ -150,7 +151,7 @@ def _started(command: Sequence[str], **options: Any) -> Iterator[subprocess.Pope
 
 @contextlib.contextmanager
 def _redis(folder: Path, options: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """A redis-server in a folder: its process, and its port on loopback."""
+    """Run a redis-server in a folder; yield its process, and its port on loopback."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -178,7 +179,7 @@ def _is_watching(reader: int) -> bool:
 
 @contextlib.contextmanager
 def _watched(pid: int, options: Sequence[str], folder: Path) -> Iterator[tuple[int, Path]]:
-    """``linnapp watch`` of a process: its own process, and where its summary will be."""
+    """Run ``linnapp watch`` on a process; yield its own process, and the path of its summary."""
     summary, log = folder / "summary.json", folder / "watch.log"
     command = [sys.executable, "-m", "linnapp", "watch", "-o", str(folder / "seen"), "--json"]
     command += ["--pid", str(pid), *options]

@@ -8,14 +8,15 @@ from pathlib import Path
 
 from eval.study import Study
 
-#: In the order in which they run: those that others share work or data with first.
+#: The experiments of `make eval` in the order in which they run: first those whose work or data
+#: others use.
 NAMES = (
     "fig08", "fig09", "fig11", "fig05", "table1", "fig10", "fig07", "table3", "cpu", "claims",
     "unseen", "uscope", "fig01",
 )  # fmt: skip
 
-#: All others of this folder, which run only when they are named: they need more installed, or more
-#: time.
+#: All other experiments of this folder. They run only when they are named, because they need more
+#: time, or more to be installed.
 ON_REQUEST = tuple(sorted({path.stem for path in Path(__file__).parent.glob("[!_.]*")} - {*NAMES}))
 
 

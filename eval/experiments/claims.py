@@ -215,7 +215,7 @@ def judge(claim: Claim, cases: Sequence[Interval], n_seeds: int) -> Judged:
         ]
     )
     better = 1 if claim.more_is_better else -1
-    outside = [side for side, of_case in zip(sides, p, strict=True) if of_case <= CHANCE]
+    outside = [side for side, p_value in zip(sides, p, strict=True) if p_value <= CHANCE]
     n_worse, n_better = outside.count(-better), outside.count(better)
     verdict = {(0, 0): NOT_SHOWN, (1, 0): WORSE, (0, 1): BETTER}.get(
         (min(n_worse, 1), min(n_better, 1)), MIXED
@@ -292,12 +292,12 @@ def tables(table: LongTable) -> dict[str, Table]:
         unit = f" {claim.unit}" if claim.unit else ""
         ends = sorted(cases.values(), key=lambda case: case.value)
         row = (shown.text(ends[0]), shown.text(ends[-1])) if ends else ("-", "-")
-        of = judge(claim, list(cases.values()), round(seeds))
-        counts = (of.n_cases, of.n_in_range, of.n_worse, of.n_better)
+        found = judge(claim, list(cases.values()), round(seeds))
+        counts = (found.n_cases, found.n_in_range, found.n_worse, found.n_better)
         rows.append(
             (claim.text, f"{claim.low:g} to {claim.high:g}{unit}", *row, *map(str, counts),
-             "-" if math.isnan(of.p) else f"{of.p:.2g}", of.verdict, claim.unlike, claim.source,
-             f"{seeds:.0f}")
+             "-" if math.isnan(found.p) else f"{found.p:.2g}", found.verdict,
+             claim.unlike, claim.source, f"{seeds:.0f}")
         )  # fmt: skip
         every += [(claim.text, case, shown.text(number)) for case, number in cases.items()]
     counted = ("cases", "in range", "shown worse", "shown better")

@@ -56,12 +56,12 @@ def of_table(table: IoTable, seed: int) -> dict[str, float]:
         score = model.predict(judged)
     except NoGainError:
         score = np.zeros(len(late), np.uint32)
-    for name, of in (
+    for name, scores in (
         ("auc", score),
         ("auc_last", judged.hist_latency_us[later][:, -1]),
         ("auc_pending", judged.pending[later]),
     ):
-        if (area := area_under_roc(of, late)) is not None:
+        if (area := area_under_roc(scores, late)) is not None:
             found[name] = area
     return found
 

@@ -108,8 +108,8 @@ def judge_drives(paths: list[Path], name: str, seed: int) -> list[dict[str, floa
 
     Inflection points are found from the first part alone, as the paper finds them.
     """
-    of = PREDICTORS[name]
-    options = TrainingOptions(seed=seed, bias=of.bias, loss=of.loss, burst_share=0.0)
+    predictor = PREDICTORS[name]
+    options = TrainingOptions(seed=seed, bias=predictor.bias, loss=predictor.loss, burst_share=0.0)
     arrays = [load_reads(path) for path in paths]
     points = find_inflection_points(
         [
@@ -121,12 +121,12 @@ def judge_drives(paths: list[Path], name: str, seed: int) -> list[dict[str, floa
     found = []
     for drive, (path, reads, point) in enumerate(zip(paths, arrays, points, strict=True)):
         order = np.arange(len(reads))
-        if of.shuffled:
+        if predictor.shuffled:
             order = np.random.default_rng([seed, drive]).permutation(order)
         slow = (reads.latency_us > point.threshold_us)[order]
         parts = split(len(reads), options)
-        if of.trees:
-            inputs = inputs_of(of.trees, path)[order]
+        if predictor.trees:
+            inputs = inputs_of(predictor.trees, path)[order]
             score: NDArray[Any] = _scores_of_trees(inputs, slow, parts.training, seed)
             bound = 0.5
         else:

@@ -191,15 +191,15 @@ def paired(first: Reads, second: Reads) -> Reads:
     """Pair the reads of two logs."""
     both = (first, second)
     drives = [
-        DriveReads(of.arrival_ns, of.latency_us, of.pages, of.pages, size_classes(of.pages))
-        for of in both
+        DriveReads(log.arrival_ns, log.latency_us, log.pages, log.pages, size_classes(log.pages))
+        for log in both
     ]
     rows = nearest(drives[0], drives[1])
 
-    def columns(*of: Array) -> Array:
-        return np.stack([column[row] for column, row in zip(of, rows, strict=True)], axis=1)
+    def columns(*values: Array) -> Array:
+        return np.stack([column[row] for column, row in zip(values, rows, strict=True)], axis=1)
 
-    score = {name: columns(*(of.score[name] for of in both)) for name in first.score}
+    score = {name: columns(*(log.score[name] for log in both)) for name in first.score}
     pairs = Reads._make(
         (*itertools.starmap(columns, zip(first[:-1], second[:-1], strict=True)), score)
     )
@@ -223,8 +223,8 @@ def groups(pairs: Reads) -> Iterator[tuple[tuple[str, str], Array]]:
 
 def judged(pairs: Sequence[Reads]) -> LongTable:
     """Return the numbers of all policies, with intervals over blocks of time."""
-    scores = {name: np.concatenate([of.score[name] for of in pairs]) for name in POLICIES}
-    columns = zip(*(of[:-1] for of in pairs), strict=True)
+    scores = {name: np.concatenate([pair.score[name] for pair in pairs]) for name in POLICIES}
+    columns = zip(*(pair[:-1] for pair in pairs), strict=True)
     merged = Reads._make((*map(np.concatenate, columns), scores))
     blocks = stats.block_numbers(merged.arrival_ns[:, 0])
     if blocks is None:
@@ -240,7 +240,7 @@ def judged(pairs: Sequence[Reads]) -> LongTable:
     for place, among in groups(merged):
         for name in POLICIES if among.any() else ():
             values = (right[name], gain_us[name], gain_us[BEST], gain_us[name] - gain_us[OWN])
-            sums = stats.block_sums(blocks[among], 1, *(of[among] for of in values)).T
+            sums = stats.block_sums(blocks[among], 1, *(column[among] for column in values)).T
             table.add(place, name, "right", stats.ratio_interval(sums[1], sums[0]))
             table.add(place, name, "gain_us", stats.ratio_interval(sums[2], sums[0]))
             table.add(place, name, "share", stats.ratio_interval(sums[2], sums[3]))
@@ -264,7 +264,7 @@ def measure_all(context: Context) -> LongTable:
     if len(paths) < 2:
         raise StepError(f"name two or more logs of drives in {trace_files.VARIABLE}")
     halves = list(second_halves(paths, context.seeds[0]))
-    return judged([paired(*of) for of in itertools.combinations(halves, 2)])
+    return judged([paired(*logs) for logs in itertools.combinations(halves, 2)])
 
 
 EXPERIMENT = Study(

@@ -38,7 +38,7 @@ from linnapp.trace.rows import split
 
 @dataclass(frozen=True)
 class Shape:
-    """A model: its number of past reads, its hidden layers, whether it sees block offsets."""
+    """A model: the number of past reads that it sees, its hidden layers, and its use of offsets."""
 
     history: int
     hidden: tuple[int, ...]
@@ -46,7 +46,7 @@ class Shape:
 
     @property
     def n_inputs(self) -> int:
-        """Digits: 3 of each pending count, 4 of a latency, ``OFFSET_DIGITS`` of an offset."""
+        """The number of digits: 3 for each pending count, 4 for a latency, more for an offset."""
         digits = (self.history + 1) * 3 + self.history * 4
         return digits + (self.history + 1) * OFFSET_DIGITS * self.offsets
 
@@ -71,11 +71,11 @@ MODELS = {
     "E": Shape(113, (512,) * 5, offsets=True),
 }
 
-#: The largest takes minutes to train.
+#: The workloads of each model. The largest model takes minutes to train.
 WORKLOADS_OF = {**dict.fromkeys(MODELS, ("az-e", "bs-e")), "E": ("az-e",)}
 DRIVE = 0
 
-#: The largest reads of the first two orders of size.
+#: The largest reads of the first two size classes.
 ORDERS_OF_SIZE = (64 << 10, 1 << 20)
 
 SETTINGS: dict[str, Any] = {
@@ -110,7 +110,10 @@ def train_shape(name: str, cell: Cell, folder: Path) -> dict[str, Any]:
 
 
 def features(blk: Path, shape: Shape) -> tuple[NDArray[np.uint8], NDArray[Any]]:
-    """Digits of any number of past reads, where each read is if wanted; and latencies."""
+    """Return the digits that a model sees of each read, and the latencies of the reads.
+
+    The digits are those of the past reads and, if the model has them, of the offsets.
+    """
     table = load(blk)
     served = table.take(table.is_served_read)
     names = ("arrival_ns", "latency_ns", "size_bytes", "pending", "sector")
@@ -131,9 +134,10 @@ def features(blk: Path, shape: Shape) -> tuple[NDArray[np.uint8], NDArray[Any]]:
 def _last_completed(
     arrival: NDArray[np.int64], end: NDArray[np.int64], size: NDArray[np.int64], history: int
 ) -> NDArray[np.int64]:
-    """Rows of the last reads that each one sees, oldest first; behind the last row for none.
+    """Return the rows of the last reads that each read sees, oldest first.
 
-    The kernel sees four, of those that are not larger in order of size (docs/formats.md).
+    The number after the last row stands for a missing read. The kernel sees the last four reads
+    whose size class is not larger (docs/formats.md).
     """
     order = np.searchsorted(ORDERS_OF_SIZE, size)
     by_end = np.argsort(end, kind="stable")
@@ -148,7 +152,10 @@ def _last_completed(
 
 
 def _digits(values: NDArray[np.int64], n: int) -> NDArray[np.uint8]:
-    """Digits, most significant first, of numbers that are capped at as many: shape (rows, -1)."""
+    """Return the `n` digits of each number, most significant first, in the shape (rows, -1).
+
+    Larger numbers are capped at the largest number of `n` digits.
+    """
     capped = np.minimum(values, 10**n - 1)
     powers = 10 ** np.arange(n - 1, -1, -1)
     digits: NDArray[np.uint8] = ((capped[:, :, None] // powers) % 10).astype(np.uint8)
@@ -158,7 +165,10 @@ def _digits(values: NDArray[np.int64], n: int) -> NDArray[np.uint8]:
 def _fit(
     shape: Shape, digits: NDArray[np.uint8], slow: NDArray[np.bool_], parts: Any, seed: int
 ) -> tuple[NDArray[np.bool_], int]:
-    """Predictions for the last part, of the epoch that is best on the second."""
+    """Train a network; return its predictions for the last part, and the number of epochs.
+
+    The weights are those of the epoch that is best on the second part.
+    """
     tf = import_tensorflow()
     keras = tf.keras
     seeds = iter(np.random.default_rng([seed, 1]).integers(2**31, size=len(shape.hidden) + 1))
@@ -228,7 +238,7 @@ def prepare(context: Context, *, workload: str, seed: int) -> None:
 
 
 def measure(context: Context, *, workload: str, policy: str, seed: int) -> list[dict[str, Any]]:
-    """Train a model on a drive of a workload; nothing for a workload that it is not trained on."""
+    """Train a model on a drive of a workload, unless it is not trained on this workload."""
     if workload not in WORKLOADS_OF[policy]:
         return []
     cell = grid.cell(workload, seed)

@@ -84,9 +84,10 @@ def add_runs(table: LongTable, ran: Sequence[Ran]) -> None:
                 mirrors = zip(*(one["mirrors"] for one in counted), strict=True)
                 numbers = {f"reads_{drive}": sum(reads) for drive, reads in enumerate(mirrors)}
                 numbers |= {
-                    of: sum(sum(one[of]) for one in counted) for of in ("inferences", "probes")
+                    name: sum(sum(one[name]) for one in counted)
+                    for name in ("inferences", "probes")
                 }
-                numbers["errors"] = sum(of["data_errors"] + of["io_errors"] for of in records)
+                numbers["errors"] = sum(one["data_errors"] + one["io_errors"] for one in records)
                 for measure, n in numbers.items():
                     table.add((title, system, ""), mode, measure, n)
 
@@ -126,9 +127,9 @@ def measure_all(context: Context) -> LongTable:
 def draw(table: LongTable, path: Path) -> None:
     """Draw the latencies over all workloads, a point for each mode."""
     shown = LongTable(("load", "file_system"))
-    for of, number in table.items():
-        if not of.reference and not of.place[2]:
-            shown.add(of.place[:2], of.policy, of.measure, number)
+    for row, number in table.items():
+        if not row.reference and not row.place[2]:
+            shown.add(row.place[:2], row.policy, row.measure, number)
     titles = {name: EXPERIMENT.measures[name].title for name in ("mean_us", *map(key, COMPARED))}
     figures.by_place(shown, titles, path)
 

@@ -56,7 +56,7 @@ def add_scores(
     """
     made = [blocks_of(runs) for runs in cells]
     drawn = Pooled([blocks for blocks, _ in made], COMPARED)
-    latencies = {mode: [of[mode] for _, of in made] for mode in drawn.policies}
+    latencies = {mode: [runs[mode] for _, runs in made] for mode in drawn.policies}
     pairs = [
         pair
         for pair in ((ON, OFF), (LATENCY, OFF), (MODULE, OFF), (MODULE, LATENCY))
@@ -69,9 +69,9 @@ def add_scores(
         table.add(place, mode, "per_s", sum(map(len, latencies[mode])) / seconds)
         if (mode, OFF) in pairs:
             counts = [
-                np.concatenate([blocks.count[of] / runs[of].seconds
+                np.concatenate([blocks.count[side] / runs[side].seconds
                                 for (blocks, _), runs in zip(made, cells, strict=True)])
-                for of in (mode, OFF)
+                for side in (mode, OFF)
             ]  # fmt: skip
             ratio = stats.ratio_interval(counts[0].tolist(), counts[1].tolist())
             table.add(place, mode, "throughput", ratio)

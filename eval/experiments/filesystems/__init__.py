@@ -84,8 +84,8 @@ def add_case(
         _add(table, here, "", mean_us=run["mean_us"], p99_us=run["p99_us"])
         if i:
             drive = [seed[i]["drive"] for seed in seeds]
-            ios = sum(of["reads"] + of["writes"] for of in drive)
-            hit = sum(of["injected_reads"] + of["injected_writes"] for of in drive)
+            ios = sum(counts["reads"] + counts["writes"] for counts in drive)
+            hit = sum(counts["injected_reads"] + counts["injected_writes"] for counts in drive)
             longer = Interval.from_json(reports.slowdown(base, run))
             _add(table, here, "", slowdown=longer, hit=hit / max(ios, 1))
         scattered = replace(slowness, pattern=PATTERNS[0])
@@ -111,7 +111,7 @@ def add_case(
 
 def _add_commits(table: LongTable, here: Place, seeds: Sequence[dict[str, list[float]]]) -> None:
     """Add the times of the journal's commits and of their steps."""
-    steps = {f"{COMMIT}, {name}": np.concatenate([of[name] for of in seeds]) for name in seeds[0]}
+    steps = {f"{COMMIT}, {name}": np.concatenate([us[name] for us in seeds]) for name in seeds[0]}
     whole = np.sum(list(steps.values()), axis=0)
     for name, us in {COMMIT: whole, **steps}.items():
         _add(
@@ -207,7 +207,7 @@ def _range(table: LongTable, row: tuple[Any, ...]) -> str:
     ]
     if not values:
         return "-"
-    return " to ".join(dict.fromkeys(f"{of:.1f}" for of in (min(values), max(values))))
+    return " to ".join(dict.fromkeys(f"{end:.1f}" for end in (min(values), max(values))))
 
 
 def compare_with_paper(table: LongTable) -> dict[str, Table]:
@@ -233,13 +233,13 @@ def _compare_patterns(table: LongTable) -> Table:
         numbers = [
             EXPERIMENT.measures["over_random"].text(
                 table.get(
-                    (configuration, mix, cache, drive, of.title, "", "", ""), "", "over_random"
+                    (configuration, mix, cache, drive, slow.title, "", "", ""), "", "over_random"
                 )
             )
-            for of in shown
+            for slow in shown
         ]
         rows.append((configuration, mix, drive, *numbers))
-    columns = (f"{of.added_us} us" + ", occupying" * of.occupy for of in shown)
+    columns = (f"{slow.added_us} us" + ", occupying" * slow.occupy for slow in shown)
     return Table(("configuration", "mix", "drive", *columns), tuple(rows))
 
 
@@ -250,7 +250,7 @@ def draw(table: LongTable, path: Path) -> None:
         configuration, mix, cache, drive, slowness, operation, *_ = key.place
         if (key.measure, cache, drive, operation) == ("slowdown", DIRECT, STEADY.name, ""):
             shown.add((configuration,), mix, slowness, number)
-    figures.by_place(shown, {of.title: f"{of.title}: share longer" for of in COMMON}, path)
+    figures.by_place(shown, {slow.title: f"{slow.title}: share longer" for slow in COMMON}, path)
 
 
 EXPERIMENT = Study(

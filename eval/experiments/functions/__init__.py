@@ -92,7 +92,7 @@ def poster(table: LongTable) -> dict[str, Table]:
     total_us = table.value(POSTER_CASE, "", "software_us")
     rows = []
     for what, (share, parts) in _POSTER.items():
-        numbers = [of.value for part in parts if (of := table.get(POSTER_CASE, "", part))]
+        numbers = [number.value for part in parts if (number := table.get(POSTER_CASE, "", part))]
         ours = (f"{sum(numbers):.1%}", f"{sum(numbers) * total_us / 1000:.2f}")
         row = ours if parts else (NOT_AVAILABLE, NOT_AVAILABLE)
         ms = share * _POSTER_US / _POSTER_CALLS / 1000

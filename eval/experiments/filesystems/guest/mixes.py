@@ -4,9 +4,9 @@
     mixes.py MIX direct|cached THREADS FILES LOOPS REST_US SEED FOLDER DRIVE REPORT
 
 Every thread repeats the operations of its mix on its own files, with direct I/O (if the file system
-allows it) or through the page cache, and rests between repeats. The seed alone decides the file,
-the size and the rest of each operation, so that runs on a slower drive do the same operations, only
-later. The length, the first and the last byte of every read are checked.
+allows it) or through the page cache, and pauses between repeats. The seed alone decides the file,
+the size and the pause of each operation, so that runs on a slower drive do the same operations,
+only later. The length, the first and the last byte of every read are checked.
 
 DRIVE is the name of a flashsim drive, or - for a drive that is never slow. A flashsim drive is slow
 from the time at which the files are written and no longer in memory until the last operation.
@@ -28,16 +28,16 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-#: What O_DIRECT wants: whole blocks at whole blocks, whatever the file system's are.
+#: I/O with O_DIRECT consists of whole blocks at multiples of a block, on every file system.
 BLOCK = 4096
 IO_BYTES = 1 << 20
 APPEND_BYTES = 16 << 10
 
-#: "nothing" is a call that does nothing, for the time of calling and of reading the clock.
+#: "nothing" is a call without effect, which measures the time of calling and reading the clock.
 KINDS = ("create", "write", "append", "fsync", "open", "read", "close", "delete", "stat", "nothing")
 
-#: Mean size of a file, share of files that exist at the beginning, files to a folder (0: all
-#: threads' files in one).
+#: The mean size of a file, the share of files that exist at the beginning, and the number of files
+#: in a folder. If that is 0, the files of all threads are in one folder.
 MIXES = {
     "fileserver": (128 << 10, 0.8, 20),
     "webserver": (16 << 10, 1.0, 20),
@@ -51,12 +51,12 @@ MIXED_FILES = 4
 
 
 def blocks_of(n_bytes: float) -> int:
-    """A size in whole blocks, at least one."""
+    """Round a size to whole blocks, at least one."""
     return max(1, round(n_bytes / BLOCK)) * BLOCK
 
 
 def arm(drive: str, on: bool, counted: str) -> None:
-    """Begin or end to slow the drive, and keep its counters."""
+    """Start or stop to slow down the drive, and save its counters."""
     if drive == "-":
         return
     counters = Path(f"/sys/kernel/debug/flashsim/{drive}/counters").read_text()
@@ -65,7 +65,7 @@ def arm(drive: str, on: bool, counted: str) -> None:
 
 
 class Worker:
-    """One thread, its files, and what its operations took."""
+    """One thread, its files, and the latencies of its operations."""
 
     def __init__(
         self, mix: str, flags: int, number: int, n_files: int, folder: str, seed: str
@@ -95,11 +95,11 @@ class Worker:
         return f"{self.folder}/{self.number}-{file // self.width}/{file}"
 
     def draw_size(self) -> int:
-        """Filebench's distribution of sizes: gamma, of shape 1.5."""
+        """Draw a size from Filebench's distribution, a gamma distribution of shape 1.5."""
         return blocks_of(self.rng.gammavariate(1.5, self.mean_bytes / 1.5))
 
     def lay_out(self) -> None:
-        """The files that are there at the beginning, and all folders."""
+        """Write the files that exist at the beginning, and make all folders."""
         for parent in {Path(self.path(file)).parent for file in (*self.existing, *self.free)}:
             parent.mkdir(exist_ok=True)
         for file in self.existing:
@@ -110,7 +110,7 @@ class Worker:
                     left -= stream.write(self.content[: min(left, IO_BYTES)])
 
     def timed(self, kind: str, call: Callable[..., object], *arguments: object) -> object:
-        # One operation begins where the last one ended: what lies between takes no time here.
+        # One operation starts at the end of the last one, so the time in between counts as well.
         start = self.now
         result = call(*arguments)
         self.now = time.monotonic_ns()

@@ -36,7 +36,7 @@ def joined(pieces: list[tuple[int, int]], what: str) -> tuple[int, int]:
 
 
 def of_ext4(device: str) -> tuple[int, int]:
-    """Inode 8."""
+    """Return the extent of inode 8, the journal."""
     (block,) = numbers(r"Block size:\s+(\d+)", said("dumpe2fs", "-h", device))[0]
     extents = said("debugfs", "-R", "stat <8>", device).split("EXTENTS:")[1]
     pieces = [(a, b - a + 1) for a, b in numbers(r"\(\d+-\d+\):(\d+)-(\d+)", extents)]
@@ -45,7 +45,7 @@ def of_ext4(device: str) -> tuple[int, int]:
 
 
 def of_xfs(device: str) -> tuple[int, int]:
-    """The log, which is in one piece."""
+    """Return the extent of the log, which is in one piece."""
 
     def asked(*commands: str) -> str:
         return said("xfs_db", "-r", *(word for c in commands for word in ("-c", c)), device)
@@ -65,7 +65,7 @@ def of_f2fs(device: str) -> tuple[int, int]:
 
 
 def of_btrfs(device: str) -> tuple[int, int]:
-    """The chunks of metadata and of the system's."""
+    """Return the extent of the chunks that contain metadata or the system's own data."""
     text = said("btrfs", "inspect-internal", "dump-tree", "-t", "chunk", device)
     pieces = []
     for chunk in text.split("CHUNK_ITEM")[1:]:
