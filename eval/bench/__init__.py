@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Speed and cost of our own code, mostly as ratios to a reference measured in the same run.
 
-`make bench` runs the measurements in the table of `__main__`. The modules are: `kernel`, the
-policy in a program (kernel/bench); `in_kernel`, hinted reads and queries in the lab's kernel;
-`off_cost`, the cost for those who do not use LinnOS; `module_cost` and `fault_cost`, the modules on
-an unpatched kernel; `ublk_cost`, the mirror as a block device compared with md; `library`,
-liblinnos compared with pread(2); `agent`, a query to the agent; `training`; and `watching`, the
-cost of `linnapp watch`.
-`stepping` and `instructions` count instructions, in the lab's kernel and in Debian's.
+`make bench` runs the measurements in the table of `__main__`. The modules are: `kernel`, the policy
+in a program (kernel/bench); `in_kernel`, hinted reads and queries in the lab's kernel; `off_cost`,
+the cost for machines that do not use LinnOS; `module_cost` and `fault_cost`, the modules on an
+unpatched kernel; `ublk_cost`, the mirror as a block device compared with md; `library`, liblinnos
+compared with pread(2); `agent`, a query to the agent; `training`; and `watching`, the cost of
+`linnapp watch`. `stepping` and `instructions` count instructions, in the lab's kernel and in
+Debian's.
 """
 
 from __future__ import annotations

@@ -29,9 +29,10 @@ from linnapp.lab.guest import LabError
 from linnapp.lab.uml import run
 
 ROUNDS = 15
-#: Reads at a time, and how many times in a round. Of eight, those before it are in flight.
+#: The number of reads that are submitted at once, and how often in a round. If there are eight, a
+#: read finds the ones before it in flight.
 BATCHES = {1: 2000, 8: 400}
-#: Drives that are asked at once, and how many times in a round.
+#: The number of drives of a query, and how often it is made in a round.
 ASKED, ASKS = (1, 3), 1000
 N_DRIVES = max(ASKED)
 #: Calls of clock_gettime() in a round.
@@ -45,11 +46,11 @@ _LINNOS = "/sys/block/{}/linnos"
 class Case:
     """A model and a mode of all drives."""
 
-    #: As printed.
+    #: The name that is printed.
     name: str
-    #: Its file.
+    #: The file of the model.
     model: Path
-    #: The value of `mode`.
+    #: The value of the drives' attribute `mode`.
     mode: str
 
     def setup(self) -> str:

@@ -31,7 +31,7 @@ OPTIONS = {"read": "", "write": " --write"}
 class Case:
     """A configuration to count in."""
 
-    #: As printed.
+    #: The name that is printed.
     name: str
     #: `begin`, `end`: commands before and after.
     begin: str = ":"
@@ -66,7 +66,7 @@ def count(
     Parameters
     ----------
     cases : sequence of Case
-        Each finds what those before it left.
+        Each case starts in the state that the previous one left.
     reference : int
         The case with which the others are compared.
     modules : sequence of str

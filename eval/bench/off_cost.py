@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The cost of LinnOS for those who do not use it.
+"""The cost of LinnOS for machines that do not use it.
 
 Two lab kernels, without and with LinnOS and otherwise configured alike, read 4 KiB at a time from
 a drive that does nothing (null_blk). The instructions of a read, from the system call to its
@@ -17,7 +17,7 @@ from eval.bench.kernel import build
 from eval.bench.stepping import KERNELS, count_instructions
 from eval.cache import ROOT
 
-#: By the number of reads in a call: the counted system call, the number of calls to skip, the
+#: For each number of reads in a call: the counted system call, the number of calls to skip, the
 #: number to count, and the arguments of null_reads. The dynamic linker makes the first calls,
 #: and the first reads fill caches.
 COUNTED = {

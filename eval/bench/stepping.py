@@ -22,10 +22,10 @@ KERNELS = {
     "patched": ROOT / "build" / "linux-um" / "linux",
 }
 
-#: Reads of one CPU, completed where they are submitted: nothing waits.
+#: One CPU submits the reads and completes them, so nothing waits.
 NULL_BLK = ("queue_mode=2", "irqmode=0", "submit_queues=1")
 
-#: A guest that is stepped through is slow, not hung, for so long; then it is tried once more.
+#: Stepping makes a guest slow. After this number of seconds it counts as hung and is started again.
 _TIMEOUT_S, _TRIES = 300, 4
 
 
@@ -66,7 +66,7 @@ def count_instructions(
         Runs in a guest with `n_drives` drives after the shell commands `setup`, and causes the
         calls.
     skipped, counted : int
-        How many calls are let pass, and then counted.
+        The number of calls to skip, and the number of calls to count after them.
     """
     with tempfile.TemporaryDirectory() as name:
         stepper, counts = Path(name) / "linux", Path(name) / "counts"

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Client latency of RocksDB, and what its threads do meanwhile, as `linnapp watch` records it.
+"""Client latency of RocksDB, and the calls of its threads at the same time.
 
 This repeats a use case of DIO's paper (Esteves et al., 2023, Fig. 6 and 7) with Debian's db_bench:
 eight clients write at a constant rate while one thread flushes and seven compact. db_bench reports
-the 99th percentile of its clients' latencies in each short repeat of the benchmark, and the
-recording says which threads made calls in the same time. All flushes and compactions together are
-limited to a bandwidth, so that they compete for it, whatever the drive of this machine can do.
+the 99th percentile of its clients' latencies in each short repeat of the benchmark. The recording
+of `linnapp watch` says which threads made calls in the same time. All flushes and compactions
+together are limited to a bandwidth, so that they compete for it, whatever the drive of this machine
+can do.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _STORE = (
     *("--max_bytes_for_level_base=16777216", "--level0_file_num_compaction_trigger=4"),
 )
 
-#: Prefixes each line with the time at which it came.
+#: Prefixes each line with the time at which it was printed.
 _TIMES = "import sys, time\nfor line in sys.stdin: print(time.time_ns(), line, end='', flush=True)"
 
 #: The threads that make calls in some ns, by their task.

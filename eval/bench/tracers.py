@@ -6,8 +6,8 @@ Debian has: strace, perf trace and bpftrace, which write one line of text for ea
 Sysdig needs a module that cannot be built for each kernel. All files are in memory. In each turn
 the programs of `traced_calls.c` run without a tracer and under each of them. The results are ratios
 of processor times to those without a tracer: of the program alone, and of the program and the
-tracer together. A run with few calls is subtracted from the latter, because it has the cost of
-starting the tracer. Other load of the machine affects all runs of a turn.
+tracer together. The time of a run with few calls is subtracted from the latter, because it is the
+cost of starting the tracer. Other load of the machine affects all runs of a turn.
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@
 `watch-redis` repeats the measurement of DIO's paper (Esteves et al., 2023, section IV-D):
 redis-benchmark, with its 50 clients over loopback, against a redis-server that is watched or not.
 Only Redis' folder is watched (`--path`), as in the paper, and so not the clients' sockets. One
-server, which writes nothing, is watched and not watched in turn, so that other load of the machine
-affects both. The ratios of such pairs are those of the elapsed time, of the processor time of the
-server, and of the processor time of server and clients.
+server, which writes nothing, runs in turns with and without a watch, so that other load of the
+machine affects both. The ratios of such pairs are those of the elapsed time, of the processor time
+of the server, and of the processor time of server and clients.
 
-In `watch-rate` one program reads and writes at a constant rate. The result is how many of its
-calls are in the tables, and which part of a core the reader used, without the calls' arguments and
-with them.
+In `watch-rate` one program reads and writes at a constant rate. The results are the number of its
+calls that are in the tables, and the share of a core that the reader used, both without and with
+the calls' arguments.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ RATIOS: dict[str, Callable[[Run], float]] = {
 
 
 def compare_pairs(bare: Sequence[Run], traced: Sequence[Run]) -> dict[str, Any]:
-    """Return the medians of the ratios of pairs of runs, with intervals, and what was dropped."""
+    """Return the median ratios of pairs of runs, with intervals, and the number of lost records."""
     pairs = [*zip(traced, bare, strict=True)]
     return {
         "ratios": {
@@ -251,7 +251,7 @@ def run_rate(
     """Watch a program that makes this number of calls per second."""
     options = [] if arguments is None else ["--arguments", arguments]
     options += ["--buffer-mib", str(buffer_mib)]
-    # On a file system in memory: what is measured is the recording.
+    # The file is in memory, because the recording is measured and not the drive.
     with tempfile.TemporaryDirectory(prefix="linnapp-bench-", dir="/dev/shm") as name:
         folder = Path(name)
         file = folder / "file"

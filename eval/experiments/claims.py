@@ -3,10 +3,10 @@
 
 All numbers come from the long tables of other experiments. A case is one of our numbers: that of a
 workload, or of a drive. For each claim the table says how many cases are in the paper's range, and
-how many are shown to be outside of it by a joint test of all cases of the claim (Student's t over
-seeds, Holm's correction, a level of 5 %): worse, or better. The p-value is that of the hypothesis
-that all cases are in the range. A case that is outside and not shown to be may be so by chance. If
-our measurement is of something else than the paper's, the numbers are shown as *not comparable*.
+how many are significantly worse or better than the range. A joint test of all cases of the claim
+decides that (Student's t over seeds, Holm's correction, a level of 5 %). Its p-value is that of the
+hypothesis that all cases are in the range. Other cases outside of the range may be there by chance.
+If our measurement differs from the paper's, the numbers are shown as *not comparable*.
 Nothing was adjusted to influence a verdict.
 """
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Fig. 8 once more, with replicas that are given the same writes.
 
-In Fig. 8, as in the paper, three traces are replayed on three drives and each drive has the writes
-of its own trace, so what they slow down is slow on one replica. Replicas of one volume have the
-same writes. Here each write goes to all three drives, and of each trace's writes one in three is
-left: a drive gets as many as in Fig. 8, and nothing differs but what replicas have in common.
+In Fig. 8, as in the paper, three traces are replayed on three drives. Each drive gets the writes of
+its own trace, so these slow down one replica only. Replicas of one volume, however, get the same
+writes. Here each write goes to all three drives, and two in three writes of each trace are left
+out. So a drive gets as many writes as in Fig. 8, and the only difference is that replicas share
+them.
 """
 
 from __future__ import annotations

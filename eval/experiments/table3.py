@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Accuracy and inference time of the paper's models A to E and of its network.
 
-Each is trained on the first part of a recording; the second part chooses the epoch, and the last,
-which has chosen nothing, is reported. The bias is 1 for all of them: none is searched.
+Each model is trained on the first part of a recording. The second part chooses the epoch. The
+results are those of the last part, which has decided nothing. The bias is not searched; it is 1 for
+all models.
 """
 
 from __future__ import annotations

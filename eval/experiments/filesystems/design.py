@@ -80,13 +80,13 @@ class Mix:
     """One of Filebench's mixes, and its size."""
 
     name: str
-    #: As many as in Filebench.
+    #: The number of threads, as in Filebench.
     threads: int
-    #: Number for each thread.
+    #: The number of files of each thread.
     files: int
     #: Repeats of the mix's operations by each thread.
     loops: int
-    #: Mean rest between two repeats.
+    #: Mean pause between two repeats.
     rest_us: int
 
 
@@ -137,14 +137,14 @@ NONE = Slowness()
 
 PATTERNS = ("random", "continuous", "interval")
 
-#: The slownesses that every configuration is run under. The first is uScope's default.
+#: The slow drives for every configuration. The first one is uScope's default.
 COMMON = tuple(Slowness("random", 10, added) for added in (10, 1000))
 
 #: I/Os in one cycle of the continuous pattern, as in uScope's Fig. 11.
 PERIOD_IOS = 1000
 
 
-#: The patterns compared with each other, once with and once without other I/Os that wait.
+#: The patterns that are compared, once with and once without other I/Os that wait.
 COMPARED = tuple(
     Slowness(pattern, 20, added, occupy=occupy)
     for occupy in (False, True)
@@ -152,7 +152,7 @@ COMPARED = tuple(
     for added in (10, 1000)
 )
 
-#: The slownesses that default configurations are run under.
+#: The slow drives for the default configurations.
 FIRST = {
     system: (
         *(Slowness("random", 10, added) for added in (10, 1000, 10_000)),

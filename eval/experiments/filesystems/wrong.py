@@ -18,7 +18,7 @@ from linnapp.lab.array import Array
 #: Faults of flashsim in the data that the first drive stores; it reports success.
 FAULTS = ("bit_flip", "zeros", "lost_write")
 
-#: One of this many blocks is stored wrong, be it data or metadata of the file system.
+#: One in this number of blocks is stored wrong, whether it has data or metadata.
 EVERY = 40
 FILES, BLOCKS = 100, 32
 
@@ -32,7 +32,7 @@ class Kind:
     drives: int = 1
     #: File systems to test on it.
     systems: tuple[str, ...] = SYSTEMS
-    #: One of this many blocks of the first drive is stored wrong.
+    #: One in this number of blocks of the first drive is stored wrong.
     every: int = EVERY
     #: True if only blocks in the region that region.py finds are counted; they are few.
     metadata_only: bool = False
