@@ -13,7 +13,7 @@ enum { DRIVE = 1000, MODULE };
 
 static bool has_module;
 static int drives_error;
-/* What the drives answer if drives_error is 0. */
+/* The answers of the drives if drives_error is 0. */
 static struct blk_expect_drive answers[2];
 
 int __wrap_open(const char *path, int flags, ...);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * Send small reads to a drive at regular intervals. Optionally, THREADS other threads
- * send reads of another size to BESIDE_DEVICE at the same time.
+ * send reads of another size to LOAD_DEVICE at the same time.
  *
- *	beside_reads WAY DEVICE SECONDS [BESIDE_DEVICE BYTES PERIOD_US THREADS HINTED]
+ *	loaded_reads WAY DEVICE SECONDS [LOAD_DEVICE BYTES PERIOD_US THREADS HINTED]
  *
  * WAY	hint: with RWF_LATCRIT; plain: without; ask: query the kernel before each
  *	read (BLKEXPECT), and do not send one that is expected to be slow, unless a
@@ -34,10 +34,10 @@
 #define MIB (1 << 20)
 
 static volatile int stop;
-static const char *beside_device;
-static size_t beside_bytes;
-static long beside_period_ns;
-static int beside_flags;
+static const char *load_device;
+static size_t load_bytes;
+static long load_period_ns;
+static int load_flags;
 
 static void die(const char *what)
 {
@@ -78,22 +78,22 @@ static int open_device(const char *path, off_t *bytes)
 	return fd;
 }
 
-static void *beside(void *seed)
+static void *send_load(void *seed)
 {
 	unsigned int state = (unsigned int)(size_t)seed;
 	off_t bytes;
-	int fd = open_device(beside_device, &bytes);
-	struct iovec iov = { aligned_alloc(4096, beside_bytes), beside_bytes };
-	off_t places = (bytes - (off_t)beside_bytes) / MIB;
+	int fd = open_device(load_device, &bytes);
+	struct iovec iov = { aligned_alloc(4096, load_bytes), load_bytes };
+	off_t places = (bytes - (off_t)load_bytes) / MIB;
 	long at_ns = now_ns();
 
 	while (!stop) {
 		off_t offset = (off_t)(rand_r(&state) % places) * MIB;
-		ssize_t got = preadv2(fd, &iov, 1, offset, beside_flags);
+		ssize_t got = preadv2(fd, &iov, 1, offset, load_flags);
 
 		if (got < 0 && errno != EBUSY)
-			die(beside_device);
-		at_ns = got < 0 ? now_ns() + AGAIN_NS : next_after(at_ns, beside_period_ns);
+			die(load_device);
+		at_ns = got < 0 ? now_ns() + AGAIN_NS : next_after(at_ns, load_period_ns);
 		sleep_until(at_ns);
 	}
 	close(fd);
@@ -154,13 +154,13 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	if (argc == 9) {
-		beside_device = argv[4];
-		beside_bytes = strtoul(argv[5], NULL, 10);
-		beside_period_ns = atol(argv[6]) * 1000;
-		beside_flags = atoi(argv[8]) ? RWF_LATCRIT : 0;
+		load_device = argv[4];
+		load_bytes = strtoul(argv[5], NULL, 10);
+		load_period_ns = atol(argv[6]) * 1000;
+		load_flags = atoi(argv[8]) ? RWF_LATCRIT : 0;
 	}
 	for (int i = 0; i < n_threads; i++)
-		if (pthread_create(&threads[i], NULL, beside, (void *)(size_t)(i + 7)))
+		if (pthread_create(&threads[i], NULL, send_load, (void *)(size_t)(i + 7)))
 			die("pthread_create");
 	read_small(argv[1], argv[2], atof(argv[3]));
 	stop = 1;

@@ -28,7 +28,7 @@ RECORD = """
 linnapp generate demo -o /run/tmp/w --drives 3 --duration 4 --seed 7
 for d in flash0 flash1 flash2; do
     linnapp upload --model {model} --device /dev/$d --mode {mode}
-    # The comparison is of the network's own decisions, not of probes.
+    # Compare the network's own decisions, without probes.
     echo 1000000000 >/sys/block/$d/linnos/probe_after_us
     echo 1000000000 >/sys/block/$d/linnos/probe_after_revokes
 done

@@ -42,7 +42,7 @@ THRESHOLD_US = 82
 
 
 @dataclass(frozen=True)
-class Beside:
+class OtherLoad:
     """The load of other readers: size in KiB, interval in ms, number of threads."""
 
     kib: int
@@ -57,18 +57,18 @@ class Beside:
         )
 
 
-SHORT = [Beside(1024, 9, 1, False), Beside(1024, 9, 1, True), Beside(256, 9, 8, True)]
+SHORT = [OtherLoad(1024, 9, 1, False), OtherLoad(1024, 9, 1, True), OtherLoad(256, 9, 8, True)]
 
 
-def loads_of(sweep: str) -> list[Beside]:
+def loads_of(sweep: str) -> list[OtherLoad]:
     sizes, periods = ([int(n) for n in numbers.split(",")] for numbers in sweep.split(":"))
-    return [Beside(*load) for load in itertools.product(sizes, periods, (1, 8), (False, True))]
+    return [OtherLoad(*load) for load in itertools.product(sizes, periods, (1, 8), (False, True))]
 
 
 SCRIPT = """
 mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 --raid-devices=2 \\
     /dev/flash0 /dev/flash1 >/dev/null 2>&1
-small() # way, name, what is read beside
+small() # way, name, options of the other load
 {{
     mode=enforce device=/dev/flash0
     case $1 in ask) mode=observe ;; md) mode=observe device=/dev/md0 ;; esac
@@ -93,11 +93,11 @@ echo on >/sys/block/md0/md/linnos
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("program") / "beside_reads"
+    path = tmp_path_factory.mktemp("program") / "loaded_reads"
     subprocess.run(
         ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread",
          f"-I{ROOT / 'core/uapi'}", "-o", path,
-         Path(__file__).with_name("beside_reads.c")],
+         Path(__file__).with_name("loaded_reads.c")],
         check=True,
     )  # fmt: skip
     return path
@@ -119,7 +119,7 @@ def share_slow(said: dict[str, Any]) -> float:
     return sum(us > THRESHOLD_US + AROUND_US for us in said["us"]) / len(said["us"])
 
 
-Row = tuple[Beside, float, dict[tuple[str, str], float]]
+Row = tuple[OtherLoad, float, dict[tuple[str, str], float]]
 
 
 def table(rows: list[Row]) -> str:

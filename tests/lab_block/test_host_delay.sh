@@ -79,7 +79,7 @@ drive_time nullb_c "iocost, while"
 wait
 after=$(awk '{ print $1 }' /proc/uptime)
 awk -v a="$after" -v b="$before" 'BEGIN { exit !(a - b > 1) }' ||
-	fail "iocost held nobody back: $before to $after"
+	fail "iocost delayed no reader: $before to $after"
 drive_time nullb_c "iocost, after"
 expect_no_slow nullb_c iocost
 expect_idle nullb_c

@@ -50,7 +50,7 @@ expect_idle $disk
 # a program that queries without reading is rarely asked to probe, and hinted reads still probe
 probing_disk nullb_x completion_nsec=2000000
 told=$(python3 -B $TESTS/ask.py probes 2000 /dev/$disk)
-[ $told -ge 2 ] && [ $told -le 20 ] || fail "$told of 2000 were asked to probe"
+[ $told -ge 2 ] && [ $told -le 20 ] || fail "$told of 2000 queries were answered with a request to probe"
 n=$(admitted 0)
 [ $n -ge 1 ] && [ $n -le 20 ] || fail "after that $n of 1000 reads were admitted"
 expect_idle $disk

@@ -189,7 +189,9 @@ def main() -> int:
     parser.add_argument("--pages", type=int, default=1, help="4 KiB blocks a read")
     parser.add_argument("--plain", action="store_true", help="read without the hint")
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--count", type=int, default=0, help="reads of each worker, 0: no limit")
+    parser.add_argument(
+        "--count", type=int, default=0, help="reads of each worker (0 for no limit)"
+    )
     parser.add_argument("--stop-file", default="", help="stop when this file appears")
     parser.add_argument("--started-file", default="", help="made when a read has come back")
     arguments = parser.parse_args()

@@ -64,7 +64,7 @@ for round in 1 2 3; do
     wait_for one_path
     echo 1 >/sys/bus/pci/rescan
     wait_for two_paths
-    # The path's own counters began anew.
+    # The path's own counters started again at zero.
     for path in /sys/block/nvme*c*n1; do wait_for busy $path 200; done
 done
 rmmod linnos

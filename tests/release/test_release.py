@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each file of a release is installed in an empty place and used there: `make test-release`.
+"""Install each file of a release in an empty place and use it there: `make test-release`.
 
 The tests need root for chroots and containers, and the network for packages.
 """
@@ -222,7 +222,7 @@ def test_container_runs_tour_and_demo_as_an_ordinary_user(
 @pytest.mark.long
 @needs_root
 def test_release_is_equal_when_another_user_builds_it_elsewhere_later(tmp_path: Path) -> None:
-    """In a clone of another name, without ccache, all files of the release have the same bytes.
+    """Build a clone of another name without ccache: all files of the release have the same bytes.
 
     The packages for the other Debian are built in its folder, which needs root; the user's name and
     home folder differ all the same.

@@ -47,10 +47,10 @@ def make_tree(root: Path, monkeypatch: pytest.MonkeyPatch, disks: str = "sda sdb
 
 def replaced(path: Path, text: str) -> None:
     """Replace a file atomically, because the kernel's files are never half-written."""
-    # Written elsewhere: in stats/ every file is a counter.
-    beside = path.parents[1] / f".{path.name}"
-    beside.write_text(text)
-    beside.replace(path)
+    # The new file is written elsewhere, because in stats/ every file is a counter.
+    new = path.parents[1] / f".{path.name}"
+    new.write_text(text)
+    new.replace(path)
 
 
 class _Activating:

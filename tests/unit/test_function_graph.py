@@ -187,7 +187,7 @@ def test_a_thread_is_followed_from_cpu_to_cpu(tmp_path: Path) -> None:
 def test_calls_that_may_lack_a_part_are_left_out(tmp_path: Path) -> None:
     pages = Pages().start_page(500).left(7, PAGES, 2, 600, 700).end()
     pages.start_page(5000, missed=True).left(7, VFS, 1, 550, 6000).left(7, WRITE, 0, 500, 6100)
-    # So may those of a thread that is first seen after the loss.
+    # Calls of a thread that is first seen after the loss may lack a part, too.
     pages.left(9, VFS, 1, 4000, 6200).left(9, WRITE, 0, 3900, 6300)
     hour = 3600 * 10**9
     a_write(pages.left(7, FAULT, 0, 6400, 6500), 7, hour).end()

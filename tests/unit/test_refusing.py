@@ -273,12 +273,12 @@ def test_the_other_drives_of_an_array_get_their_models(
     real = drive_training.choose_margin
 
     def not_for_the_first(*given: object, **more: object) -> int:
-        if not told:
-            told.append(True)
+        if not has_failed:
+            has_failed.append(True)
             raise NoGainError("nothing learnt")
         return real(*given, **more)  # type: ignore[arg-type]
 
-    told: list[bool] = []
+    has_failed: list[bool] = []
     monkeypatch.setattr(drive_training, "choose_margin", not_for_the_first)
     named = [argument for trace in traces for argument in ("--trace", trace)]
     result = run(
