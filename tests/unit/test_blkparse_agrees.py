@@ -28,7 +28,7 @@ def blkparse(*arguments: str) -> str:
     ).stdout
 
 
-def test_event_counts() -> None:
+def test_reader_counts_the_events_that_blkparse_counts() -> None:
     text = blkparse()
     reader = BlktraceReader(BASE)
     list(reader)

@@ -128,7 +128,7 @@ def test_discards_flushes_passthrough_and_notes_are_not_counted(tmp_path: Path) 
     assert (stats["remaps"], stats["notes"], stats["not_counted"]) == (1, 1, 4)
 
 
-def test_cgroup_ids_and_other_byte_order(tmp_path: Path) -> None:
+def test_reader_accepts_cgroup_ids_and_the_other_byte_order(tmp_path: Path) -> None:
     for order in "<", ">":
         t = TraceBuilder(order)
         t.add(Q | CGROUP, 10, 8, pdu=bytes(8)).add(C | CGROUP, 30, 8, pdu=bytes(8))
@@ -296,7 +296,7 @@ def test_ios_without_completion_take_linear_time(tmp_path: Path) -> None:
     assert ran.stdout.split() == [str(n), str(n)], (ran.returncode, ran.stderr)
 
 
-def test_missing_trace(tmp_path: Path) -> None:
+def test_reader_names_a_missing_trace_and_a_folder(tmp_path: Path) -> None:
     for name in tmp_path / "no.blk", tmp_path / "no" / "where", tmp_path:
         with pytest.raises(TraceError, match="no such trace|a directory"):
             BlktraceReader(name)

@@ -130,7 +130,7 @@ def test_pack_writes_the_model_of_its_weights_and_names_what_is_missing(tmp_path
     assert not (tmp_path / "n.linnos").exists()
 
 
-def test_streams_that_are_closed(tmp_path: Path) -> None:
+def test_output_never_goes_to_a_file_that_got_the_number_of_a_closed_stream(tmp_path: Path) -> None:
     """Output goes neither to a file that got their number nor to the other stream."""
     (tmp_path / "d.csv").write_text("1,100,1,4096,0,1,4096\n2,100,1,4096,0,2,4096\n")
     convert = f"{sys.executable} -m linnapp convert d.csv out.iolog"
@@ -160,7 +160,7 @@ def test_pipe_as_input_is_refused_by_name(tmp_path: Path) -> None:
         fails("p: is a pipe", *line.split(), cwd=tmp_path)
 
 
-def test_completion() -> None:
+def test_completion_lists_the_commands_that_begin_alike() -> None:
     for shell in ("bash", "zsh", "fish"):
         assert "linnapp" in run("completion", shell).stdout
     env = {"_LINNAPP_COMPLETE": "bash_complete", "COMP_WORDS": "linnapp tr", "COMP_CWORD": "1"}

@@ -67,7 +67,9 @@ def test_heimdall_to_iolog(heimdall: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_filters(heimdall: Path, tmp_path: Path) -> None:
+def test_convert_filters_by_time_scales_it_and_fits_ios_into_the_drive(
+    heimdall: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out.iolog"
     convert(heimdall, out, filters=Filters((0.2, 0.5), 10.0, 1 << 20))
     (first, second) = load(out)
@@ -95,7 +97,9 @@ def test_fit_keeps_every_io_inside_and_aligned(tmp_path: Path) -> None:
         list(conversion.filtered([chunk], Filters(fit_bytes=100)))
 
 
-def test_several_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_convert_filters_traces_of_several_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "big.trace"
     path.write_text("".join(f"{i * 0.5:.3f} 0 {i * 4096} 4096 {i % 2}\n" for i in range(5000)))
     monkeypatch.setattr(conversion, "_CHUNK_IOS", 10)

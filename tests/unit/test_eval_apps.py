@@ -141,7 +141,7 @@ def _value(key: int) -> bytes:
     return hashlib.shake_128(key.to_bytes(8, "little")).digest(1000)
 
 
-def test_a_log_of_pgbench(tmp_path: Path) -> None:
+def test_pgbench_latencies_begin_at_the_scheduled_time(tmp_path: Path) -> None:
     # client, transaction, us, script, seconds and us when it ended, us that it was late
     log = _write(
         tmp_path / "log.12", "0 1 711 0 1600000001 586287 50\n1 1 348 0 1600000001 500000 9\n"
@@ -152,7 +152,7 @@ def test_a_log_of_pgbench(tmp_path: Path) -> None:
     assert ran.seconds == 6
 
 
-def test_a_latency_log_of_fio(tmp_path: Path) -> None:
+def test_fio_report_must_have_all_reads_and_no_error(tmp_path: Path) -> None:
     log = _write(tmp_path / "fio_lat.1.log", "0, 74240, 0, 4096, 0\n5, 94464, 0, 4096, 0\n")
     report = tmp_path / "fio.json"
 
@@ -171,7 +171,7 @@ def test_a_latency_log_of_fio(tmp_path: Path) -> None:
         reports.of_fio(log, report, 8.0)
 
 
-def test_a_report_of_db_bench(tmp_path: Path) -> None:
+def test_db_bench_report_has_exact_sums_and_a_histogram_per_repeat(tmp_path: Path) -> None:
     ran = reports.of_db_bench(_write(tmp_path / "db_bench.txt", DB_BENCH))
     assert ran.seconds == 4.0 and len(ran.latency_us) == 60
     # Exact sums, not those of the classes.
@@ -189,7 +189,7 @@ def test_a_report_of_db_bench(tmp_path: Path) -> None:
         (("readrandom   :", "fillseq :"), "0 repeats"),
     ],
 )
-def test_a_report_of_db_bench_that_does_not_add_up(
+def test_db_bench_report_that_does_not_add_up_is_refused(
     tmp_path: Path, change: tuple[str, str], said: str
 ) -> None:
     with pytest.raises(StepError, match=said):

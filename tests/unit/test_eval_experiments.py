@@ -49,7 +49,7 @@ def test_tail_begins_where_it_begins() -> None:
     assert found["burstiness_pct"] == pytest.approx(10, abs=2)
 
 
-def test_parts_are_those_of_the_recording() -> None:
+def test_measures_of_the_experiment_are_the_groups_of_linnapp_layers() -> None:
     parts = {*functions.EXPERIMENT.measures} - {"software_us", "tracing_share"}
     assert {*parts, "wait"} == set(GROUPS)
 

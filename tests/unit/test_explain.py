@@ -148,7 +148,9 @@ def recorded(tmp_path: Path) -> Path:
     return t.sort().write(tmp_path / "az.blk")
 
 
-def test_a_recording_explained(explain: Explain, recorded: Path, queue_model: Path) -> None:
+def test_explain_shows_inputs_outputs_and_outcomes_of_a_recording(
+    explain: Explain, recorded: Path, queue_model: Path
+) -> None:
     shown = explain("--trace", recorded, "--model", queue_model, "--last", 4)
     assert shown["decisions_seen"] == 231
     usual = shown["usual"]
@@ -174,7 +176,9 @@ def test_a_recording_explained(explain: Explain, recorded: Path, queue_model: Pa
     assert "revoked; its latency on this drive is unknown" in revoked["outcome"]
 
 
-def test_slow_ones_come_slowest_first(explain: Explain, recorded: Path, queue_model: Path) -> None:
+def test_explain_slow_lists_the_slowest_reads_first(
+    explain: Explain, recorded: Path, queue_model: Path
+) -> None:
     slow = explain("--trace", recorded, "--model", queue_model, "--slow", "--last", 2)["decisions"]
     assert [each["latency_us"] for each in slow] == [4131, 4092]
     few = explain("--events", _one_slow(recorded), "--model", queue_model, "--slow")["decisions"]
@@ -201,7 +205,9 @@ def events(*lines: str) -> str:
     return HEAD.format(9, 9) + "".join(lines)
 
 
-def test_printed_events_explained(explain: Explain, tmp_path: Path, queue_model: Path) -> None:
+def test_explain_shows_the_outcome_of_each_printed_event(
+    explain: Explain, tmp_path: Path, queue_model: Path
+) -> None:
     path = tmp_path / "events.txt"
     told = {"fast": 12_000, "slow": 13_000, "pending": 13}
     few = {"fast": 12_000, "slow": 7_000}
@@ -431,7 +437,7 @@ def test_the_kernels_decisions_are_explained_from_their_features(
     assert "\n  happened  revoked; its latency" in "\n".join(explain(*arguments, as_json=False))
 
 
-def test_an_overdue_read_is_said_to_be_the_reason(explain: Explain, tmp_path: Path) -> None:
+def test_explain_names_an_overdue_read_as_the_reason(explain: Explain, tmp_path: Path) -> None:
     t = TraceBuilder()
     for i in range(10):
         t.io(i * 200, i * 200 + 100, 8 * i)

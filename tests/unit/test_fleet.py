@@ -48,7 +48,9 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def test_fleet(tmp_path: Path, patience: None, capfd: pytest.CaptureFixture[str]) -> None:
+def test_fleet_trains_each_array_on_a_local_and_an_existing_cluster(
+    tmp_path: Path, patience: None, capfd: pytest.CaptureFixture[str]
+) -> None:
     """First on a local cluster, then on an existing one."""
     from distributed import LocalCluster
 

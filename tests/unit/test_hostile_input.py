@@ -422,14 +422,18 @@ def test_event_that_comes_too_late_is_sorted(run: Run, tmp_path: Path) -> None:
     assert times[:2] == [0, 995] and times[-2:] == [1294, 1294]
 
 
-def test_a_trace_slowed_down_beyond_all_time(run: Run, tmp_path: Path) -> None:
+def test_convert_refuses_a_rate_that_makes_the_trace_last_too_long(
+    run: Run, tmp_path: Path
+) -> None:
     (tmp_path / "late").write_text("fio version 3 iolog\n9000000000000000 a read 0 4096\n")
     said = refused(run, "convert", "--rerate", "0.00001", tmp_path / "late", tmp_path / "o")
     assert "--rerate 1e-05: the trace would last" in said
 
 
 @pytest.mark.parametrize("field", ["due_ns", "latency_ns", "offset_bytes"])
-def test_replay_logs_with_numbers_that_wrap(run: Run, tmp_path: Path, field: str) -> None:
+def test_inspect_refuses_replay_logs_with_numbers_that_wrap(
+    run: Run, tmp_path: Path, field: str
+) -> None:
     header = np.zeros(1, replay_log.HEADER)
     header["magic"], header["record_bytes"] = replay_log.MAGIC, replay_log.RECORD.itemsize
     records = np.zeros(2, replay_log.RECORD)

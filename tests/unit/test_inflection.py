@@ -202,13 +202,13 @@ def test_number_of_replicas_is_at_most_the_number_of_drives() -> None:
     assert [p.threshold_us for p in points] == [p.threshold_us for p in two]
 
 
-def test_slope_one_is_the_knee() -> None:
+def test_slope_one_percentile_is_the_knee_of_the_cdf() -> None:
     # 90 % at 100 us, then a line up to 1000 us: the CDF's slope drops at 90 %.
     latency = np.concatenate([np.full(9000, 100), np.linspace(100, 1000, 1000)])
     assert slope_one_percentile(LatencyDistribution(latency)) == pytest.approx(90, abs=0.3)
 
 
-def test_constant_latency_and_no_latency() -> None:
+def test_constant_latency_has_a_point_and_no_latency_is_an_error() -> None:
     (point,) = find_inflection_points([LatencyDistribution(np.full(100, 80))])
     assert point.threshold_us == 80
     assert point.slow_ratio == 0

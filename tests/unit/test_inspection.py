@@ -36,7 +36,7 @@ def test_percentiles_are_within_their_bins() -> None:
     assert share[-1] == pytest.approx(1)
 
 
-def test_blktrace(tmp_path: Path) -> None:
+def test_inspect_measures_rates_sizes_and_latencies_of_a_recording(tmp_path: Path) -> None:
     t = TraceBuilder()
     for i in range(100):  # 10 a second for 10 s, then 1 a second
         t.io(i * 1e5, i * 1e5 + 100, 8 * i, 8192)
@@ -93,7 +93,7 @@ def test_less_than_ten_seconds_have_no_busiest_ones(tmp_path: Path) -> None:
     assert "max over 10 s 20;" in CliRunner().invoke(cli, ["inspect", str(path)]).output
 
 
-def test_replay_log(tmp_path: Path) -> None:
+def test_inspect_separates_latency_and_response_time_of_a_replay_log(tmp_path: Path) -> None:
     records = np.zeros(5, replay_log.RECORD)
     records["due_ns"] = [2_000_000_000, 0, 1_000_000_000, 1, 2]
     records["latency_ns"] = [100_000, 200_000, 300_000, 5_000, 6_000]

@@ -55,7 +55,7 @@ def random_log(path: Path, n: int = 3000, seed: int = 1) -> None:
     )
 
 
-def test_features(log: Path) -> None:
+def test_log_has_the_documented_features(log: Path) -> None:
     assert detect_format(log) == "flashnet"
     (chunk,) = open_recording(log)
     assert chunk.arrival_ns.tolist() == [0, 10_000, 50_000, 120_000, 600_000]
@@ -100,7 +100,7 @@ def test_invalid_latency_error_names_the_line(tmp_path: Path, bad: str) -> None:
         list(open_recording(path))
 
 
-def test_zero_latency_means_no_completion(tmp_path: Path) -> None:
+def test_zero_latency_stands_for_a_missing_completion(tmp_path: Path) -> None:
     path = tmp_path / "zero.trace"
     path.write_text(line(0, 0, 1, 4096) + line(1, 10, 1, 4096))
     reader = open_recording(path)
@@ -128,7 +128,7 @@ def test_device_option_is_refused_for_a_log(log: Path) -> None:
         ("az.iolog", "az.iolog"),
     ],
 )
-def test_drive_names(name: str, drive: str) -> None:
+def test_drive_has_the_name_of_its_recording_without_the_suffix(name: str, drive: str) -> None:
     assert drive_of(name) == drive
 
 

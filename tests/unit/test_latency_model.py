@@ -82,7 +82,7 @@ def test_numpy_and_c_agree(n_trees: int) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_extremes(engine: str) -> None:
+def test_predictions_of_extreme_models_stay_within_their_range(engine: str) -> None:
     x = np.array([[0] * N_FEATURES, [CAP] * N_FEATURES], np.uint32)
     least = random_trees(n_trees=256)
     for leaf, us in ((-(2**15), 1), (2**15 - 1, CAP)):
@@ -100,14 +100,14 @@ def test_extremes(engine: str) -> None:
     assert predict_us(late, x, engine).tolist() == [1, 5]
 
 
-def test_mean_of_the_last() -> None:
+def test_model_without_trees_predicts_the_mean_of_the_last_reads() -> None:
     model = LatencyModel.mean_of_last(100, 200, overdue_us=CAP)
     x = random_features(1000)
     assert predict_us(model, x).tolist() == [one_by_one(model, row) for row in x.tolist()]
     assert predict_us(model, np.zeros((1, N_FEATURES), int)).tolist() == [1]
 
 
-def test_powers() -> None:
+def test_power_of_two_is_monotone_and_within_its_error() -> None:
     log = np.arange(-5, 24 << FRACTION_BITS)
     exact = 2.0 ** (np.maximum(log, 0) / 2**FRACTION_BITS)
     got = power(log)
@@ -179,7 +179,7 @@ def test_layout_is_the_documented_one() -> None:
 
 
 @pytest.mark.parametrize("n_trees", [16, 32, 256])
-def test_round_trip_of_a_latency_model(tmp_path: Path, n_trees: int) -> None:
+def test_saved_latency_model_loads_unchanged(tmp_path: Path, n_trees: int) -> None:
     model = random_trees(2, n_trees)
     path = tmp_path / "m.linnos"
     model.save(path)

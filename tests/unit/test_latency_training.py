@@ -159,7 +159,7 @@ def drawn(of: Callable[[np.random.Generator, int], np.ndarray]) -> np.ndarray:
 FAR_APART = {
     "one of half a second": even(100, at={2500: 500_000}),
     "all alike": even(100),
-    "all for ever": even(2**32),
+    "all without an end": even(2**32),
     "heavy tail": drawn(lambda rng, n: np.minimum(100 * (1 + rng.pareto(0.7, n)), 1e8)),
     "two modes": drawn(lambda rng, n: np.where(rng.random(n) < 0.05, 30_000_000, 100)),
     "in stretches": np.where(np.arange(5000) // 50 % 10, 100, 10_000_000),
@@ -439,7 +439,9 @@ def test_training_uses_every_third_read_of_a_long_recording(
         assert np.array_equal(third.latency_us, whole.latency_us[::3])
 
 
-def test_evaluation(of_log: Learnt, long_log: Path) -> None:
+def test_evaluate_has_the_numbers_of_the_predictions_in_chunks_of_any_size(
+    of_log: Learnt, long_log: Path
+) -> None:
     model, _ = of_log
     result = evaluate(model, long_log)
     assert isinstance(result, LatencyEvaluation)

@@ -158,7 +158,7 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(cli, ["layers", *map(str, arguments)])
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_layers_shows_recordings_and_refuses_contradicting_arguments(tmp_path: Path) -> None:
     trace = unpack("pgbench", tmp_path)
     shown = run(trace)
     assert shown.exit_code == 0, shown.output

@@ -205,7 +205,7 @@ def walked(chunk: IoChunk, overdue_us: int) -> list[list[int]]:
     return [row.features for row, wanted in zip(found, served, strict=True) if wanted]
 
 
-def test_a_log(tmp_path: Path) -> None:
+def test_features_of_a_log_equal_a_plain_walk(tmp_path: Path) -> None:
     random_log(tmp_path / "az.trace")
     [chunk] = open_recording(tmp_path / "az.trace")
     got = LoggedDrive(500).features_of(chunk)
@@ -222,7 +222,7 @@ def test_a_log(tmp_path: Path) -> None:
     assert column["overdue"].max() > 0
 
 
-def test_a_blktrace(tmp_path: Path) -> None:
+def test_features_of_a_recording_have_the_documented_values(tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace.io(0, 100, 8)
     trace.io(20, 900, 16, 16384, flags=1 << 17)
@@ -245,7 +245,7 @@ def test_a_blktrace(tmp_path: Path) -> None:
     assert last["age_us_2"] == CAP
 
 
-def test_additional_black_box_features() -> None:
+def test_features_of_all_ios_have_counts_and_ages_at_a_moment() -> None:
     start = 1000 * np.array([0, 20, 120, 120])
     end = 1000 * np.array([100, 900, 420, 300])
     now = start[[0, 2, 3]]

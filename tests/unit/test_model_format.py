@@ -34,7 +34,7 @@ def with_checksum(data: bytearray) -> bytes:
     return bytes(data)
 
 
-def test_round_trip(tmp_path: Path) -> None:
+def test_saved_network_loads_unchanged(tmp_path: Path) -> None:
     model = random_model()
     path = tmp_path / "m.linnos"
     model.save(path)

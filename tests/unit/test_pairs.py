@@ -107,7 +107,7 @@ def test_parts_give_the_result_of_the_whole(
     assert parts.at_best_us.value == pytest.approx(whole.at_best_us.value, rel=0.02)
 
 
-def test_no_pairs() -> None:
+def test_recordings_without_pairs_have_no_share() -> None:
     judged = judge([[reads([0, 1])], [reads([5000])]])
     assert judged.pairs == 0 and np.isnan(judged.right.value)
     assert judge([[], [reads([0])]]).pairs == 0
@@ -117,7 +117,7 @@ def line(at_ms: float, latency_us: int) -> str:
     return f"{at_ms:.3f},{latency_us},1,4096,{int(at_ms * 1000) % 4096 * 4096},{at_ms:.3f},4096\n"
 
 
-def test_evaluate_of_an_array(tmp_path: Path) -> None:
+def test_evaluate_shows_the_gain_of_choosing_among_the_drives_of_an_array(tmp_path: Path) -> None:
     """The two drives are slow in alternating blocks of time."""
     rng = np.random.default_rng(3)
     traces = []
@@ -158,7 +158,7 @@ def test_evaluate_pairs_reads_of_logs_with_one_clock_when_one_log_starts_later(
 
 
 @pytest.mark.parametrize("n_values", [2, 5, 1000])
-def test_every_pair(n_values: int) -> None:
+def test_area_under_roc_is_the_share_of_pairs_in_the_right_order(n_values: int) -> None:
     rng = np.random.default_rng(n_values)
     score, slow = rng.integers(0, n_values, 200), rng.random(200) < 0.3
     pairs = score[slow][:, None] - score[~slow][None, :]
@@ -166,7 +166,7 @@ def test_every_pair(n_values: int) -> None:
     assert area_under_roc(score, slow) == pytest.approx(expected)
 
 
-def test_perfect_inverted_and_undefined() -> None:
+def test_area_under_roc_is_one_zero_or_undefined() -> None:
     slow = np.array([False, False, True])
     assert area_under_roc(np.array([1, 2, 3]), slow) == 1
     assert area_under_roc(np.array([3, 2, 1]), slow) == 0
@@ -174,7 +174,7 @@ def test_perfect_inverted_and_undefined() -> None:
     assert area_under_roc(np.array([1, 2, 3]), np.ones(3, bool)) is None
 
 
-def test_large_64_bit_scores_are_not_rounded() -> None:
+def test_area_under_roc_does_not_round_large_scores() -> None:
     score = np.array([2**62, 2**62 + 1])
     assert area_under_roc(score, np.array([False, True])) == 1
 

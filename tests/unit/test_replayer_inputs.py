@@ -218,7 +218,7 @@ def test_a_percentile_of_too_few_reads_is_null(
     assert run["write_p50_us"] is None
 
 
-def test_each_drives_own_latency(tmp_path: Path, drives: list[Path]) -> None:
+def test_summary_has_the_latencies_of_each_drive(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(tmp_path / "t", mixed_ios(4000, 5))
     run, log = replay_logged(drives, [trace], "random")
     reads = log[log["op"] == replay_log.READ]
@@ -232,7 +232,7 @@ def test_each_drives_own_latency(tmp_path: Path, drives: list[Path]) -> None:
         assert drive["p9999_us"] is None
 
 
-def test_losers_of_races_count_for_their_drive(tmp_path: Path, drives: list[Path]) -> None:
+def test_orphaned_copies_count_for_their_drive(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(tmp_path / "t", [(i * 100, "read", 0, BLOCK) for i in range(300)])
     run = replay_summed(drives, [trace], "clone")
     answered = 2 * 300 - run["cancelled"]

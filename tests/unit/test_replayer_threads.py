@@ -65,7 +65,7 @@ def test_every_thread_checks_what_it_reads(tmp_path: Path, drives: list[Path]) -
     assert summary(tmp_path / "o.json")["data_errors"] == n
 
 
-def test_together_they_hedge_no_more_than_the_budget_allows(
+def test_threads_together_hedge_no_more_than_the_budget_allows(
     tmp_path: Path, drives: list[Path]
 ) -> None:
     n = 20_000
@@ -113,7 +113,7 @@ def test_limits_smaller_than_the_number_of_threads_are_refused(
     assert f"{option}" in ran.stderr and "must be 3 at least" in ran.stderr
 
 
-def test_an_interrupt_stops_them_all(tmp_path: Path, drives: list[Path]) -> None:
+def test_interrupt_stops_all_threads(tmp_path: Path, drives: list[Path]) -> None:
     n = 60_000
     trace = write_trace(tmp_path / "t", [(i * 10_000, "write", 0, BLOCK) for i in range(n)])
     run = start(drives, [trace], "baseline", "--threads", "3", "--json",

@@ -117,7 +117,7 @@ def test_bursts_are_correlated_across_drives_in_10_ms_and_10_s(
 
 
 @pytest.mark.parametrize("name", TABLE1)
-def test_from_how_long_on_a_trace_has_its_busiest_window(name: str) -> None:
+def test_workloads_reach_their_maximum_in_traces_of_30_to_120_s(name: str) -> None:
     arrivals = load_profile(name).arrivals
     assert isinstance(arrivals, Windowed)
     assert 30 <= arrivals.shortest_s <= 120
@@ -125,7 +125,7 @@ def test_from_how_long_on_a_trace_has_its_busiest_window(name: str) -> None:
 
 
 @pytest.mark.parametrize("ratio", [1, 1.01, 1.5, 3, 50])
-def test_any_mean_and_maximum_is_possible(ratio: float) -> None:
+def test_windows_have_any_given_mean_and_maximum(ratio: float) -> None:
     check_rates(Windowed(100, 100 * ratio, clump_ios=1, clump_ms=1))
 
 
@@ -196,7 +196,9 @@ def test_power_laws_have_their_mean(mean: int, most: int) -> None:
         ("max_bytes = 65536", f"max_bytes = {2**50}", "sizes must be .* fit the drive"),
     ],
 )
-def test_bad_profiles(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_bad_windowed_profiles_are_refused_with_the_reason(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
     good = (Path(__file__).parents[2] / "traces" / "az-c.toml").read_text()
     assert old in good
     path = tmp_path / "p.toml"

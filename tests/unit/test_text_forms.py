@@ -139,7 +139,7 @@ DECORATIONS: dict[str, Callable[[str], bytes]] = {
 
 @pytest.mark.parametrize("decoration", list(DECORATIONS))
 @pytest.mark.parametrize("name", ["iolog", "heimdall", "msr", "alibaba"])
-def test_decorations_of_text_change_nothing(
+def test_readers_ignore_decorations_of_text(
     tmp_path: Path, drives: list[Path], name: str, decoration: str
 ) -> None:
     path = tmp_path / "t.csv"
@@ -338,9 +338,7 @@ def test_both_refuse_unreadable_traces_for_the_same_reason(
     assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
 
 
-def test_a_form_that_is_ambiguous_is_settled_by_the_user(
-    tmp_path: Path, drives: list[Path]
-) -> None:
+def test_user_can_choose_between_ambiguous_formats(tmp_path: Path, drives: list[Path]) -> None:
     path = tmp_path / "t.txt"
     path.write_text(_of("heimdall", n=3, time=lambda i: str(i * 152_000)))
     for told, last_us in (("heimdall:us", 304_000), ("heimdall:ns", 304)):
@@ -429,7 +427,7 @@ def test_slow_ios_and_idle_times_are_not_errors(tmp_path: Path) -> None:
     assert len(by_linnapp(path)) == 400
 
 
-def test_equal_times_keep_the_order_of_their_lines(tmp_path: Path) -> None:
+def test_ios_of_one_time_keep_the_order_of_their_lines(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("".join(f"{CLOCK_S},{i * 8},8,0,1\n" for i in range(1000)))
     assert [io[2] for io in by_linnapp(path)] == [i * 4096 for i in range(1000)]

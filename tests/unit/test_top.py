@@ -233,7 +233,7 @@ def test_a_table_fits_its_terminal(
     assert (kernel.model.model_id in shown) == (width >= 160)
 
 
-def test_once_and_json(
+def test_top_once_prints_one_interval_as_table_or_json(
     kernel: Kernel, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = time.sleep
@@ -334,7 +334,7 @@ def test_percentiles_are_within_12_percent(seed: int) -> None:
         assert percentile_us(counts, percent) == pytest.approx(truth, rel=0.12)
 
 
-def test_few_reads() -> None:
+def test_percentile_of_no_reads_is_none_and_of_few_is_in_their_buckets() -> None:
     assert percentile_us([], 50) is None
     assert percentile_us([0] * N_BUCKETS, 50) is None
     counts = [0] * N_BUCKETS

@@ -83,7 +83,7 @@ def test_the_validation_slice_is_not_learnt_from() -> None:
     assert same_weights(one, other)
 
 
-def test_confusion_counts() -> None:
+def test_confusion_counts_outcomes_and_has_no_ratios_of_nothing() -> None:
     truth = np.array([1, 1, 1, 0, 0, 0, 0], bool)
     predicted = np.array([1, 0, 0, 1, 0, 0, 0], bool)
     confusion = Confusion.of(truth, predicted)

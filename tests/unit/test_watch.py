@@ -990,7 +990,7 @@ def test_only_certain_calls_and_threads_are_recorded(can_watch: None, tmp_path: 
     found = seen(Filters(calls=["fsync", "read"], processes=[process]))
     assert [each for each in found if each[0] == "fsync"] == [("fsync", "worker")] * 5
     assert ("read", process) in found
-    assert seen(Filters(processes=["nobody"])) == []
+    assert seen(Filters(processes=["absent"])) == []
 
 
 #: seconds until a test gives up; it waits for nothing else so long
