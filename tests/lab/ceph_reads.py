@@ -53,7 +53,7 @@ def read_replicas(what):
     """Read each object, by its number, from each replica except the primary."""
     ended, asked = threading.Event(), [0, 0, 0]
     data, before, n = ffi.new("char[]", BYTES), disk_reads(), stats()["bounced"]
-    done = ffi.callback("linnos_ceph_done", lambda of, n_bytes, osd: ended.set())
+    done = ffi.callback("linnos_ceph_done", lambda read, n_bytes, osd: ended.set())
     for k in range(OBJECTS):
         name = f"a{k}"
         for osd in pool.osds(name)[1:]:

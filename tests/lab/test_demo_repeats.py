@@ -44,8 +44,8 @@ def test_demo_repeats_exactly_after_a_run_on_another_trace(
 
     first = run()
     shutil.copy(tmp_path / "out" / "demo" / "workload" / "flash0.iolog", own)
-    of_own = run("--trace", str(own))
-    assert of_own != first
+    own_trace = run("--trace", str(own))
+    assert own_trace != first
     # Earlier output has no effect: all digits are as in a new clone.
     assert run() == first
 
@@ -59,7 +59,7 @@ def test_demo_repeats_exactly_after_a_run_on_another_trace(
 def test_cluster_demo_runs_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One round of bursts and few rules."""
+    """The demo has one round of bursts and few rules."""
     rules = ("round-robin", "own-latency", "library", "library-hedge", "oracle")
     monkeypatch.setattr(demo_cluster, "ORDER", rules)
     monkeypatch.setattr(sys, "argv", ["demo-cluster", "--rounds", "1"])

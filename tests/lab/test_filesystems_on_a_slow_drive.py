@@ -43,8 +43,11 @@ def test_varmail_slows_more_than_webserver_and_commits_are_observed(tmp_path: Pa
     assert reports.slowdown(base, in_journal, "fsync")[0] > 2
     base_pages, slow_pages = run_once(pages, 1, tmp_path / "pages")
     assert 30 < sum(base_pages["total_us"]["read"]) / sum(base_pages["count"]["read"]) < 45
-    of_mail, of_pages = reports.slowdown(base, slow), reports.slowdown(base_pages, slow_pages)
-    assert of_mail[0] > of_pages[0] > 2
+    mail_slowdown, pages_slowdown = (
+        reports.slowdown(base, slow),
+        reports.slowdown(base_pages, slow_pages),
+    )
+    assert mail_slowdown[0] > pages_slowdown[0] > 2
     (run,) = run_once(watched, 1, tmp_path / "watched")
     steps = run["steps"]
     assert len(steps["commit record"]) >= 20

@@ -187,8 +187,8 @@ def _processes_of(session: int) -> list[int]:
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            state, _, _, of = stat.read_text().rpartition(")")[2].split()[:4]
-            if int(of) == session and state != "Z":
+            state, _, _, its_session = stat.read_text().rpartition(")")[2].split()[:4]
+            if int(its_session) == session and state != "Z":
                 found.append(int(stat.parent.name))
     return found
 

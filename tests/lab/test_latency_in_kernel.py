@@ -147,10 +147,10 @@ def test_predictions_of_the_kernel_equal_recomputed_ones(
     assert len(explain(selection, typical_inputs(selection))) == 3
 
     swapped = decisions.parse_decisions((tmp_path / "swapped.txt").read_bytes())
-    of = swapped["of_latency"]
-    assert np.count_nonzero(of) > 200 and np.count_nonzero(~of) > 200
-    check(swapped[of], trees, enforced=True)
-    by_network = swapped[~of]
+    by_latency = swapped["of_latency"]
+    assert np.count_nonzero(by_latency) > 200 and np.count_nonzero(~by_latency) > 200
+    check(swapped[by_latency], trees, enforced=True)
+    by_network = swapped[~by_latency]
     out = infer(
         network,
         digits(by_network["pending"], by_network["hist_pending"], by_network["hist_latency_us"]),

@@ -53,7 +53,7 @@ def test_read_policy_latency_avoids_a_slow_mirror(
     default, latency = (result(tmp_path / policy) for policy in ("default", "latency"))
     print(
         {
-            policy: (of["mean_us"], of["slow"])
+            policy: (result["mean_us"], result["slow"])
             for policy, of in (("default", default), ("latency", latency))
         }
     )

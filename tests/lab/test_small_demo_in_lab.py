@@ -17,7 +17,7 @@ from linnapp.lab import demo
 def test_table_equals_the_replayer_s_results_and_depends_on_the_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second of workload and the policies that the result names."""
+    """Run a second of workload under the policies that the result names."""
     rows = {row: what for row, what in demo.ROWS.items() if row.name in (
         "baseline", "c3", "linnos", "fastest",
     )}  # fmt: skip

@@ -119,7 +119,7 @@ def check(out: Path, traces: list[Path]) -> dict[str, Any]:
     both = np.concatenate((keys, trace_keys(traces)))
     everything, index = np.unique(both, return_inverse=True)
     logged, wanted = (
-        np.bincount(of, minlength=len(everything)) for of in np.split(index, [len(keys)])
+        np.bincount(part, minlength=len(everything)) for part in np.split(index, [len(keys)])
     )
     difference = logged - wanted
     is_read = log["op"] == replay_log.READ

@@ -148,9 +148,10 @@ class Walk:
         return counts
 
     def usual_work(self, begins: bool) -> None:
-        """Have the drives do what they usually do, or no longer.
+        """Start the usual load of the drives, or stop it.
 
-        The load gives way: under translation training would wait for it for half an hour.
+        It has a low priority, because training in a slow emulator would otherwise
+        wait for it for half an hour.
         """
         if not begins:
             self.machine.run("systemctl stop 'usual-*'")
@@ -164,15 +165,18 @@ class Walk:
             )
 
     def kept(self) -> dict[str, set[str]]:
-        """Users, files, packages and units, packages even if only their settings are there."""
+        """Return the users, files, packages (also those with settings only) and units."""
         commands = {
             "users": "getent passwd; getent group",
             "files": "find / -xdev -print",
             "packages": "dpkg-query -W -f '${Package} ${Status}\\n'",
             "units": "systemctl list-unit-files --no-legend --no-pager --full | grep -v transient",
         }
-        kept = {what: set(self.machine.run(how).splitlines()) for what, how in commands.items()}
-        return {what: {line for line in of if not OTHERS.search(line)} for what, of in kept.items()}
+        kept = {name: set(self.machine.run(line).splitlines()) for name, line in commands.items()}
+        return {
+            name: {line for line in lines if not OTHERS.search(line)}
+            for name, lines in kept.items()
+        }
 
     def expect_nothing_left(self, before: dict[str, set[str]], kernel: str = "") -> None:
         """Look whether it is as before, but for Debian's own packages that apt keeps.

@@ -40,7 +40,7 @@ def set_up(drive: str, model: str, mode: str, file: str) -> Path:
     return linnos
 
 
-def of_case(
+def trace_case(
     recording: FunctionRecording, program: str, drive: str, model: str, mode: str, file: str
 ) -> dict[str, object]:
     """Trace reads of a drive."""
@@ -79,7 +79,7 @@ def main() -> None:
         untraced.append({"plain_ns": plain_ns, "hinted_ns": hinted_ns})
     with prepared() as recording:
         for (drive, model, mode), times in zip(cases, untraced, strict=True):
-            case = of_case(recording, program, drive, model, mode, files[model])
+            case = trace_case(recording, program, drive, model, mode, files[model])
             print(json.dumps(case | times | {"overhead_ns": recording.overhead.function_ns}))
 
 

@@ -33,7 +33,7 @@ def kernel(request: pytest.FixtureRequest) -> DebianKernel:
 
 @pytest.fixture(params=DEBIAN)
 def debian(request: pytest.FixtureRequest) -> DebianKernel:
-    """A kernel without debugging, for tests of times and of the headers' configuration."""
+    """Return a kernel without debugging, for tests of times and of the headers' configuration."""
     return debian_kernel(request.param)
 
 

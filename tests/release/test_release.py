@@ -160,7 +160,7 @@ def test_c_library_and_crate_are_built_and_used(tmp_path: Path) -> None:
 
 
 def test_lab_kernel_comes_with_its_licence_and_complete_source(tmp_path: Path) -> None:
-    """GPL, section 3: the source is in the same place, and named with its checksum."""
+    """The source is in the same place, with its checksum, as section 3 of the GPL requires."""
     kernel = unpack(f"{KERNEL}.tar.xz", tmp_path / "kernel")
     assert (RELEASE / f"{KERNEL}.tar.xz").stat().st_size < 8e6
     assert "GNU GENERAL PUBLIC LICENSE" in (kernel / "COPYING").read_text()

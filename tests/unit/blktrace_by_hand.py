@@ -203,7 +203,7 @@ class Drive:
             self.count(other, now)
 
     def cut_before(self, sector: int, write: bool, now: int) -> None:
-        """Without a traced split, the request may begin before its part."""
+        """Cut a request that begins before its part, because the split was not traced."""
         request = self.choose(sector, write, (1, 0, 2), None)
         if request and sector - 1 in request.sectors:
             self.cut(request, sector, now)

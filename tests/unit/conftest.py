@@ -21,7 +21,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture(scope="session")
 def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log with latencies, long enough for training; tests must not change it."""
+    """Return a log with latencies, long enough for training; tests must not change it."""
     path = tmp_path_factory.mktemp("log") / "az.trace"
     random_log(path, n=9000)
     return path
@@ -29,13 +29,13 @@ def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def drives(tmp_path: Path) -> list[Path]:
-    """Plain files for the replayer."""
+    """Return plain files for the replayer."""
     return make_drives(tmp_path)
 
 
 @pytest.fixture
 def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSysfs:
-    """Files in place of the kernel's, on which all commands for drives can run."""
+    """Make files in place of the kernel's, on which all commands for drives can run."""
     return FakeSysfs(tmp_path, monkeypatch)
 
 

@@ -44,7 +44,7 @@ def build_libraries(tree: Path, out: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def next_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sources with a member appended to each structure that may grow."""
+    """Return the sources with a member appended to each structure that may grow."""
     tree = tmp_path_factory.mktemp("next")
     for part in ("liblinnos", "cluster/client", "cluster/wire", "core"):
         shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("target"))

@@ -16,7 +16,7 @@ from linnapp.errors import LinnappError
 
 @pytest.fixture
 def machine(sysfs: FakeSysfs, monkeypatch: pytest.MonkeyPatch) -> FakeSysfs:
-    """A machine with md0 that could be recorded: root, blktrace, debugfs, no lockdown."""
+    """Make a machine with md0 that could be recorded: root, blktrace, debugfs, no lockdown."""
     (sysfs.tmp_path / "debug" / "block").mkdir(parents=True)
     (sysfs.tmp_path / "lockdown").write_text("[none] integrity confidentiality\n")
     monkeypatch.setattr(recording, "_DEBUGFS", sysfs.tmp_path / "debug")

@@ -197,7 +197,7 @@ def write_one(path: Path) -> Path:
 
 @pytest.mark.parametrize("device", ["", "4104:0", "8:1048576", "9999999999:5", "\u0668:0", "0:0"])
 def test_invalid_device_numbers_are_refused(tmp_path: Path, device: str) -> None:
-    """4104:0, truncated to 32 bits, was taken for 8:0."""
+    """Truncated to 32 bits, 4104:0 would be 8:0."""
     path = write_one(tmp_path / "a.blk")
     with pytest.raises(TraceError, match=r"^device .* `lsblk` shows"):
         read_all(path, device=device)
@@ -262,7 +262,7 @@ def test_reader_rejects_a_file_that_is_not_a_recording(
 def test_reader_rejects_impossible_events(
     tmp_path: Path, size: int, sector: int, time_us: float, message: str
 ) -> None:
-    """A part of one byte made the parser hang."""
+    """The parser once ran forever on a part of one byte."""
     for action in (Q, X, D, C, M, R):
         trace = TraceBuilder().add(Q, 1, 0, 512).add(action, time_us, sector, size)
         path = trace.write(tmp_path / "x")

@@ -21,7 +21,7 @@ from linnapp.trace.rows import Split
 
 
 def busy_trace(path: Path, n: int = 3000, seed: int = 1) -> Path:
-    """Overlapping reads and writes of several sizes; no two events at the same time."""
+    """Write overlapping reads and writes of several sizes; no two events at the same time."""
     rng = np.random.default_rng(seed)
     times = rng.choice(n * 200, 2 * n, replace=False) + 0.5
     builder = TraceBuilder()
@@ -87,7 +87,7 @@ def third_of_reads(tmp_path: Path) -> tuple[IoChunk, np.ndarray]:
 
 
 def test_revoked_reads_are_neither_history_nor_load(third_of_reads) -> None:
-    """A recording in mode enforce: revoked reads never reached the drive."""
+    """The recording was made in mode enforce: revoked reads never reached the drive."""
     chunk, revoked = third_of_reads
     flags = np.where(revoked, COMPLETED | REVOKED, chunk.flags).astype(np.uint16)
     made = made_from(dataclasses.replace(chunk, flags=flags))

@@ -16,7 +16,7 @@ from linnapp.trace.blktrace import BlktraceReader
 
 
 def a_trace(path: Path) -> Path:
-    """Reads of sizes on both sides of a page's end, writes, revoked reads and failed ones."""
+    """Write reads of sizes on both sides of a page's end, writes, revoked reads and failed ones."""
     builder = TraceBuilder()
     sizes = [512, 4096, 4608, 8192, 65536]
     for i in range(200):

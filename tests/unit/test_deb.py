@@ -238,7 +238,7 @@ def test_a_program_is_built_against_a_library(
 
 @pytest.mark.skipif(shutil.which("lintian") is None, reason="lintian is not installed")
 def test_lintian_finds_nothing(packages: dict[str, Path]) -> None:
-    """No errors, and no warnings except overridden ones, which have a reason."""
+    """There are no errors, and no warnings except overridden ones, which have a reason."""
     ran = subprocess.run(
         ["lintian", "--allow-root", "--fail-on", "error,warning", *packages.values()],
         capture_output=True,

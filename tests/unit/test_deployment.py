@@ -65,10 +65,10 @@ def recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return make_recordings(tmp_path / "recordings")
 
 
-def make_recordings(directory: Path, **of_sdb: Any) -> Path:
+def make_recordings(directory: Path, **changed_sdb: Any) -> Path:
     directory.mkdir(parents=True)
     (directory / "sda.blk").write_text(json.dumps(RECORD))
-    (directory / "sdb.blk").write_text(json.dumps({**RECORD, **of_sdb}))
+    (directory / "sdb.blk").write_text(json.dumps({**RECORD, **changed_sdb}))
     return directory
 
 
@@ -84,7 +84,7 @@ def succeeds(ran: Any) -> str:
 
 
 def has_no_files(sysfs: FakeSysfs) -> bool:
-    """True if linnapp has left no file behind."""
+    """Return true if linnapp has left no file behind."""
     left = [path for path in (sysfs.conf, sysfs.state) if path.exists()]
     return left + [p for p in sysfs.tmp_path.glob("run/*")] == []
 
@@ -470,7 +470,7 @@ def test_disable_changes_whole_targets_only(run: Run, enable: Run, sysfs: FakeSy
 def test_unit_is_enabled_and_disabled_where_systemd_runs(
     run: Run, enable: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And only for the file that the unit reads."""
+    """The unit is enabled only if the command writes the file that the unit reads."""
     conf = tmp_path / "linnapp" / "drives.conf"
     for module in (drives_conf, units):
         monkeypatch.setattr(module, "DEFAULT_CONF", conf)

@@ -39,8 +39,8 @@ def test_judge_counts_cases_in_range_and_those_that_the_joint_test_shows_outside
     unsure, lost = Interval(0.05, -0.1, 0.2), Interval(-0.2, -0.3, -0.1)
     claim = _claim(9.6, 79.6)
 
-    def found(*cases: Interval, n: int = 5, of: Claim = claim) -> tuple[str, int, int, int]:
-        judged = judge(of, cases, n)
+    def found(*cases: Interval, n: int = 5, tested: Claim = claim) -> tuple[str, int, int, int]:
+        judged = judge(tested, cases, n)
         assert judged.n_cases == len(cases)
         return judged.verdict, judged.n_in_range, judged.n_worse, judged.n_better
 
@@ -65,10 +65,10 @@ def test_judge_counts_cases_in_range_and_those_that_the_joint_test_shows_outside
     assert found(far, *[inside] * 7, n=3) == (NOT_SHOWN, 7, 0, 0)
     # Lower error rates are better.
     wrong = _claim(0.7, 5.7, more=False)
-    assert found(Interval(0.03, 0.02, 0.04), of=wrong) == (NOT_SHOWN, 1, 0, 0)
-    assert found(Interval(0.001, 0.0005, 0.002), of=wrong) == (BETTER, 0, 0, 1)
-    assert found(Interval(0.09, 0.05, 0.12), of=wrong) == (NOT_SHOWN, 0, 0, 0)
-    assert found(Interval(0.09, 0.08, 0.12), of=wrong) == (WORSE, 0, 1, 0)
+    assert found(Interval(0.03, 0.02, 0.04), tested=wrong) == (NOT_SHOWN, 1, 0, 0)
+    assert found(Interval(0.001, 0.0005, 0.002), tested=wrong) == (BETTER, 0, 0, 1)
+    assert found(Interval(0.09, 0.05, 0.12), tested=wrong) == (NOT_SHOWN, 0, 0, 0)
+    assert found(Interval(0.09, 0.08, 0.12), tested=wrong) == (WORSE, 0, 1, 0)
 
 
 def test_joint_p_value_is_that_of_the_worst_case_corrected_for_their_number() -> None:

@@ -76,8 +76,8 @@ def test_rules_with_different_reads_are_not_compared() -> None:
 def test_cells_have_distinct_headings_and_are_chosen_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for of in (CELLS, ceph.CELLS):
-        assert len({rules.heading(cell) for cell in of.values()}) == len(of)
+    for lab_cells in (CELLS, ceph.CELLS):
+        assert len({rules.heading(cell) for cell in lab_cells.values()}) == len(lab_cells)
     assert rules.heading(CELLS["half-lost"]).endswith(", 50 % of queries lost")
     assert rules.short_heading(ceph.CELLS["stuck"]) == "a server stands still"
     monkeypatch.delenv(VARIABLE, raising=False)

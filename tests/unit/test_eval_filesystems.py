@@ -171,7 +171,7 @@ def test_blocks_read_counts_wrong_and_missing_blocks(tmp_path: Path) -> None:
 
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LongTable:
-    """The table of synthetic runs: the more delay, the slower."""
+    """Return the table of synthetic runs, which are slower with more delay."""
 
     def run_case(cache: Cache, case: Case, seed: int) -> list[dict[str, Any]]:
         found = []
@@ -195,16 +195,16 @@ def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LongTable:
         return found
 
     monkeypatch.setattr(filesystems, "run_case", run_case)
-    of_kinds = {kind: 5.0 for kind in KINDS}
-    monkeypatch.setattr(filesystems, "instructions", lambda cache: {"ext4 varmail": of_kinds})
+    counts = {kind: 5.0 for kind in KINDS}
+    monkeypatch.setattr(filesystems, "instructions", lambda cache: {"ext4 varmail": counts})
     monkeypatch.setattr(filesystems, "run_wrong", run_wrong)
     context = Context("filesystems", Cache(tmp_path / "cache"), 1, True, tmp_path, 2)
     return EXPERIMENT.run(context)
 
 
 def test_runs_become_one_table_and_a_figure(table: LongTable, tmp_path: Path) -> None:
-    of_all = table.places_of(filesystems.SLOWED)
-    assert {place[0] for place in of_all} == {c.title for c in CONFIGURATIONS}
+    all_places = table.places_of(filesystems.SLOWED)
+    assert {place[0] for place in all_places} == {c.title for c in CONFIGURATIONS}
     few, many = (
         ("ext4 default", "varmail", "direct", "steady", slowness.title, "", "", "")
         for slowness in COMMON
@@ -214,7 +214,7 @@ def test_runs_become_one_table_and_a_figure(table: LongTable, tmp_path: Path) ->
         number = table.get(place, "", "slowdown")
         assert number is not None and number.to_json() == pytest.approx([slowdown] * 3)
     assert table.value(few, "", "hit") == pytest.approx(0.11)
-    cached = {place[0] for place in of_all if place[2] == CACHED}
+    cached = {place[0] for place in all_places if place[2] == CACHED}
     assert cached == {f"ext4 {name}" for name in (*design.JOURNAL_MODES, *design.LOADED_MODES)}
     commit = ("ext4 nodelalloc", "varmail", CACHED, "steady", COMMON[0].title, "commit", "", "")
     # Five steps of 10.3 us, four commits on each of two seeds.

@@ -29,7 +29,7 @@ def _arguments(**changes: Any) -> argparse.Namespace:
 
 @pytest.fixture
 def counted() -> tuple[Study, list[str]]:
-    """An experiment that counts its runs and draws nothing."""
+    """Return an experiment that counts its runs and draws nothing."""
     runs: list[str] = []
 
     def run(context: Context) -> LongTable:

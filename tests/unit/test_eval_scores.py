@@ -38,7 +38,7 @@ def _reads(latency_us: NDArray[Any], **summary: float) -> Reads:
 
 @pytest.fixture(scope="module")
 def table() -> LongTable:
-    """Three seeds of one workload, in which policies differ by known factors in all blocks."""
+    """Return three seeds of a workload; policies differ by known factors in all blocks."""
     by_seed = {}
     for seed in (1, 2, 3):
         rng = np.random.default_rng(seed)
@@ -206,8 +206,12 @@ def test_pooled_difference_generalises_over_seeds_not_blocks() -> None:
 def test_two_seeds_have_no_interval() -> None:
     rng = np.random.default_rng(2)
     drawn = Pooled([_seed(rng, {"a": 80, "b": 100}) for _ in range(2)], (50.0,))
-    of = (drawn.mean("a"), drawn.below("a", "b"), drawn.percentile_below("a", "b", 50.0, (8, 10)))
-    assert all(found.ends == (None, None) and not math.isnan(found.value) for found in of)
+    results = (
+        drawn.mean("a"),
+        drawn.below("a", "b"),
+        drawn.percentile_below("a", "b", 50.0, (8, 10)),
+    )
+    assert all(found.ends == (None, None) and not math.isnan(found.value) for found in results)
 
 
 def test_one_seed_draws_its_blocks() -> None:
@@ -309,11 +313,11 @@ def test_different_reads_are_refused() -> None:
 
 
 def test_drives_of_a_seed_are_not_independent_values() -> None:
-    of_drives = {1: [0.10, 0.11, 0.12], 2: [0.30, 0.31, 0.32], 3: [0.20, 0.21, 0.22]}
-    found = intervals.of_seeds(of_drives)
+    by_drives = {1: [0.10, 0.11, 0.12], 2: [0.30, 0.31, 0.32], 3: [0.20, 0.21, 0.22]}
+    found = intervals.of_seeds(by_drives)
     assert found.value == pytest.approx(0.21)
-    as_if_independent = stats.mean_interval([v for drives in of_drives.values() for v in drives])
+    as_if_independent = stats.mean_interval([v for drives in by_drives.values() for v in drives])
     assert found.high - found.low > 2 * (as_if_independent.high - as_if_independent.low)
     # One seed has only its drives; a seed without a value adds no information.
     assert intervals.of_seeds({1: [0.1, 0.2, 0.4]}) == stats.mean_interval([0.1, 0.2, 0.4])
-    assert intervals.of_seeds({**of_drives, 4: [math.nan]}) == found
+    assert intervals.of_seeds({**by_drives, 4: [math.nan]}) == found

@@ -30,7 +30,7 @@ def _context(tmp_path: Path, name: str = "made", n_seeds: int = 3) -> Context:
 
 @pytest.fixture
 def study() -> tuple[Study, list[tuple[str, str, int]]]:
-    """A study of 2 x 2 cells with two drives each, and the cells that it has run."""
+    """Return a study of 2 x 2 cells with two drives each, and the cells that it has run."""
     ran: list[tuple[str, str, int]] = []
 
     def cell(context: Context, *, load: str, policy: str, seed: int) -> list[dict[str, Any]]:

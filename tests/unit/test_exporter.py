@@ -50,7 +50,7 @@ STAT = "1000 0 8000 250 500 0 4000 125 3 300 375 0 0 0 0 0 0\n"
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two drives with counters of 100, 200, ... in the order above; the first has a model."""
+    """Make two drives with counters of 100, 200, ... in the order above; the first has a model."""
     make_tree(tmp_path, monkeypatch)
     monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
     for disk in "sda", "sdb":

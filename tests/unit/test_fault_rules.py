@@ -124,7 +124,7 @@ esac
 
 @pytest.fixture
 def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of block devices: dm-0 is a fault target, and a member of md0."""
+    """Return the folder of block devices: dm-0 is a fault target, and a member of md0."""
     program = tmp_path / "bin" / "dmsetup"
     program.parent.mkdir()
     program.write_text(DMSETUP.format(folder=tmp_path))

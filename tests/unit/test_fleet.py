@@ -51,7 +51,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_fleet_trains_each_array_on_a_local_and_an_existing_cluster(
     tmp_path: Path, patience: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """First on a local cluster, then on an existing one."""
+    """The local cluster is used first, then the existing one."""
     from distributed import LocalCluster
 
     traces = []

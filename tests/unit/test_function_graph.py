@@ -163,8 +163,8 @@ def test_calls_of_one_function_by_two_callers_are_two_nodes_of_the_tree(tmp_path
         (1, "bio_iov_iter_get_pages", 1, 0.1, 0.08),
         (2, "io_schedule", 1, 0.02, 0.02),
     ]
-    of_pages = next(f for f in call["functions"] if f["name"] == "bio_iov_iter_get_pages")
-    assert (of_pages["calls"], of_pages["with_called_us"], of_pages["us"]) == (4, 0.35, 0.33)
+    get_pages = next(f for f in call["functions"] if f["name"] == "bio_iov_iter_get_pages")
+    assert (get_pages["calls"], get_pages["with_called_us"], get_pages["us"]) == (4, 0.35, 0.33)
 
 
 def test_a_thread_is_followed_from_cpu_to_cpu(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_functions_are_in_the_group_that_bears_their_name(group: str, functions:
 
 @pytest.fixture
 def tracing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tree of files in place of tracefs."""
+    """Make a tree of files in place of tracefs."""
     monkeypatch.setenv("LINNAPP_SYSFS", str(tmp_path))
     root = tmp_path / "kernel" / "tracing"
     (root / "events").mkdir(parents=True)

@@ -103,7 +103,7 @@ WRITERS = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Hostile files, and a valid one of each kind."""
+    """Make hostile files, and a valid one of each kind."""
     path = tmp_path_factory.mktemp("hostile")
     for name, content in FILES.items():
         (path / name).write_bytes(content)
@@ -254,7 +254,7 @@ def test_watch_keeps_a_recording_that_is_there_and_takes_only_names_in_utf8(
 
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of two pages."""
+    """Mount a file system of two pages."""
     place = tmp_path / "full"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", place]

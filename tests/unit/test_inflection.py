@@ -70,7 +70,7 @@ def test_exact_counts_equal_drives_as_if_they_were_listed() -> None:
 
 
 def unequal_drives(n: int = 5_000) -> list[LatencyDistribution]:
-    """Three drives of the same make: the second is slow, the third has a heavy tail."""
+    """Return three drives of the same make: the second is slow, the third has a heavy tail."""
     rng = np.random.default_rng(3)
     drives = []
     for median_us, slow_ratio, tail_us in ((60, 0.05, 500), (400, 0.25, 2500), (90, 0.1, 900)):

@@ -71,7 +71,7 @@ def test_hinge_and_its_gradient_equal_a_reference_by_hand(loss: str, bias: float
 
 
 def test_default_loss_is_the_paper_s_and_lets_more_slow_reads_pass_than_a_weight_on_all() -> None:
-    """Overlapping classes: the bias on every slow read moves the decision further."""
+    """Classes overlap, so that the bias on every slow read moves the decision further."""
     rng = np.random.default_rng(3)
     digits = rng.integers(0, 10, (8000, 31), dtype=np.uint8)
     slow = rng.random(8000) < np.where(digits[:, 27] >= 5, 0.3, 0.05)

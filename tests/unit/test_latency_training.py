@@ -59,7 +59,7 @@ def trained(path: Path, recipe: Recipe = RECIPE) -> Learnt:
 
 
 @pytest.fixture(scope="module")
-def of_log(long_log: Path) -> Learnt:
+def learnt(long_log: Path) -> Learnt:
     """Return the model and record of `long_log`."""
     return trained(long_log)
 
@@ -80,8 +80,8 @@ def models(long_log: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     return out, ran.stderr
 
 
-def test_same_seed_same_bytes_and_it_learns(of_log: Learnt, long_log: Path) -> None:
-    model, record = of_log
+def test_same_seed_same_bytes_and_it_learns(learnt: Learnt, long_log: Path) -> None:
+    model, record = learnt
     again, _ = trained(long_log)
     assert model.to_bytes() == again.to_bytes()
     assert (record["prediction"], record["n_trees"], record["why_no_trees"]) == (
@@ -129,7 +129,7 @@ def test_slices_are_evaluated_by_trees_not_trained_on_them(
 
 
 def test_training_settings_do_not_depend_on_the_test_slice(
-    of_log: Learnt, long_log: Path, tmp_path: Path
+    learnt: Learnt, long_log: Path, tmp_path: Path
 ) -> None:
     ios = [row.split(",") for row in long_log.read_text().splitlines()]
     ios.sort(key=lambda io: float(io[5]))
@@ -137,7 +137,7 @@ def test_training_settings_do_not_depend_on_the_test_slice(
     late = [[io[0], str(3 * int(io[1])), *io[2:]] for io in ios[n:]]
     changed = tmp_path / "az.trace"
     changed.write_text("".join(",".join(io) + "\n" for io in ios[:n] + late))
-    _, before = of_log
+    _, before = learnt
     _, after = trained(changed)
     for key in ("threshold_us", "overdue_us", "refuse_us", "validation_quality"):
         assert before[key] == after[key], key
@@ -151,8 +151,8 @@ def even(us: float, n: int = 5000, at: dict[int, int] | None = None) -> np.ndarr
     return latency_us
 
 
-def drawn(of: Callable[[np.random.Generator, int], np.ndarray]) -> np.ndarray:
-    return of(np.random.default_rng(1), 5000)
+def drawn(draw: Callable[[np.random.Generator, int], np.ndarray]) -> np.ndarray:
+    return draw(np.random.default_rng(1), 5000)
 
 
 #: Latencies of synthetic logs, in us.
@@ -183,7 +183,7 @@ def test_latencies_that_differ_widely_are_learnt(tmp_path: Path, latency_us: np.
 
 
 def test_one_outlier_does_not_change_other_predictions(tmp_path: Path) -> None:
-    """The outlier doubled the mean, which is the latency of none of the reads."""
+    """The outlier doubles the mean, which is then the latency of none of the reads."""
     rng = np.random.default_rng(4)
     large = rng.random(5000) < 0.5
     latency_us = np.where(large, 1000, 100) + rng.integers(0, 20, 5000)
@@ -410,8 +410,8 @@ def test_query_without_an_offset_is_answered_by_the_mean() -> None:
     assert len(set(predict_us(model, asked).tolist())) == 1
 
 
-def test_reads_are_refused_only_where_it_helps(of_log: Learnt, long_log: Path) -> None:
-    model, _ = of_log
+def test_reads_are_refused_only_where_it_helps(learnt: Learnt, long_log: Path) -> None:
+    model, _ = learnt
     reads = load_reads(long_log, overdue_us=model.overdue_us)
     parts = split(len(reads), TrainingOptions())
     for rows in (parts.training, parts.validation):
@@ -440,9 +440,9 @@ def test_training_uses_every_third_read_of_a_long_recording(
 
 
 def test_evaluate_has_the_numbers_of_the_predictions_in_chunks_of_any_size(
-    of_log: Learnt, long_log: Path
+    learnt: Learnt, long_log: Path
 ) -> None:
-    model, _ = of_log
+    model, _ = learnt
     result = evaluate(model, long_log)
     assert isinstance(result, LatencyEvaluation)
     reads = load_reads(long_log, overdue_us=model.overdue_us)

@@ -256,7 +256,7 @@ def test_features_of_all_ios_have_counts_and_ages_at_a_moment() -> None:
 
 
 def test_table_counts_the_same_overdue_reads_as_the_parser(tmp_path: Path) -> None:
-    """The table is parsed once, before it is known after which time a read is overdue."""
+    """The table is parsed once, before the time after which a read is overdue is known."""
     rng = np.random.default_rng(8)
     builder = TraceBuilder()
     for i in range(3000):

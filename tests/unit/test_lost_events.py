@@ -201,7 +201,7 @@ def test_refusal_belongs_to_the_younger_of_two_reads(tmp_path: Path, error: int)
 
 
 def test_reads_of_one_block_are_distinguished_up_to_256(tmp_path: Path) -> None:
-    """CHAIN_LIMIT: a drive has more than four reads of one block at a time."""
+    """A drive may have up to CHAIN_LIMIT reads of one block at a time."""
     trace = TraceBuilder()
     for i in range(200):
         trace.add(Q, i, 0).add(G, i, 0)

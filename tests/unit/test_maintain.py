@@ -99,7 +99,7 @@ def test_recalibrate_keeps_the_active_model_when_both_are_equally_good(
     for _ in range(trials):
         slow, *predicted = rng.normal(size=(3, -(-n // alike))).repeat(alike, axis=1)[:, :n]
         latency_us = np.where(slow > 1.28, 2000, 100) * np.exp(rng.normal(size=n) / 5)
-        new_us, active_us = (300 * np.exp(of / 2) for of in predicted)
+        new_us, active_us = (300 * np.exp(logarithms / 2) for logarithms in predicted)
         found = compare_predictions(arrival_ns, latency_us, new_us, active_us)
         better += found.new_is_better
         if n < 800:
@@ -136,7 +136,7 @@ def test_recalibrate_compares_networks_by_what_refusing_saves() -> None:
 
 @pytest.fixture
 def array(sysfs: FakeSysfs, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Recordings of two drives, whose newest reads fill enough blocks of time: 90 s."""
+    """Make recordings of two drives, whose newest reads fill enough blocks of time: 90 s."""
     # One CPU: training happens in this process, without the start of others.
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     (sysfs.tmp_path / "rec").mkdir()
@@ -290,7 +290,7 @@ def test_ending_at_any_step_leaves_models_that_drives_conf_names(
 def test_ctrl_c_while_training_uploads_nothing(
     array: Path, monkeypatch: pytest.MonkeyPatch, auto_bias: bool
 ) -> None:
-    """Not even the best model so far, which `linnapp train` would keep."""
+    """Even the best model so far is not uploaded, which `linnapp train` would keep."""
     old = network(50, slow=True)
     upload(old, old)
     real = training._judged
@@ -385,7 +385,7 @@ def test_recalibrations_exclude_each_other_and_remove_files_of_killed_ones(array
 
 @pytest.fixture
 def arrays(array: Path, sysfs: FakeSysfs) -> Path:
-    """Arrays of sda's partition and sdb, one in each state; return the folder of their files."""
+    """Make arrays of sda's partition and sdb, one per state; return the folder of their files."""
     for name, state in (("md0", "on"), ("md1", "unguarded"), ("md2", "off"), ("md3", None)):
         if name != "md0":
             sysfs.add_array(name, {"sda1": "in_sync", "sdb": "in_sync"})
@@ -403,7 +403,7 @@ def asks(block: Path) -> list[str]:
 def test_recalibrate_refuses_to_record_while_another_command_runs(
     array: Path, arrays: Path
 ) -> None:
-    """Also during a block of a trial in which md/linnos is off."""
+    """This holds also during a block of a trial in which md/linnos is off."""
     with alone(), pytest.raises(LinnappError, match="another linnapp enable, disable, trial or"):
         recalibrate(["sda"], array / "models", RECIPE, duration_s=1)
     assert asks(arrays) == ["on", "unguarded", "off"]

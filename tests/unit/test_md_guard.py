@@ -25,7 +25,7 @@ NOT_KNOWN = REDIRECTING.replace("control_us 2050", "control_us 0")
 
 @pytest.fixture
 def array(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of an array that chooses; another array's kernel cannot."""
+    """Return the folder of an array that chooses drives; make another whose kernel cannot."""
     make_tree(tmp_path, monkeypatch)
     monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
     (tmp_path / "block" / "md1" / "md").mkdir(parents=True)
@@ -55,10 +55,10 @@ def test_new_model_restarts_the_guard_of_the_array(
     array: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     activate_what_is_written(tmp_path, monkeypatch)
-    of_part = array.parents[1] / "sda" / "sda1" / "holders"
-    of_part.mkdir()
+    part_holders = array.parents[1] / "sda" / "sda1" / "holders"
+    part_holders.mkdir()
     for name in ("md0", "md1"):
-        (of_part / name).symlink_to(tmp_path / "block" / name)
+        (part_holders / name).symlink_to(tmp_path / "block" / name)
     for said, left in (("on\n", "on"), ("unguarded\n", "unguarded\n"), ("off\n", "off\n")):
         (array / "linnos").write_text(said)
         upload(random_trees(), "sda")

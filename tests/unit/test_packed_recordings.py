@@ -32,7 +32,7 @@ MODEL = ROOT / "models" / "example" / "latency" / "flash0.linnos"
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A recording, plain and compressed."""
+    """Return a recording, plain and compressed."""
     folder = tmp_path_factory.mktemp("recording")
     plain = folder / "fio.blk"
     plain.write_bytes(lzma.decompress(PACKED.read_bytes()))

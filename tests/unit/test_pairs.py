@@ -46,7 +46,7 @@ def test_a_margin_keeps_reads_on_their_drive_unless_the_other_is_better_by_more(
 
 
 def test_gains_equal_a_manual_computation() -> None:
-    """Two pairs: one in the predicted order, by more than the margin; one not, by less."""
+    """Only the first pair is in the predicted order; the other differs by less than the margin."""
     first = reads([0, 1000], [100, 300], [100, 90], [2, 1])
     second = reads([10, 1010], [500, 200], [400, 100], [1, 1])
     judged = judge([[first], [second]])
@@ -63,7 +63,7 @@ def test_gains_equal_a_manual_computation() -> None:
 
 @pytest.fixture
 def drives() -> list[DriveReads]:
-    """Three drives with a load that changes for all at once; each is slow at times by itself."""
+    """Return three drives whose load changes at the same times; each is slow at other times."""
     rng = np.random.default_rng(1)
     at_us = np.arange(6000) * 2000
     common = np.repeat(rng.choice([1, 10], 300), 20)

@@ -33,7 +33,7 @@ def features(n: int = 5000) -> np.ndarray:
 
 @pytest.mark.parametrize("unit_us", [1, 12.5, 64, 100, 257, 1000, 20_000])
 def test_prior_predicts_in_the_units_of_a_drive_as_in_its_own(unit_us: float) -> None:
-    """Exactly, within the rounding of a leaf, if times are integers in both units."""
+    """They are equal within the rounding of a leaf, if times are integers in both units."""
     times = list(prior.TIMES)
     here = features()
     here[:, times] = np.where(here[:, times] < CAP, here[:, times] & ~np.uint32(0xFF), CAP)

@@ -23,7 +23,7 @@ from linnapp.trace.blktrace import BlktraceReader
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user root with debugfs, no lockdown, and blktrace."""
+    """Be root on a machine with debugfs, no lockdown, and blktrace."""
     (tmp_path / "debug" / "block" / "sda").mkdir(parents=True)
     (tmp_path / "lockdown").write_text("[none] integrity confidentiality\n")
     monkeypatch.setattr(recording, "_DEBUGFS", tmp_path / "debug")
@@ -140,7 +140,7 @@ def test_drives_that_serve_requests_are_found(
 
 @pytest.fixture
 def tracer() -> Iterator[subprocess.Popen[bytes]]:
-    """A recording that does not end by itself."""
+    """Start a recording that does not end by itself."""
     with subprocess.Popen(["sleep", "600"]) as process:
         yield process
         process.kill()

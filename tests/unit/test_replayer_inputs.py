@@ -258,7 +258,7 @@ def peak_memory_mib(arguments: list[str]) -> float:
 
 
 def test_few_blocks_of_a_large_drive_take_little_memory(tmp_path: Path) -> None:
-    """Also if every mapping gets huge pages; a table of all blocks would take 8 GB here."""
+    """This holds also if every mapping gets huge pages. A table of all blocks would take 8 GB."""
     drive = tmp_path / "large"
     with drive.open("wb") as file:
         file.truncate(4 << 40)

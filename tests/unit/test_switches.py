@@ -45,7 +45,7 @@ with switched:
 
 @pytest.fixture
 def enabled(sysfs: FakeSysfs) -> FakeSysfs:
-    """An array that is on, and a drive that enforces."""
+    """Make an array that is on, and a drive that enforces."""
     (sysfs.block / "md0" / "md" / "linnos").write_text("on\n")
     Drive("sda").set_mode("enforce")
     return sysfs

@@ -109,7 +109,7 @@ class Drives:
                 self._threads.append(thread)
 
     def models(self) -> list[Model | None]:
-        """The drives' active models."""
+        """Return the active models of the drives."""
         return [self._active(directory) for directory in self.directories]
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ def drives(tmp_path: Path) -> Iterator[Drives]:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    """Systemd with the units installed and the timer enabled."""
+    """Return a systemd with the units installed and the timer enabled."""
     root = _cgroup_root()
     if os.geteuid() != 0 or root is None or not Path("/lib/systemd/systemd").exists():
         pytest.skip("needs root, systemd, and a cgroup2 file system")
@@ -289,7 +289,7 @@ def test_the_timer_recalibrates_again_and_again(drives: Drives, machine: Machine
 
 
 def test_kill_switch_can_write_its_files(drives: Drives, machine: Machine) -> None:
-    """Without the kernel's events, by its counters alone: all reads are refused."""
+    """There are no events of the kernel: its counters show that all reads are refused."""
     state, conf_path = machine.directory / "state", "/etc/linnapp/drives.conf"
     model = random_model(1)
     model.save(state / "sda.linnos")

@@ -92,13 +92,13 @@ def test_lines_of_an_instant_in_any_order_have_the_same_features(
 
 def test_an_io_sees_what_came_before_its_instant(tmp_path: Path) -> None:
     path = tmp_path / "a.trace"
-    of_one_instant = [line(0.2, us, read, size) for us, read, size in
+    simultaneous = [line(0.2, us, read, size) for us, read, size in
                       ((500, 1, 4096), (600, 0, 8192), (700, 1, 12288))]  # fmt: skip
     path.write_text(
         line(0.1, 50, 1, 4096)  # ended when the others arrive
         + line(0.0, 200, 1, 4096)  # just ended
         + line(0.0, 300, 1, 4096)
-        + "".join(of_one_instant)
+        + "".join(simultaneous)
         + line(0.201, 1, 1, 4096)
     )
     [chunk] = open_recording(path)

@@ -91,7 +91,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Fake clock of the snapshots; call it to advance by seconds."""
+    """Return a fake clock of the snapshots; a call advances it by seconds."""
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
 

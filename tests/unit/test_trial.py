@@ -52,7 +52,7 @@ def block(sysfs: FakeSysfs) -> Path:
 
 @pytest.fixture
 def md(block: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of an array, one mirror of which has a model."""
+    """Return the folder of an array, one mirror of which has a model."""
     monkeypatch.setattr(trial, "check_can_trace", lambda _: None)
     monkeypatch.setattr("time.sleep", lambda _: None)
     linnos = block / "sda" / "linnos"
@@ -138,7 +138,7 @@ def test_interval_of_bursty_blocks_contains_the_effect_at_the_stated_rate() -> N
         pairs = []
         for _ in range(20):
             load = 1 + 10 * (rng.random(2) < 1 / 3)
-            sides = [rng.lognormal(5, 1, 200) * of for of in load * (1.0, 0.8)]
+            sides = [rng.lognormal(5, 1, 200) * factor for factor in load * (1.0, 0.8)]
             pairs.append((Block.summarise(sides[0], 0), Block.summarise(sides[1], 0)))
         found = TrialOutcome("md0", True, PLAN, "time", pairs, 0).effects
         ends = [found[name].ends for name in ("p99", "mean")]

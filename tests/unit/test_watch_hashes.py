@@ -29,7 +29,7 @@ def mixed(lane: int, part: int) -> int:
 
 
 def xxh64(data: bytes) -> str:
-    """XXH64 with seed 0, from its specification."""
+    """Return XXH64 with seed 0, computed as its specification says."""
     if len(data) >= 32:
         lanes = [(P1 + P2) & MASK, P2, 0, -P1 & MASK]
         for at in range(0, len(data) // 32 * 32, 32):

@@ -83,7 +83,7 @@ class Account:
 
 @pytest.fixture
 def slow(can_watch: None, tmp_path: Path) -> Iterator[SlowDrive]:
-    """A drive, initially without delay."""
+    """Return a drive, initially without delay."""
     with contextlib.ExitStack() as stack:
         try:
             drive = stack.enter_context(slow_drive(tmp_path / "served", SIZE))

@@ -64,7 +64,7 @@ def io(
 
 @pytest.fixture
 def seen(tmp_path: Path) -> Path:
-    """10 ms: a read of 4 ms in the middle, an fsync at the end by another thread, and I/Os."""
+    """Return 10 ms of I/Os: a read of 4 ms in the middle, and another thread's fsync at the end."""
     stored(
         tmp_path / "seen" / "first",
         file_record(FOO, b"<script>&\x1b[2J", b"srv"),
