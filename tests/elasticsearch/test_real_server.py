@@ -445,7 +445,7 @@ class Panel:
                 if not value:
                     assert answer is None
                     continue
-                # The server estimates percentiles: by half a percent of the ranks, and one.
+                # The server estimates percentiles; their rank is within half a percent, plus one.
                 rank, slack = percent / 100 * (len(value) - 1), 0.005 * len(value) + 1
                 low, high = int(max(0, rank - slack)), int(min(len(value) - 1, rank + slack + 1))
                 assert value[low] <= answer <= value[high], (name, percent)
@@ -497,8 +497,8 @@ def test_each_dashboard_panel_shows_what_the_tables_say(
         assert n and compared >= len(expected.levels), panel["title"]
 
 
-#: Makes the given number of calls of 100 bytes a second, until the file named second exists. Prints
-#: how many there were.
+#: Makes the given number of calls of 100 bytes per second until the named file exists, and prints
+#: the number of calls.
 STEADY = textwrap.dedent("""
     import os, sys, time
     fd = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)

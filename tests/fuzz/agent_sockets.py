@@ -27,13 +27,14 @@ CORPUS = Path(__file__).parent / "corpus" / "agent"
 #: First byte of corpus files that are a configuration, not a datagram.
 CONFIGURATION = 0x80
 KEY = b"sixteen bytes, and a few more\0"
-#: linnos-agent(8): a query without the fields of answers, and how both begin.
+#: A query without the fields of answers, and the start of both; see linnos-agent(8).
 QUESTION = struct.Struct("<4sBBHQH6xII32x")
 BEGINNING = struct.Struct("<4sBBHQ")
 PLAIN_BYTES, SIGNED_BYTES = 64, 96
 #: Largest datagram over IPv4.
 LONGEST = 65_507
-#: in a batch: what sockets hold whose reader is busy; a Unix socket has room for ten
+#: Datagrams and bytes of a batch, which sockets can hold while their reader is busy. A Unix socket
+#: has room for ten.
 BATCH, BATCH_BYTES, LOCAL_BATCH = 48, 100_000, 8
 GIVE_UP_S = 120
 

@@ -138,7 +138,7 @@ def built(kernel: str) -> Path:
 def save_models(directory: Path) -> None:
     """Save ``recent.linnos`` and ``latency.linnos``, for the shell function ``models``."""
     recent_model().save(directory / "recent.linnos")
-    # No read is slow, only slower than on another mirror.
+    # No read is slow, but some are slower than on another mirror.
     last_four(90, 90 + BURST_US, 1000, threshold_us=1000, refuse_us=2**32 - 1, overdue_us=300).save(
         directory / "latency.linnos"
     )

@@ -28,7 +28,7 @@ ARRAY = PartedArray(size_mb=128, mirror_mb=64, precondition=False)
 
 def always(slow: bool, path: Path) -> Path:
     """Save a model with a constant answer."""
-    # Thus a probe of a drive that is predicted slow never finds it fast.
+    # Therefore a probe of a drive that is predicted slow never finds it fast.
     network(bias=(0, 1) if slow else (1, 0), threshold_us=1).save(path)
     return path
 

@@ -134,8 +134,8 @@ def test_other_nodes_serve_reads_while_a_node_is_gone(tmp_path: Path) -> None:
         assert (more[0] >= 256) == serving and more.sum() >= 256, line
 
 
-#: Reads of Ceph by a handle for each node, and what the nodes' drives have read then: once right
-#: after the objects were written, and when they have long been.
+#: Reads from Ceph with a handle for each node, and counts the reads of the nodes' drives: directly
+#: after the objects were written, and again when these writes are long past.
 LOCALIZED = """
 import ctypes, os, time
 

@@ -21,7 +21,7 @@ count() {{
     for d in flash0 flash1 flash2; do
         awk -v d=$d '{{ print d, $1, $2 }}' /sys/kernel/debug/flashsim/$d/counters
         for s in /sys/block/$d/linnos/stats/*; do echo $d linnos_$(basename $s) $(cat $s); done
-        # each bucket's reads, added up
+        # the sum of the reads in all buckets
         echo $d timed $(($(tr ' ' + </sys/block/$d/linnos/latency_us_histogram)))
     done >$1
 }}

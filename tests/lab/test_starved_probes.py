@@ -28,7 +28,7 @@ SWEEP = os.environ.get("LINNOS_SWEEP")
 
 #: Time in us that an application sees in addition to the drive's and a failover.
 AROUND_US = 15 + 20
-#: Configurations are so short that with some loads a few doubled waits fill a fifth or more.
+#: Configurations are so short that a few doubled waits take a fifth or more with some loads.
 LEAST = 0.75 if SWEEP else 0.9
 #: A drive with this share of slow reads does not count as fast for them.
 FEW = 0.05
@@ -194,6 +194,6 @@ def test_small_reads_are_served_during_large_reads(boot, tmp_path: Path, program
             if column == ("trees", "md") and (load.kib != 1024 or load.threads > 1):
                 continue
             assert share >= LEAST or slow >= FEW, (load, column, share)
-            # And at least half if one read in seven is slow.
+            # At least half are read there if one read in seven is slow.
             assert share >= 0.5 or slow > 0.15, (load, column, share)
     assert fast >= len(loads) // 2

@@ -46,7 +46,8 @@ def test_bursts_reach_the_mirrors_and_the_attribute_helps(
         ran = traces.on_md(context, trace, what, slowness)
         done = ran.summary
         assert (done["reads"], done["data_errors"], done["io_errors"]) == (N_READS, 0, 0)
-        # No two I/Os at a time: md reads from the first idle mirror, whose turn is 100 ms in 1.5 s.
+        # There is one I/O at a time, so md reads from the first mirror, whose turn is 100 ms in 1.5
+        # s.
         slow[what, slowness] = done["p95_us"]
     assert slow[trace_counts.OFF, trace_counts.CALM] < 1000
     assert slow[trace_counts.OFF, trace_counts.BURSTS] > 2000

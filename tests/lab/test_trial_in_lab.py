@@ -72,7 +72,7 @@ for was in on off; do
         until [ ! -e $leftover ]; do sleep 0.02; done
         echo $how $was $(cat $md/linnos) >>$OUT/after_ended
     done
-    # Both are killed: a file is left, and the next command puts it right.
+    # Both are killed, and leave a file; the next command restores the state.
     echo $was >$md/linnos
     {TRIAL} --hours 1 2>/dev/null & trial=$!
     other $was
@@ -120,7 +120,7 @@ def test_trial_measures_the_gain_of_choosing_and_leaves_no_files(boot, tmp_path:
     assert text("after_helps") == text("after_nothing") == "on\n"
     nothing = json.loads(text("nothing"))
     assert nothing["ended"] == "time" and nothing["pairs"] == 8
-    # By chance, one such trial in twenty calls a difference significant.
+    # By chance, one such trial in twenty finds a significant difference.
     assert all(abs(nothing["latencies"][name]["lower_percent"]) < 1 for name in ("p99", "mean"))
 
     for line in text("after_ended").splitlines():

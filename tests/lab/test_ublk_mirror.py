@@ -174,7 +174,7 @@ def test_reads_are_right_when_drives_fail(boot: Any, sanitized: Path, tmp_path: 
         fio --name=v --filename=/dev/ublkb0 --rw=randrw --bsrange=4k-128k --ioengine=libaio \\
           --iodepth=16 --direct=1 --size=8m --verify=crc32c --verify_fatal=1 --fsync=32 \\
           --clocksource=clock_gettime --output=$OUT/fio
-        # Writes over one another: which was last must not depend on the replica.
+        # Writes overlap: the last one must be the same on all replicas.
         fio --name=o --filename=/dev/ublkb0 --rw=randwrite --bsrange=4k-64k --ioengine=libaio \\
           --iodepth=32 --direct=1 --offset=16m --size=256k --norandommap --io_size=32m \\
           --refill_buffers --clocksource=clock_gettime --output=$OUT/fio
@@ -460,7 +460,7 @@ def test_immediate_stop_completes_the_work_of_a_killed_server(
     assert 8 < stopped["writes"] <= 32
 
 
-#: The kernel's answer for a drive with blocks above 4 KiB, which the lab does not have.
+#: Gives the kernel's answer for a drive with blocks larger than 4 KiB, which the lab lacks.
 LARGE_BLOCKS = """
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Bios fail on submission, among them parts of a split read, and requests time out: nothing
+# Bios fail on submission, among them parts of a split read, and requests time out. Nothing
 # stays counted as in flight.
 . "$TESTS/lib.sh"
 
@@ -7,7 +7,7 @@ null_disk nullb_e max_sectors=32
 disk=nullb_e
 use_model $disk fast enforce
 
-# fail_make_request strikes every bio, also what remains of one that was split
+# fail_make_request can fail every bio, also the remainder of a bio that was split
 in=/sys/kernel/debug/fail_make_request
 fault_every $in 10
 echo 1 >/sys/block/$disk/make-it-fail
@@ -37,7 +37,7 @@ expect_idle $disk
 echo 0 >$out/probability
 expect "afterwards" "ok=64 busy=0 other=0" "$(lcread -n 64 /dev/$disk)"
 
-# a drive that is switched off while requests time out
+# the policy is switched off while requests time out
 fault_every $out 30
 lcread -n 20 -s 131072 /dev/$disk >/dev/null &
 sleep 0.001

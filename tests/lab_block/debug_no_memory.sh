@@ -21,10 +21,10 @@ sweep()
 			fail "$what, $interface: $said"
 		failed=${said#*failed=}
 		echo "$what, $interface:" $said
-		# a revoked read may need none
+		# a revoked read may allocate nothing
 		[ "$failed" -gt 0 ] || [ $model = slow ] ||
 			fail "$what, $interface: no allocation failed"
-		# else there may be more that were not reached
+		# otherwise there may be more allocations, which were not reached
 		[ "$failed" -lt $reads ] || fail "$what, $interface: not all were reached"
 		expect_idle $disk
 	done
@@ -32,7 +32,7 @@ sweep()
 
 null_disk nullb_y size=512 submit_queues=1 poll_queues=1 max_sectors=64
 disk=nullb_y
-# the count of faults goes through these as well; they shall not say so
+# fail-nth also counts these faults of null_blk, which must not print messages
 for kind in timeout requeue; do
 	echo 0 >/sys/kernel/config/nullb/$disk/${kind}_inject/verbose || fail "no $kind faults"
 done
@@ -68,7 +68,7 @@ for model in fast slow; do
 done
 dmsetup remove --noudevsync crypt
 
-# a model on its way in: taken, or refused and the old one still active
+# an upload of a model: it is accepted, or refused and the old model stays active
 dir=/sys/block/$disk/linnos
 id_of() { od -An -tx4 -j16 -N4 "$MODELS/$1.linnos" | tr -d ' '; }
 refused=0
@@ -90,7 +90,7 @@ echo "model: $((n - 1)) allocations, $refused refused it"
 [ $refused -gt 0 ] || fail "no allocation failed"
 remove_null_disk $disk
 
-# a policy switched on: on, or off as before
+# a policy is switched on: it is on, or off as before
 refused=0
 n=1
 echo enforce >/run/enforce

@@ -33,7 +33,7 @@ passes()
 	expect_idle $2
 }
 
-# SCSI: 20 ms a command
+# SCSI: each command takes 20 ms
 scsi_disk 20000000
 passes scsi $disk /dev/$disk
 no_scsi_disk
@@ -47,11 +47,11 @@ passes nvme $nvme /dev/$nvme
 passes uring $nvme $nvme_commands
 expect_idle nullb_l
 
-# zeroes that the NVMe drive writes: the disk below, which cannot, gets writes
+# The NVMe drive writes zeroes. The disk below it cannot write zeroes, so it gets writes.
 use_model $nvme slow enforce
 use_model nullb_l slow enforce
 [ "$(cat /sys/block/$nvme/queue/write_zeroes_max_bytes)" -gt 0 ] || fail "no write zeroes"
-# -f: it does not look first what is there
+# -f: blkdiscard does not check first whether the disk has a file system
 for zero in "blkdiscard -f -z -l 4194304" "fallocate -z -l 4194304"; do
 	before=$(awk '{ print $5 }' /sys/block/nullb_l/stat)
 	$zero /dev/$nvme || fail "$zero" &
@@ -73,6 +73,6 @@ blkdiscard /dev/$nvme || fail "blkdiscard"
 expect_idle $nvme
 expect_idle nullb_l
 no_nvme
-# no_leaks: not here. DEBUG_KOBJECT_RELEASE makes the namespace leak its character device.
+# no_leaks is not called: DEBUG_KOBJECT_RELEASE makes the namespace leak its character device.
 remove_null_disk nullb_l
 clean_log

@@ -24,7 +24,7 @@ for scheduler in none mq-deadline kyber; do
 	expect_idle $disk
 done
 
-# a revoked read never gets as far
+# a revoked read does not reach the driver
 use_model $disk slow enforce
 struck=$(faults $requeue)
 expect "hinted, slow" "ok=0 busy=200 other=0" "$(lcread -n 200 /dev/$disk)"

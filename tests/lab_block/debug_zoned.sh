@@ -20,7 +20,7 @@ fio --name=zones --filename=/dev/$disk --direct=1 --zonemode=zbd --rw=write --bs
 	--ioengine=io_uring --iodepth=16 --size=16m --clocksource=clock_gettime \
 	--output=/dev/null || fail "fio on zones"
 expect_idle $disk
-# what is held back is pending
+# writes that the block layer holds back are pending
 null_disk nullb_h zoned=1 zone_size=4 zone_nr_conv=0 completion_nsec=20000000
 use_model nullb_h fast enforce
 fio --name=held --filename=/dev/nullb_h --direct=1 --zonemode=zbd --rw=write --bs=16k \
@@ -38,7 +38,7 @@ wait $held || fail "fio on a slow zone"
 [ $most -gt 4 ] || fail "at most $most pages pending: nothing was held back"
 expect_idle nullb_h
 
-# zones reset under the writes: some fail, all are counted out
+# zones are reset under the writes: some writes fail, and none stays counted
 for i in 1 2 3; do
 	fio --name=reset --filename=/dev/nullb_h --direct=1 --zonemode=zbd --rw=write --bs=16k \
 		--ioengine=io_uring --iodepth=8 --size=4m --io_size=256k --clocksource=clock_gettime \
@@ -51,11 +51,11 @@ for i in 1 2 3; do
 	blkzone reset /dev/nullb_h || fail "blkzone reset"
 done
 
-# not at the write pointer: an error, and counted out
+# a write that is not at the write pointer fails, and does not stay counted
 dd if=/dev/zero of=/dev/$disk bs=4096 count=1 seek=9000 oflag=direct 2>/dev/null &&
 	fail "a write off the write pointer succeeded"
 expect_idle $disk
-# a read across two zones, split there
+# a read across two zones is split at their border
 expect "hinted, two zones" "ok=1 busy=0 other=0" "$(lcread -o 4128768 -s 131072 /dev/$disk)"
 expect_idle $disk
 use_model $disk slow enforce

@@ -108,8 +108,8 @@ no_scsi_disk()
 	[ ! -e /sys/block/$disk ] || fail "the SCSI disk is still there"
 }
 
-# use_model DISK MODEL MODE: without probes, which would admit some reads that the test
-# expects to be revoked
+# use_model DISK MODEL MODE: use a model without probes, which would admit some reads that the
+# test expects to be revoked
 use_model()
 {
 	echo 0 >"/sys/block/$1/linnos/probe_after_us"
@@ -143,13 +143,13 @@ expect_idle()
 	expect "$1: in flight" "0 pages, 0 reads" "$(in_flight "$1")"
 }
 
-# One line: ok=N busy=N other=N
+# Print one line: ok=N busy=N other=N
 lcread()
 {
 	"$LCREAD" -p "$@" || fail "lcread $*"
 }
 
-# refuses WHAT FILE [OPTION...]: hinted reads return EOPNOTSUPP by every interface
+# refuses WHAT FILE [OPTION...]: check that hinted reads by every interface return EOPNOTSUPP
 refuses()
 {
 	what=$1 file=$2

@@ -20,7 +20,7 @@ for bytes in 512 4096 8192 65536 1048576; do
 done
 expect revoked 20 "$(stat_of $disk revoked)"
 
-# buffered: merged, read ahead, written back; never hinted, and never refused
+# buffered I/O is merged, read ahead and written back; it is never hinted, and never refused
 echo mq-deadline >/sys/block/$disk/queue/scheduler
 dd if=/dev/zero of=/dev/$disk bs=1M count=16 conv=fsync 2>/dev/null
 echo 3 >/proc/sys/vm/drop_caches
@@ -40,7 +40,7 @@ expect_idle $disk
 [ "$(awk '{ print $2 }' /sys/block/$disk/stat)" -gt 0 ] || fail "nothing was merged"
 echo none >/sys/block/$disk/queue/scheduler
 
-# discards, zeroes and flushes are no part of the load
+# discards, zeroes and flushes do not count as load
 blkdiscard /dev/$disk || fail blkdiscard
 blkdiscard -z -l 1048576 /dev/$disk || fail "blkdiscard -z"
 expect_idle $disk
@@ -52,7 +52,7 @@ expect "hinted, partition" "ok=0 busy=2 other=0" "$(lcread -n 2 /dev/${disk}1)"
 expect "unhinted, partition" "ok=2 busy=0 other=0" "$(lcread -u -n 2 /dev/${disk}1)"
 expect_idle $disk
 
-# beyond the end, and misaligned: failed before or after they count
+# reads beyond the end, and misaligned ones, fail before or after they are counted
 lcread -u -o 67108864 /dev/$disk >/dev/null
 lcread -o 511 /dev/$disk >/dev/null
 expect_idle $disk

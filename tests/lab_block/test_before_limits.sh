@@ -30,14 +30,14 @@ waited=$(($(uptime_ms) - before))
 [ $waited -lt 500 ] || fail "ten refused reads took $waited ms"
 expect "charged to the cgroup" 0 "$(read_bytes | grep . || echo 0)"
 
-# nor have they used the next read's share up
+# refused reads have also not used up the share of the next read
 before=$(uptime_ms)
 expect "unhinted" "ok=1 busy=0 other=0" "$(limited -u -s 65536 /dev/$disk)"
 waited=$(($(uptime_ms) - before))
 [ $waited -lt 500 ] || fail "the next read took $waited ms"
 expect "charged to the cgroup" 65536 "$(read_bytes)"
 
-# a trace shows a refused read come and go
+# a trace shows the start and the end of a refused read
 trace=/sys/kernel/tracing
 [ -d $trace/events ] || trace=/sys/kernel/debug/tracing
 echo 1 >$trace/events/block/block_bio_queue/enable
@@ -49,7 +49,7 @@ expect "events of a refused read" "block_bio_queue block_bio_complete " \
 	"$(grep -o 'block_[a-z_]*:' $trace/trace | tr ':\n' '  ' | tr -s ' ')"
 grep -q 'block_bio_complete:.*\[-16\]' $trace/trace || fail "no EBUSY in the trace"
 
-# admitted: it pays like any other read, and waiting does not undo the decision
+# an admitted read is charged like any other, and waiting does not change the decision
 use_model $disk fast enforce
 before=$(uptime_ms)
 limited -n 2 -s 1048576 /dev/$disk >/run/tmp/waits &
@@ -63,7 +63,7 @@ waited=$(($(uptime_ms) - before))
 expect "charged to the cgroup" $((65536 + 1048576)) "$(read_bytes)"
 expect_idle $disk
 
-# a probe that waits while its disk goes ends without a verdict and without a trace
+# a probe that waits while its disk is removed ends without a verdict and without a trace
 echo 1 >/sys/block/$disk/linnos/probe_after_revokes
 limited -n 2 -s 1048576 /dev/$disk >/run/tmp/waits 2>&1 &
 sleep 0.3
@@ -71,6 +71,6 @@ remove_null_disk $disk
 wait
 umount $cgroup
 clean_log
-# Before Linux 6.18 blk_throtl_exit() leaves the limits of a disk behind that goes with them:
-# blkg_destroy_all() has taken the bit by which it sees that there are any.
+# Before Linux 6.18 blk_throtl_exit() does not free the limits of a disk that is removed while it
+# has some, because blkg_destroy_all() has already cleared the bit that says that there are limits.
 no_leaks 512

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-# The trace event gives the reason of each decision; mode observe shows what enforce would have
-# refused; the lab charges each inference its time.
+# The trace event has the reason of each decision. Mode observe shows which reads enforce would
+# have refused. Each inference takes the time that the lab was told to charge for it.
 . "$TESTS/lib.sh"
 
-# 20 ms an I/O: a probe is late
+# each I/O takes 20 ms, so a probe is late
 null_disk nullb_e completion_nsec=20000000
 disk=nullb_e
 trace=/sys/kernel/tracing
 [ -d $trace/events ] || trace=/sys/kernel/debug/tracing
 event=$trace/events/linnos/linnos_decision
 echo 1 >$event/enable
-# what the last decision found
+# found: print the fields of the last decision
 found() { tail -n 1 $trace/trace | sed 's/.*revoked=/revoked=/'; }
 
 grep -q '{ 0, "fast" }, { 1, "slow" }, { 2, "probe" }, { 3, "no-model" }' \
@@ -34,7 +34,7 @@ expect probe "revoked=0 reason=probe" "$(found)"
 
 echo 0 >$event/enable
 
-# 1 ms an inference: 100 reads that are refused at once take as long as that
+# an inference takes 1 ms, so 100 reads that are refused at once take 100 ms
 charge=/sys/module/flashsim/parameters/charge_ns
 uptime_ms() { awk '{ print int($1 * 1000) }' /proc/uptime; }
 use_model $disk slow enforce

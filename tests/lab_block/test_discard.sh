@@ -8,13 +8,13 @@ trace=/sys/kernel/tracing
 queued=$trace/events/block/block_bio_queue
 echo 1 >$queued/enable || fail "no block events"
 
-# did DISK RWBS: bios of that kind queued to the disk since the last clear
+# did DISK RWBS: count bios of this kind that were queued to the disk since the last clear
 did()
 {
 	grep -c " $(cat /sys/block/$1/dev | tr : ,) $2 " $trace/trace
 }
 
-# erases DISK: what the disk can do, by each way from user space
+# erases DISK: erase the disk in each way that user space has
 erases()
 {
 	disk=$1
@@ -38,7 +38,7 @@ erases()
 			"fallocate -p -l 1048576"; do
 			: >$trace/trace
 			if ! $way /dev/$disk 2>/dev/null; then
-				# only this way asks for the drive's own zeroes or none
+				# only this way requires that the drive itself writes zeroes
 				[ $can_zero = 0 ] && [ "${way#*-p}" != "$way" ] ||
 					fail "$disk: $way"
 				expect_idle $disk

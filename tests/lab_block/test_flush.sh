@@ -3,8 +3,8 @@
 # until its data are written, however many requests the block layer makes of it.
 . "$TESTS/lib.sh"
 
-# 10 ms an I/O, and a cache that wants flushing; without FUA a write that must be
-# durable becomes a write and a flush
+# Each I/O takes 10 ms, and the disk has a cache. Without FUA a write that must be durable becomes a
+# write and a flush.
 null_disk nullb_f cache_size=8 fua=0 completion_nsec=10000000
 disk=nullb_f
 expect "write cache" "write back" "$(cat /sys/block/$disk/queue/write_cache)"
@@ -21,7 +21,7 @@ wait
 expect "empty flushes" 1 $(($(flushes) - before))
 expect_idle $disk
 
-# a write and then a flush: four pages until the flush
+# a write and then a flush: four pages are pending until the flush
 before=$(flushes)
 dd if=/dev/zero of=/dev/$disk bs=16k count=1 oflag=direct,dsync 2>/dev/null &
 sleep 0.005

@@ -33,12 +33,12 @@ expect "100 us" "19:12 " "$(histogram nullb_a)"
 expect "1 ms" "32:12 " "$(histogram nullb_b)"
 expect "20 ms" "49:12 " "$(histogram nullb_c)"
 
-# of one that is split each part counts
+# each part of a split read counts
 echo 4 >/sys/block/nullb_b/queue/max_sectors_kb || fail max_sectors_kb
 dd if=/dev/nullb_b of=/dev/null bs=16k count=1 iflag=direct 2>/dev/null || fail split
 expect "after the split" "32:16 " "$(histogram nullb_b)"
 
-# neither writes nor refused reads, nor what completes while the policy is off
+# writes, refused reads, and reads that complete while the policy is off do not count
 dd if=/dev/zero of=/dev/nullb_a bs=4k count=9 oflag=direct 2>/dev/null || fail write
 use_model nullb_a slow enforce
 expect "refused" "ok=0 busy=4 other=0" "$(lcread -n 4 /dev/nullb_a)"
@@ -50,13 +50,13 @@ echo observe >/sys/block/nullb_a/linnos/mode
 lcread -n 3 /dev/nullb_a >/dev/null
 expect "on again" "19:15 " "$(histogram nullb_a)"
 
-# nor one that failed
+# failed reads do not count
 null_disk nullb_bad badblocks=+0-1023
 use_model nullb_bad fast enforce
 expect "bad blocks" "ok=0 busy=0 other=4" "$(lcread -n 4 /dev/nullb_bad)"
 expect "failed" "" "$(histogram nullb_bad)"
 
-# a disk that goes while it is read from, and asked
+# a disk is removed while it is read and its files are read
 lcread -u -n 200 /dev/nullb_c >/dev/null &
 while cat /sys/block/nullb_c/linnos/latency_us_histogram; do
 	sleep 0.01

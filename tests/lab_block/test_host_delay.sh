@@ -22,8 +22,8 @@ in_cgroup()
 	sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$cgroups/$group" "$@"
 }
 
-# drive_time DISK WHAT: the last hinted read, from another cgroup, saw a drive that
-# takes 100 us, and nothing pending but itself
+# drive_time DISK WHAT: check that the last hinted read, from another cgroup, saw latencies of
+# 100 us and only itself pending
 drive_time()
 {
 	expect "$2: a read of another cgroup" "ok=1 busy=0 other=0" \
@@ -34,7 +34,7 @@ drive_time()
 	done
 }
 
-# what the last hinted read found pending
+# pending_of: print the pages that were pending at the last hinted read
 pending_of()
 {
 	grep linnos_decision: $trace/trace | tail -n 1 | sed 's/.* pending=//; s/ .*//'
@@ -45,7 +45,7 @@ expect_no_slow()
 	expect "$2: slow reads" 0 "$(stat_of "$1" slow)"
 }
 
-# io.max: the parts of a read that is split are held back one by one
+# io.max delays the parts of a split read one by one
 null_disk nullb_m max_sectors=8
 use_model nullb_m fast observe
 lcread -n 2 /dev/nullb_m >/dev/null
@@ -60,7 +60,7 @@ drive_time nullb_m "io.max, after"
 expect_no_slow nullb_m io.max
 expect_idle nullb_m
 
-# iocost: a reader that must wait for its share
+# with iocost a reader must wait for its share
 null_disk nullb_c
 use_model nullb_c fast observe
 lcread -n 2 /dev/nullb_c >/dev/null

@@ -19,7 +19,7 @@ check()
 			"$(lcread -e $interface -n 2 -s $bytes "$2")"
 		expect "$1, $interface, requests of a refused read" "$before" "$(requests)"
 
-		# fast for the first bio, slow for what comes on top of it
+		# the prediction is fast for the first bio, and slow with the others pending
 		use_model $disk deep enforce
 		asked=$(stat_of $disk latency_critical)
 		expect "$1, $interface, first bio fast" "ok=2 busy=0 other=0" \

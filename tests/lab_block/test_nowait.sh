@@ -2,7 +2,7 @@
 # RWF_NOWAIT: an admitted bio that gets no request is no longer counted.
 . "$TESTS/lib.sh"
 
-# one request at a time, 20 ms each
+# the disk serves one request at a time, in 20 ms
 null_disk nullb_n hw_queue_depth=1 completion_nsec=20000000
 disk=nullb_n
 use_model $disk fast enforce
@@ -21,7 +21,7 @@ expect_idle $disk
 use_model $disk slow enforce
 expect "slow" EBUSY "$("$LCREAD" -f 0x8008 /dev/$disk)"
 
-# a read that would have to be split ends when the block layer finds out
+# a read that would have to be split fails as soon as the block layer finds that out
 null_disk nullb_k max_sectors=8
 use_model nullb_k fast enforce
 expect "too large not to wait" EAGAIN "$("$LCREAD" -f 0x8008 -s 65536 /dev/nullb_k)"

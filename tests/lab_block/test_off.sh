@@ -4,7 +4,7 @@
 # is removed meanwhile waits for its I/O.
 . "$TESTS/lib.sh"
 
-# half a minute for each I/O
+# each I/O takes half a minute
 null_disk nullb_o completion_nsec=30000000000
 disk=nullb_o
 dir=$(linnos_dir $disk)
@@ -19,7 +19,7 @@ for model in fast last; do
 	echo off >$dir/mode
 	expect "$model: off, the read is still in flight" "1 pages, 1 reads" "$(in_flight $disk)"
 
-	# neither held up nor counted, hinted or not
+	# reads with and without the hint are neither delayed nor counted
 	"$LCREAD" -p -u -s 8192 /dev/$disk &
 	off=$!
 	"$LCREAD" -p -s 8192 /dev/$disk &
@@ -50,7 +50,7 @@ for model in fast last; do
 	expect_idle $disk
 done
 
-# one that goes while it is off, with I/O in flight from before and from since
+# a disk is removed while its policy is off, with I/O in flight from before and after that
 use_model $disk fast enforce
 "$LCREAD" -p /dev/$disk &
 sleep 1

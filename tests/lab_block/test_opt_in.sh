@@ -13,7 +13,7 @@ done
 mnt=/run/mnt/fs
 mkdir -p $mnt
 
-# takes WHAT FILE: direct reads accept the hint; buffered reads, and writes, refuse it
+# takes WHAT FILE: check that direct reads accept the hint, and buffered reads and writes refuse it
 takes()
 {
 	use_model $a fast enforce
@@ -45,8 +45,8 @@ make_file()
 	dd if=/dev/urandom of="$1" bs=64k count=4 conv=fsync 2>/dev/null || fail "write $1"
 }
 
-# Reads of a sector, a block of the file system, and more: Linux 7.3 has a path of its own
-# for those of up to a block.
+# Read a sector, a block of the file system, and more: Linux 7.3 has a separate path for reads of
+# up to a block.
 takes_sizes()
 {
 	for bytes in 512 4096 8192 65536; do
@@ -58,7 +58,7 @@ takes_sizes()
 	done
 }
 
-# a ring lets go of its registered file some time after its process has ended
+# a ring releases its registered file some time after its process has ended
 unmount()
 {
 	for i in $(seq 50); do
@@ -82,10 +82,10 @@ for fs in ext4 xfs f2fs; do
 	make_file $mnt/file
 	takes $fs $mnt/file
 	takes_sizes $fs $mnt/file
-	# the file system itself never asks for what may be revoked
+	# reads by the file system itself have no hint
 	cp $mnt/file $mnt/copy && sync && cmp $mnt/file $mnt/copy || fail "$fs under enforcement"
 
-	# frozen, remounted read-only and thawed under an open file: as before
+	# freezing, remounting read-only and thawing under an open file change nothing
 	fsfreeze -f $mnt || fail "freeze $fs"
 	expect "$fs frozen" "ok=0 busy=2 other=0" "$(lcread -n 2 $mnt/file)"
 	fsfreeze -u $mnt
@@ -96,7 +96,7 @@ for fs in ext4 xfs f2fs; do
 	mount -o remount,rw $mnt || fail "remount $fs"
 
 	if [ $fs = ext4 ]; then
-		# overlayfs hands the file of the layer below to its own
+		# overlayfs reads the file of its lower layer
 		mkdir -p $mnt/lower $mnt/upper $mnt/work /run/mnt/over
 		make_file $mnt/lower/file
 		mount -t overlay overlay /run/mnt/over \
@@ -114,7 +114,7 @@ for fs in ext4 xfs f2fs; do
 	unmount $mnt
 done
 
-# so do those of ext4 for files with inline or journaled data
+# reads of ext4 files with inline or journaled data go through the page cache, too
 mkfs.ext4 -q -F -O inline_data /dev/$a || fail "mkfs.ext4 -O inline_data"
 mount -t ext4 -o data=journal /dev/$a $mnt || fail "mount ext4 -o data=journal"
 make_file $mnt/journaled
@@ -128,8 +128,8 @@ for interface in preadv2 uring fixed aio; do
 done
 unmount $mnt
 
-# btrfs takes an error of a read for a bad block: with one copy the read fails, with
-# two it writes the block again
+# For btrfs an error of a read means a bad block: with one copy the read fails, with two it
+# writes the block again.
 btrfs_log='read error corrected|failed to repair|unable to fixup|bdev .* errs:'
 for data in single raid1; do
 	second=
@@ -151,7 +151,7 @@ for data in single raid1; do
 done
 dmesg | grep -E "$btrfs_log" && fail "btrfs blamed the drive"
 
-# what is no file on a disk
+# files that are not on a disk
 head -c 65536 /dev/urandom >/run/tmp/file
 refuses tmpfs /run/tmp/file -b
 refuses hostfs "$LCREAD" -b

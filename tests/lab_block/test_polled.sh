@@ -2,8 +2,8 @@
 # Reads whose submitter polls for the completion are decided and counted like others.
 . "$TESTS/lib.sh"
 
-# 50 ms by interrupt; whoever polls is served at once. Without memory: null_blk would
-# allocate it while it polls, where it may not sleep
+# An I/O takes 50 ms with an interrupt, but none when it is polled. The disk is not backed by
+# memory, which null_blk would allocate while it polls and may not sleep.
 null_disk nullb_p memory_backed=0 submit_queues=1 poll_queues=1 completion_nsec=50000000
 disk=nullb_p
 expect "polling" 1 "$(cat /sys/block/$disk/queue/io_poll)"
@@ -26,8 +26,8 @@ use_model $disk fast enforce
 expect "hipri, admitted" "ok=8 busy=0 other=0" "$(lcread -f 0x8001 -n 8 /dev/$disk)"
 expect_idle $disk
 
-# many in flight, of several sizes, reads and writes; none so large that it is split:
-# its parts are not polled, and whoever spins on them stops the guest's virtual time
+# Many reads and writes of several sizes are in flight. None is so large that it is split: its parts
+# would not be polled, and a program that spins on them would stop the virtual time of the guest.
 fio --name=polled --filename=/dev/$disk --direct=1 --rw=randrw --bsrange=4k-64k --size=32m \
 	--ioengine=io_uring --hipri --iodepth=16 --number_ios=4000 \
 	--clocksource=clock_gettime --output=/dev/null || fail fio

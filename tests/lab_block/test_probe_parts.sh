@@ -12,7 +12,7 @@ probing_disk()
 	echo enforce >/sys/block/$disk/linnos/mode
 }
 
-# admitted SKEW: of 1000 hinted reads of 128 KiB, at each offset of the disk in turn
+# admitted SKEW: print how many of 1000 hinted reads of 128 KiB are admitted, at each offset in turn
 admitted()
 {
 	n=0
@@ -27,7 +27,7 @@ admitted()
 
 requests() { awk '{ print $1 }' /sys/block/$disk/stat; }
 
-# slow: late in every case
+# the drive is so slow that every read is late
 probing_disk nullb_v virt_boundary=1 completion_nsec=2000000
 before=$(requests)
 lcread -u -s 131072 -k 512 /dev/$disk >/dev/null
@@ -39,7 +39,7 @@ for skew in 0 512; do
 done
 expect_idle $disk
 
-# in time: all but those before the first probe
+# reads are in time: all are admitted except those before the first probe
 probing_disk nullb_w virt_boundary=1
 for skew in 0 512; do
 	n=$(admitted $skew)

@@ -12,7 +12,7 @@ chmod 755 /run/mnt /run/mnt/fs
 dd if=/dev/urandom of=/run/mnt/fs/secret bs=1M count=4 conv=fsync 2>/dev/null
 chmod 600 /run/mnt/fs/secret
 dd if=/dev/zero of=/run/mnt/fs/own bs=1M count=1 conv=fsync 2>/dev/null
-# slow where others read in the same 8 KiB of each 512
+# The model predicts slow where others read in the same 8 KiB of each 512 KiB.
 use_model $disk region enforce
 
 for block in 3 20 60; do

@@ -18,7 +18,7 @@ for round in $(seq 5); do
 	[ ! -e /sys/block/nullb_r ] || fail "the disk is still there"
 done
 
-# a disk that goes while its policy is on, and stays open long after
+# a disk is removed while its policy is on, and stays open long after that
 null_disk nullb_r
 use_model nullb_r fast enforce
 lcread -n 4 /dev/nullb_r >/dev/null
@@ -30,7 +30,7 @@ expect "on the next disk" "ok=0 busy=2 other=0" "$(lcread -n 2 /dev/nullb_r)"
 exec 4<&-
 remove_null_disk nullb_r
 
-# a disk that goes while its files are open and written
+# a disk is removed while its files are open and written
 null_disk nullb_r
 exec 3<>/sys/block/nullb_r/linnos/mode
 (while echo observe >/sys/block/nullb_r/linnos/mode &&

@@ -23,7 +23,7 @@ done
 expect mode observe "$(cat $dir/mode)"
 cmp $dir/model "$MODELS/slow.linnos" || fail "the model changed"
 
-# nonsense
+# invalid contents are refused
 for value in on ENFORCE "" 1; do
 	(echo "$value" >"$dir/mode") 2>/dev/null && fail "mode '$value' was taken"
 done

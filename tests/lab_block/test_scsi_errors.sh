@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Reads of a SCSI drive (scsi_debug) fail: the driver first completes the good part of them,
-# no bytes, without an error. This must not count as a completion with a latency.
+# Reads of a SCSI drive (scsi_debug) fail. The driver first completes their good part, of no bytes,
+# without an error. This must not count as a completion with a latency.
 . "$TESTS/lib.sh"
 
 scsi_disk 100000

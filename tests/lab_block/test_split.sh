@@ -33,8 +33,8 @@ expect "a split read" "64 pages, 64 reads" "$(in_flight nullb_t)"
 wait
 expect_idle nullb_t
 
-# no request has the size class of the large read itself: the read is probed in the size class
-# of its parts, so it is noticed that they are late
+# No request has the size class of the large read itself. The read is probed in the size class of its
+# parts, so that late parts are noticed.
 use_model nullb_t slow enforce
 echo 10 >/sys/block/nullb_t/linnos/probe_after_revokes
 expect "large reads, probes among them" "ok=3 busy=97 other=0" \

@@ -13,7 +13,7 @@ revoked() { echo $(($(stat_of nullb_x revoked) + $(stat_of nullb_y revoked))); }
 asked() { echo $(($(stat_of nullb_x latency_critical) + $(stat_of nullb_y latency_critical))); }
 sectors=65536
 
-# passes NAME DEVICE: eight hinted and eight plain reads
+# passes NAME DEVICE: check that eight hinted and eight plain reads pass
 passes()
 {
 	before=$(revoked)
@@ -30,7 +30,7 @@ dm()
 	device=/dev/$(dmsetup info -c --noheadings -o blkdevname "$1")
 }
 
-# a ring lets go of its registered file some time after its process has ended
+# a ring releases its registered file some time after its process has ended
 dm_remove()
 {
 	for i in $(seq 50); do
@@ -81,7 +81,7 @@ refuses "linear over a mixed table" "$device"
 dm_remove over
 dm_remove mixed
 
-# md: no mirror failed, no bad block recorded, the read served
+# md serves the read, fails no mirror and records no bad block
 mdadm --create /dev/md127 --run --metadata=1.2 --assume-clean --level=1 \
 	--raid-devices=2 /dev/nullb_x /dev/nullb_y >/dev/null 2>&1 || fail mdadm
 for i in $(seq 100); do [ -b /dev/md127 ] && break; sleep 0.1; done

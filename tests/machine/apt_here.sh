@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Sourced by scripts that install a Debian of their own: packages and certificates come from where
-# this machine has them.
+# Sourced by scripts that install a Debian of their own. Packages and certificates come from the
+# sources of this machine.
 
 # sources_of RELEASE: print this machine's sources of Debian's packages for the given release
 sources_of() {
@@ -22,7 +22,7 @@ bootstrap() {
 	debootstrap --cache-dir="$folder/packages" "${@:4}" "$release" "$root" "$mirror" \
 		>"$folder/debootstrap.log" || { tail "$folder/debootstrap.log" >&2; exit 1; }
 	echo "$sources" >"$root/etc/apt/sources.list"
-	# No questions; the settings of this machine's apt for downloads.
+	# apt asks no questions, and downloads with the settings of this machine.
 	{
 		echo 'APT::Get::Assume-Yes "true";'
 		apt-config dump Acquire |
@@ -33,7 +33,7 @@ bootstrap() {
 		2>/dev/null || :
 }
 
-# pip_here ROOT: pip in ROOT downloads from where pip does here; ROOT needs certificates in /etc/ssl/certs
+# pip_here ROOT: let pip in ROOT download from the index of this machine's pip; ROOT needs certificates in /etc/ssl/certs
 pip_here() {
 	{
 		echo '[global]'

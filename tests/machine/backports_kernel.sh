@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # `backports_kernel.sh FOLDER` unpacks the newest kernel for Debian 13 (trixie-backports) to FOLDER, for QEMU, and
-# installs in $DEBIAN_13 what its modules and the patch series for it are built with. debootstrap creates that folder
+# installs in $DEBIAN_13 the tools that build its modules and the patch series for it. debootstrap creates that folder
 # if it does not exist. Needs root.
 set -euo pipefail
 root=$DEBIAN_13

@@ -49,8 +49,8 @@ class Machine:
             *("-i", str(key), "-o", "StrictHostKeyChecking=no", "-o", "LogLevel=ERROR"),
             *("-o", "UserKnownHostsFile=/dev/null", "-o", "ConnectTimeout=30"),
         ]
-        # One connection for all that is run: to set one up takes the guest a second or two. The
-        # path of a socket must be short.
+        # All commands share one connection, because the guest takes a second or two to set one
+        # up. The path of a socket must be short.
         self._sockets = tempfile.TemporaryDirectory(prefix="walk")
         self._options += ["-o", f"ControlPath={self._sockets.name}/ssh"]
         self._connection: subprocess.Popen[bytes] | None = None
@@ -60,13 +60,14 @@ class Machine:
         #: True if QEMU emulates the CPU, about thirty times slower.
         self.translated = accel == "tcg"
         # In separate threads, emulated CPUs may run forever into a breakpoint
-        # that another has taken away, as blktrace's ending does with those of trace points.
+        # that another has removed, as the end of blktrace removes those of trace points.
         accel = "tcg,thread=single" if self.translated else accel
         arguments = [
             *(QEMU, "-nodefaults", "-no-user-config", "-display", "none"),
             *("-machine", "q35", "-accel", accel, "-smp", "2", "-m", "6144"),
-            # At AVX2's gathers, which numpy has in argsort, programs crash under the translator: a
-            # processor from before, with the AVX that TensorFlow asks for.
+            # Under emulation, programs crash at the gather instructions of AVX2, which numpy's
+            # argsort uses. The emulated processor is older, and has the AVX that TensorFlow
+            # requires.
             *("-cpu", "IvyBridge" if self.translated else "max"),
             *("-serial", f"file:{self.console}", "-device", "virtio-rng-pci"),
             *("-netdev", f"user,id=net,hostfwd=tcp:127.0.0.1:{self._port}-:22"),

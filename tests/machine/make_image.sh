@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# `make_image.sh FOLDER` leaves FOLDER/debian.img, the disk of a machine with Debian 12 as its
-# installer would leave it: a partition, GRUB, Debian's kernel, sshd, a network by DHCP; besides
-# mdadm and fio, the user's own. FOLDER/key opens it for root. Packages, certificates, and where apt
-# and pip look are this machine's. Needs root: it mounts the disk while it makes it.
+# `make_image.sh FOLDER` makes FOLDER/debian.img, the disk of a machine with Debian 12 as its
+# installer would leave it: a partition, GRUB, Debian's kernel, sshd, a network by DHCP. The user has
+# also installed mdadm and fio. FOLDER/key lets root log in. Packages, certificates and the sources
+# of apt and pip are those of this machine. Needs root, because it mounts the disk.
 set -euo pipefail
 [ $# = 1 ] && [ "$(id -u)" = 0 ] || { echo "usage, as root: make_image.sh FOLDER" >&2; exit 2; }
 mkdir -p "$1/packages"
@@ -28,7 +28,8 @@ echo '2048,,83,*' | sfdisk -q "$image"
 device=$(losetup --offset $((2048 * 512)) --show -f "$image")
 mkfs.ext4 -q -L root "$device"
 mount "$device" "$root"
-# With what kernel modules are built with: to unpack it takes the translator minutes.
+# Tools for building kernel modules are in the image, because unpacking them in the emulator
+# takes minutes.
 bootstrap bookworm "$folder" "$root" \
 	--include=grub-pc,openssh-server,mdadm,fio,ca-certificates,zstd,apt-utils,gcc,make,patch,dpkg-dev,xz-utils,dwarves
 pip_here "$root"
@@ -36,7 +37,7 @@ pip_here "$root"
 echo linnos-walk >"$root/etc/hostname"
 echo 'LABEL=root / ext4 errors=remount-ro 0 1' >"$root/etc/fstab"
 printf '[Match]\nType=ether\n[Network]\nDHCP=ipv4\n' >"$root/etc/systemd/network/80-dhcp.network"
-# The name server that QEMU's network has.
+# The name server of QEMU's network.
 echo 'nameserver 10.0.2.3' >"$root/etc/resolv.conf"
 rm -f "$folder/key" "$folder/key.pub"
 ssh-keygen -q -t ed25519 -N '' -C walk -f "$folder/key"
@@ -53,8 +54,8 @@ inside systemctl -q mask apt-daily.timer apt-daily-upgrade.timer e2scrub_all.tim
 cp /etc/resolv.conf "$root/etc/resolv.conf.here"
 mount --bind "$root/etc/resolv.conf.here" "$root/etc/resolv.conf"
 inside apt-get -q update >/dev/null
-# A kernel for guests: it has the drivers of QEMU's disks and is small. All is as of today, but not
-# the kernel: until this file says nothing any more, the machine knows of none since the one before.
+# The kernel for guests has the drivers of QEMU's disks and is small. All packages are the newest,
+# except the kernel, which is pinned to the version before the newest, until the pin is removed.
 kernel=linux-image-cloud-amd64
 before=$(inside apt-cache madison $kernel | awk '{ print $3 }' | sort -Vru | sed -n 2p)
 [ -n "$before" ] || { echo "make_image.sh: apt here offers $kernel in one version only" >&2; exit 1; }
@@ -67,15 +68,15 @@ done
 inside apt-get -q clean
 umount "$root/etc/resolv.conf"
 rm "$root/etc/resolv.conf.here"
-# As grub-install does, which would ask for the disk that the partition is on: GRUB's first sector,
-# what it reads next from behind that, and its modules.
+# Do the same as grub-install, which would ask for the disk of the partition: write GRUB's first
+# sector, the core image after it, and its modules.
 mkdir -p "$root/boot/grub"
 cp -r "$root/usr/lib/grub/i386-pc" "$root/boot/grub/"
 inside grub-mkimage -O i386-pc -p '(hd0,msdos1)/boot/grub' -o /boot/grub/i386-pc/core.img \
 	biosdisk part_msdos ext2
 dd status=none conv=notrunc of="$image" bs=440 count=1 if="$root/usr/lib/grub/i386-pc/boot.img"
 dd status=none conv=notrunc of="$image" bs=512 seek=1 if="$root/boot/grub/i386-pc/core.img"
-# In the machine, where there is a disk to ask about, the first kernel installed makes another.
+# In the machine, where the disk is known, the first kernel that is installed writes another one.
 kernel=$(cd "$root/boot" && ls -d vmlinuz-*)
 cat >"$root/boot/grub/grub.cfg" <<-EOT
 	search --no-floppy --label root --set=root

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # `module_versions.sh FOLDER [N [SERIES...]]` builds linnos.ko, raid1.ko and raid10.ko in a bare
 # Debian 12, as DKMS would, for the N (3) newest point releases of each series (6.1 and 6.12) that
-# apt here offers, and says of each what came of it. Fails unless all are built, and unless another release's source, which
-# comes last, is refused. Needs root: it makes FOLDER/root, which it leaves for the next time.
+# this machine's apt offers, and prints the result for each. Fails unless all are built, and unless the source of another
+# release, which is tried last, is refused. Needs root: it makes FOLDER/root, and keeps it for the next run.
 set -euo pipefail
 [ $# -ge 1 ] && [ "$(id -u)" = 0 ] || { echo "usage, as root: module_versions.sh FOLDER [N [SERIES...]]" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
@@ -36,7 +36,7 @@ inside apt-get -q update >/dev/null
 rm -rf "$root/srv/linnos"
 "$here/../../kernel/module/build.sh" --dkms "$root/srv/linnos"
 
-# headers of SERIES: of each, newest first, its package and its version, if its source is offered
+# headers of SERIES: print package and version of each release whose source is offered, newest first
 headers_of() {
 	local of_source
 
@@ -51,7 +51,7 @@ headers_of() {
 		done | sort -t' ' -k2,2Vr | head -n "$n"
 }
 
-# unpack_fetched: what apt has fetched of the kernel's packages; nothing of it is set up
+# unpack_fetched: unpack the kernel's packages that apt has fetched, without configuring them
 unpack_fetched() {
 	(cd "$root/var/cache/apt/archives" && ls) | grep -E '^linux-(headers|kbuild|image|source|compiler)' |
 		sed 's|^|/var/cache/apt/archives/|' |
@@ -60,14 +60,14 @@ unpack_fetched() {
 	inside apt-get -q clean
 }
 
-# forget: the kernel's packages, so that apt finds nothing half done
+# forget: remove the kernel's packages from dpkg's status, so that apt finds none that is half installed
 forget() {
 	inside sh -c "dpkg --force-all --purge \$(dpkg-query -W -f '\${Package} ' 'linux-headers-*' \
 		'linux-image-*' 'linux-source-*' 'linux-kbuild-*' 'linux-compiler-*')" >/dev/null 2>&1 || :
 	inside apt-get -q clean
 }
 
-# unpack PACKAGE=VERSION...: only these, with their dependencies among the kernel's packages
+# unpack PACKAGE=VERSION...: unpack only these, with their dependencies among the kernel's packages
 unpack() {
 	forget
 	inside apt-get -qq --download-only --no-install-recommends -y install "$@" >/dev/null
@@ -100,7 +100,7 @@ for series in ${series_wanted:-6.1 6.12}; do
 		before=$release
 		rm -rf "$root/srv/out"
 	done <<<"$found"
-	# The first one's source with the last one's headers.
+	# Build the source of the first release with the headers of the last one.
 	read -r _ version <<<"$found"
 	inside sh -c "cd /var/cache/apt/archives && apt-get -qq -o APT::Sandbox::User=root download linux-source-$series=$version" >/dev/null
 	unpack_fetched

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Build and try a clean clone of HEAD on the supported Debian that this machine is not: in a chroot with
+# Build and try a clean clone of HEAD on the other supported Debian: in a chroot with
 # debootstrap's minimal system, git, make and sudo, an ordinary user runs a short `make demo` and a sample
 # of the unit tests.
 #
@@ -11,7 +11,7 @@
 # chroot can be made (no root, no network), one line says so and the exit status is 0.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-# What depends on the compiler, on Python and on the distribution's programs. All unit tests: UNIT_TESTS=tests/unit
+# These tests depend on the compiler, on Python and on programs of Debian. UNIT_TESTS=tests/unit runs all unit tests.
 : "${UNIT_TESTS:=$(echo tests/unit/test_{cli,debian_packages,liblinnos,library}.py)}"
 
 skip() { echo "other_debian.sh: skipped: $*"; exit 0; }

@@ -21,7 +21,7 @@ DISKS = ("nvme0n1", "nvme1n1", "nvme2n1")
 
 #: Commands that are typed differently, and the reason.
 INSTEAD = (
-    # `make test-machine` does this before, in the clone, not on the machine.
+    # `make test-machine` has already done this, in the clone and not on the machine.
     (r"^make (kernel-)?deb\b.*", ":"),
     # Three drives under the load below need less than 15 minutes.
     (r"--duration 900\b", "--duration 60"),
@@ -103,7 +103,7 @@ class Walk:
         if typed != command:
             self.say(f"instead: {typed}")
         if typed.endswith("reboot"):
-            # With a kernel come its initramfs and our modules.
+            # A kernel package also creates its initramfs and our modules.
             self.machine.run(f"cd clone && {typed[: -len('reboot')]} :", timeout_s=3600)
             self.reboot()
             printed = self.machine.run("uname -r")
@@ -194,12 +194,12 @@ class Walk:
         assert not [line for line in suggested if "linn" in line]
         more["packages"] -= suggested
         more["files"] -= set(self.machine.run("cat /var/lib/dpkg/info/*.list").splitlines())
-        # Python may have created files in a folder of theirs.
+        # Python may have created files in folders of these packages.
         more["files"] = {
             name for name in more["files"] if "__pycache__" not in name or "linn" in name
         }
         if kernel:
-            # Files that were made at its installation.
+            # Files that the installation has created.
             made = re.compile(rf"^/(boot/grub/|(boot|usr/lib|lib|var/lib)/.*{re.escape(kernel)})")
             more["files"] = {name for name in more["files"] if not made.search(name)}
         # DKMS keeps its key when it is purged.

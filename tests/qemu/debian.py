@@ -20,8 +20,8 @@ from linnapp.lab.qemu import QemuGuest, run
 
 BUILD = REPOSITORY / "kernel" / "module" / "build.sh"
 
-#: A kernel that `make kernel-debian` has unpacked, or -6.1 or -backports; and, with what finds
-#: faults, those of `make kernel-x86-kasan-module` and -kcsan.
+#: Kernels that `make kernel-debian`, -6.1 and -backports have unpacked, and the kernels with
+#: sanitizers of `make kernel-x86-kasan-module` and -kcsan.
 BUILT_HERE = ("kernel-debian", "kernel-debian-6.1")
 DEBIAN = (*BUILT_HERE, "kernel-debian-backports")
 DEBUG = ("linux-x86-kasan-module", "linux-x86-kcsan-module")
@@ -85,7 +85,7 @@ class DebianKernel:
             n_drives=n_drives,
             n_paths=n_paths,
             drive_mb=drive_mb,
-            # Our modules switch trace points under load. The debug kernels are there for races.
+            # Our modules switch trace points under load. The debug kernels are for finding races.
             one_thread=not self.has_root,
             out_dir=out_dir,
             environment={

@@ -68,7 +68,8 @@ def main() -> None:
     program, network, trees, *drives = sys.argv[1:]
     files = {"none": "", "network": network, "trees": trees}
     cases = [(drive, model, mode) for drive in drives for model, mode in CASES]
-    # Once on, a policy stays on its drive's queue: "off" is off again, here and below.
+    # A policy that was on stays on the drive's queue. "off" means switched off again, here and
+    # later.
     for drive in drives:
         set_up(drive, "none", "observe", "")
     # An active tracer slows its functions, even those that it does not trace.

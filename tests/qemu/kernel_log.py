@@ -15,7 +15,7 @@ COMPLAINT = re.compile(
 
 
 #: KCSAN reports every race in the kernel; those with one of our functions on a stack are
-#: ours. (The kernel's release bears our name in every report.) A report ends with a line of "=".
+#: ours. (The kernel's release contains our name in every report.) A report ends with a line of "=".
 KCSAN_REPORT = re.compile(r"BUG: KCSAN:.*?(?=={20}|\Z)", re.DOTALL)
 OURS = re.compile(r"(?:linnos|flashsim)\w*\+0x|\[linnos\]")
 

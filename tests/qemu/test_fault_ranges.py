@@ -17,7 +17,7 @@ mkdir $drive
 echo 1 >$drive/power
 mkdir $drive/rules/r
 ranges=$drive/rules/r/ranges
-# Each writer adds a range of its own, and now and then takes all away.
+# Each writer adds a range of its own, and sometimes removes all ranges.
 writer() {{
     for i in $(seq {ROUNDS}); do
         echo "$((i * 32 + $1)) 8" >$ranges

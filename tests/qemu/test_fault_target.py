@@ -76,7 +76,7 @@ rmmod dm-linnos-faults
 """
 
 
-# Only the mirror with the target is damaged. The other one is taken away before the comparison.
+# Only the mirror with the target is damaged. The other one is removed before the comparison.
 ON_RAID1 = """
 modprobe -d $UNPACKED -a md-mod raid1
 for name in {names}; do
@@ -96,7 +96,7 @@ for name in {names}; do
     python3 {helper} /run/mnt/file {blocks} --no-write >$OUT/$name.json
     umount /run/mnt
     mdadm --stop /dev/md0 2>&1
-    # The good mirror has what was written.
+    # The good mirror has the written data.
     mdadm --assemble --run /dev/md0 $good 2>&1
     mount -o ro /dev/md0 /run/mnt
     python3 {helper} /run/mnt/file {blocks} --no-write >$OUT/$name.good
@@ -139,7 +139,7 @@ def test_rules_damage_the_stated_blocks_and_one_mirror_only(
             assert json.loads((tmp_path / f"{name}.good").read_text())["damaged"] == 0
 
 
-# Of 16 blocks of 4 KiB, of which the rules count some: read, late, unreadable, lost, with a tag.
+# There are 16 blocks of 4 KiB. Rules count some of them: read, late, unreadable, lost, with a tag.
 EACH_FAULT = """
 loop=$(looped image 64M)
 linnapp faults attach $loop --name bad --seed 7

@@ -83,10 +83,11 @@ def test_layers_shows_the_functions_of_writes(tmp_path: Path) -> None:
         call["groups"]
     )
     assert sum(group["share"] for group in call["groups"].values()) == pytest.approx(1)
-    # 256 pages a call take some work, and no group took less than nothing.
+    # 256 pages per call take some time, and no group has a negative time.
     pages = next(f for f in call["functions"] if f["name"] == "bio_iov_iter_get_pages")
     assert pages["calls"] >= 8 and call["groups"]["pages"]["us"] / 8 > 5
-    # The tree has the same times as the functions, and a page is added below the VFS.
+    # The tree has the same times as the functions, and a page is added by a function that the VFS
+    # calls.
     tree = call["tree"]
     assert tree["name"].endswith("_sys_write") and tree["calls"] == 8
     assert tree["with_called_us"] == pytest.approx(call["measured_us"])

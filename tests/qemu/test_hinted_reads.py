@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.qemu
 
 #: Reads that must have been refused, and admitted, under a mixed load. A machine without KVM, or a
-#: kernel that needs patience, has few in flight at a time, and refuses few.
+#: slow debug kernel, has few reads in flight at a time, and refuses few.
 ENOUGH = 10
 
 
@@ -83,7 +83,7 @@ def test_two_cpus_share_one_drive(boot_qemu, tmp_path: Path, queue_model: Path) 
         python3 $TESTS/hinted_load.py /dev/nvme0n1 --workers 8 --pages 3 \\
             --seconds $((8 * PATIENCE)) &
         load=$!
-        # Meanwhile mode and model change under them.
+        # Meanwhile mode and model change.
         for round in $(seq $((10 * PATIENCE))); do
             for mode in observe off enforce; do
                 echo $mode >$d/mode
@@ -112,7 +112,7 @@ def test_two_cpus_share_one_drive(boot_qemu, tmp_path: Path, queue_model: Path) 
 
     before, after = _stats(tmp_path / "before"), _stats(tmp_path / "after")
     delta = {name: after[name] - before[name] for name in after}
-    # Both CPUs' counters together miss nothing that the readers saw.
+    # The counters of both CPUs together have all reads of the readers.
     assert delta["revoked"] == load["revoked"]
     assert delta["latency_critical"] == delta["admitted"] + delta["revoked"]
     assert delta["latency_critical"] <= load["revoked"] + load["admitted"]
@@ -142,7 +142,7 @@ def test_split_reads_of_two_cpus_are_decided_whole(
         wait $load
         echo $(($(awk '{{print $1}}' /sys/block/nvme0n1/stat) - parts)) >$OUT/parts
         cp -r $d/stats $OUT/after
-        # Nothing stays pending, neither of parts nor of refused reads.
+        # No page of parts or of refused reads stays pending.
         echo 0 >$d/probe_after_us
         echo 0 >$d/probe_after_revokes
         python3 $TESTS/hinted_load.py /dev/nvme0n1 --count 100 --pages 12

@@ -51,7 +51,7 @@ for round in $(seq {rounds}); do
     wait $hinted
     wait $plain
     wait $files || true
-    # fio calls a drive that is gone an error, rightly.
+    # fio rightly reports an error, because the drive was removed.
     wait $fio || true
     [ ! -e /sys/block/nvme1n1 ]
     echo 1 >/sys/bus/pci/rescan

@@ -11,8 +11,8 @@ pytestmark = pytest.mark.qemu
 
 ROUNDS = 2
 
-# A drive that serves at once, so that the CPUs meet: null_blk. In each round but the last it
-# vanishes under load.
+# The drive is a null_blk that serves I/O at once, so that CPUs often run the same code at the same
+# time. In each round except the last it is removed under load.
 SCRIPT = """
 . $TESTS/lib.sh
 drive=/sys/kernel/config/nullb/many

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.qemu
 #: The folder of a drive's files, by its number, in a kernel with LinnOS.
 FILES = "files() { echo /sys/block/nvme$1n1/linnos; }"
 
-#: After a line that defines `files`.
+#: Follows a line that defines `files`.
 SCRIPT = """
 . $TESTS/lib.sh
 load() {{ python3 $TESTS/hinted_load.py /dev/md0 --plain --pages {pages} "$@"; }}
@@ -125,7 +125,7 @@ mended() {{ [ -z "$(cat $slave/bad_blocks)" ]; }}
 wait_for mended
 read_as mended
 
-# The drive can be made to fail in part: what md records is still written.
+# The drive can fail in part, so that md can still write its records.
 table() {{ echo "0 $1 linear $drive 0"; echo "$1 $2 $3"; echo "$(($1 + $2)) $rest"; }}
 size=$(blockdev --getsz $drive)
 n=$((8 * blocks))
@@ -136,7 +136,7 @@ echo "$sound" | dmsetup create odd --noudevsync --noudevrules
 member=/dev/$(dmsetup info -c --noheadings -o blkdevname odd)
 bring $member
 for slave in $md/dev-*; do echo failfast >$slave/state; done
-# In bi_opf REQ_FAILFAST_TRANSPORT, of reads: what md asks of its drives then.
+# md sets REQ_FAILFAST_TRANSPORT in bi_opf of reads then.
 traced=/sys/kernel/debug/tracing
 echo 'p:submitted submit_bio_noacct opf=+16(%di):x32' >$traced/kprobe_events
 submitted=$traced/events/kprobes/submitted
@@ -151,7 +151,7 @@ echo >$traced/kprobe_events
 table $offset $n error | dmsetup load odd
 dmsetup suspend --noudevsync odd
 dmsetup resume --noudevsync odd
-# One at a time, and few: by itself md reads from the others.
+# There are few reads, one at a time: without LinnOS md would read from the others.
 load --blocks $blocks --count 16 >$OUT/failing
 echo $(cat $md/degraded $md/dev-${{member#/dev/}}/state) >$OUT/failed
 cat $md/dev-${{member#/dev/}}/bad_blocks >>$OUT/failed
@@ -193,7 +193,7 @@ class Level:
 
 LEVELS = {
     "raid1": Level("--level=1", 3, slow=(0,), fails=(1, 0), copies=(0, 1, 2), write_mostly=True),
-    # Pairs: 0 and 1, 2 and 3.
+    # The pairs are 0 and 1, 2 and 3.
     "raid10": Level(
         "--level=10 --layout=n2 --chunk=16", 4, slow=(0, 3), fails=(1, 0, 3), copies=(0, 1), pages=3
     ),
@@ -257,7 +257,8 @@ def check_odd(level: Level, out: Path) -> None:
     for name in left_alone:
         assert shares_of_odd(name) == (0, 0), name
 
-    # All that LinnOS has sent to it, twice for it is below dm, and others that had a choice.
+    # These are all reads that LinnOS has sent to it, counted twice because it is under a dm device,
+    # and other reads for which there was a choice.
     asked_to_fail_fast, reads = map(int, (out / "fail_fast").read_text().split())
     assert asked_to_fail_fast >= reads
 

@@ -176,7 +176,7 @@ def test_counters_and_answers_agree_with_the_trace(debian: DebianKernel, tmp_pat
     assert sum(near) >= 0.95 * len(near)
 
 
-# Nothing that happens to a drive, or to the module, while I/O runs leaves anything counted.
+# Whatever happens to a drive or to the module during I/O, nothing stays counted as in flight.
 CHANGING = """
 . $TESTS/lib.sh
 files=/sys/kernel/linnos
@@ -221,7 +221,7 @@ python3 $TESTS/asks.py --count 300 --every-ms 1 --reads $files/nvme0n1/stats/rea
     /dev/nvme0n1 /dev/nvme1n1 /dev/nvme2n1 >$OUT/answers
 cat $files/nvme0n1/stats/inferences >$OUT/inferences
 
-# Requests are others' with a scheduler: some of before are in flight without a place.
+# A scheduler has its own requests: some earlier ones are in flight without a place.
 for round in $(seq $rounds); do
     for scheduler in mq-deadline none; do
         echo $scheduler >/sys/block/nvme0n1/queue/scheduler
@@ -244,7 +244,7 @@ for round in $(seq $rounds); do
     wait_for flowing nvme0n1
 done
 
-# It goes away while it is observed, and is noticed.
+# The removal of an observed drive is noticed.
 echo 1 >$(readlink -f /sys/block/nvme1n1/device/device)/remove
 wait $load1 || true
 gone() {{ [ ! -e $files/nvme1n1 ]; }}
@@ -290,7 +290,8 @@ def test_module_is_loaded_and_removed_under_load(kernel: DebianKernel, tmp_path:
     assert int((tmp_path / "inferences").read_text()) >= len(answers)
 
 
-# More requests in flight than there was room for: a scheduler whose depth is increased.
+# The depth of a scheduler is increased, so that more requests are in flight than there was room
+# for.
 GROWING = """
 files=/sys/kernel/linnos/nullb0
 told=/sys/kernel/debug/linnos/nullb0
@@ -304,7 +305,7 @@ fio --name=reads --filename=/dev/nullb0 --rw=randread --direct=1 --ioengine=liba
 load=$!
 . $TESTS/lib.sh
 pages() {{ set -- $(cat $told/in_flight); echo $1; }}
-# There were 256 places, so that no more were counted before.
+# There were 256 places, so no more requests were counted before.
 grown() {{ [ $(pages) -gt 256 ]; }}
 wait_for grown
 cat $told/missed >$OUT/missed
@@ -321,7 +322,7 @@ def test_queue_can_grow(kernel: DebianKernel, tmp_path: Path) -> None:
     assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n"
 
 
-# SCSI ends what is good of a read that failed first: no byte, and without an error.
+# SCSI first completes the good part of a failed read, which has no bytes, without an error.
 FAILING = """
 . $TESTS/lib.sh
 files=/sys/kernel/linnos/sda
@@ -362,7 +363,7 @@ def test_failed_reads_are_not_in_the_histogram(kernel: DebianKernel, tmp_path: P
     assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n"
 
 
-# A driver's module goes, and with it what would free a disk, or its host, later.
+# The module of a driver is removed, with the code that would later free a disk or its host.
 DRIVERS_GO = """
 . $TESTS/lib.sh
 files=/sys/kernel/linnos

@@ -61,13 +61,13 @@ def test_build_accepts_headers_that_dpkg_is_configuring(tmp_path: Path) -> None:
         text, n = headers.subn(rf"\1{status}\n", (known / "status").read_text())
         assert n == 1
         (tmp_path / "status").write_text(text)
-        # No modprobe on a user's path.
+        # modprobe is not in the PATH of a user.
         env = {**os.environ, "DPKG_ADMINDIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
         return subprocess.run(
             [*command, "--out", debian.built], env=env, capture_output=True, text=True, check=False
         )
 
-    # As when their package has DKMS build for them.
+    # The environment is that in which their package has DKMS build them.
     ran = build("half-configured")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert built.exists()

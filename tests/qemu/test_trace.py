@@ -69,7 +69,7 @@ def _ios(text: str) -> tuple[list[tuple[int, int, bool, int]], set[int]]:
             assert io not in begun
             begun[io] = now
         elif match["action"] == "D":
-            # Before its issue the I/O was at the host, not at the drive.
+            # Until its issue the I/O was at the host, not at the drive.
             assert io in begun
             begun[io] = now
         else:

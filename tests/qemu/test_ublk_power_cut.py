@@ -28,7 +28,7 @@ for k in 0 1 2 3; do until [ -b /dev/nvme${{k}}n1 ]; do sleep 0.1; done; done
 python3 $TESTS/power_cut_mirror.py $OUT/log {seed} 2>&1
 """
 
-#: NVMe drives have an identity of their own, and so have their partitions.
+#: NVMe drives and their partitions have identities of their own.
 IDENTITIES = """
 mount -t tmpfs none /var/lib
 serve() {

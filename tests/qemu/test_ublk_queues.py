@@ -17,15 +17,16 @@ pytestmark = pytest.mark.qemu
 
 N_CPUS = 4
 
-#: Each job has a processor, and so a queue. Those of `own` know what they have written; those of
-#: `over` write over one another. Each of `meet` has one write at a time, to where the others write:
-#: what waits there waits for another queue's.
+#: Each job has a processor, and therefore a queue. Jobs of `own` check the data that they have
+#: written. Jobs of `over` overwrite the data of each other. Each job of `meet` has one write at a
+#: time, to blocks that the others also write, so a waiting write waits for a write of another
+#: queue.
 SCRIPT = """
 . $TESTS/lib.sh
 PATH={folder}:$PATH
 # The guest cannot write to the host's folder.
 mount -t tmpfs none /var/lib
-# TSan of Debian 12 knows no addresses that are shuffled as far as newer kernels do it.
+# TSan of Debian 12 does not support the wide address randomisation of newer kernels.
 sysctl -q vm.mmap_rnd_bits=28
 export TSAN_OPTIONS="log_path=$OUT/races exitcode=0"
 modprobe -d $UNPACKED ublk_drv

@@ -74,7 +74,7 @@ class Drive:
 
     def __init__(self, overdue_us: int, unit_bytes: int) -> None:
         self.overdue_us = overdue_us
-        #: what is called a sector here: all that happens to one happens to it as a whole
+        #: the unit that is called a sector here; every event affects whole units
         self.unit_bytes = unit_bytes
         self.ios: list[Io] = []
         self.requests: dict[int, Request] = {}

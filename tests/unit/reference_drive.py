@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
-#: A page, the largest reads of the first two orders of size, and what is remembered of an I/O.
+#: Bytes of a page, the largest reads of the first two orders of size, and the most pages counted.
 PAGE = 4096
 ORDERS = (64 << 10, 1 << 20)
 PAGES_MAX = 65535

@@ -211,7 +211,7 @@ def test_group_times_exclude_the_tracing_overhead(tmp_path: Path) -> None:
     assert groups["wait"].measured_share == 0.3
     assert groups["wait"].share == pytest.approx(280 / 860)
     assert sum(group.share for group in groups.values()) == pytest.approx(1)
-    # Never below 0.
+    # The time is never negative.
     assert call.groups(Overhead(1000, 0))["entry"].us == 0
 
 

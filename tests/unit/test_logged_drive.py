@@ -313,7 +313,7 @@ def test_features_are_those_of_training(tmp_path: Path, overdue_us: int) -> None
 
 def test_features_are_those_of_training_with_ties_errors_and_stalls() -> None:
     columns = made_up(3000, 5, CALM, first_ns=1)
-    # Not what ends as it begins: its end would come first.
+    # No I/O ends when it begins, because its end would come first.
     columns["latency_ns"] = np.maximum(columns["latency_ns"], 1)
     columns["size_bytes"] = np.minimum(columns["size_bytes"], 2 << 20)
     given = tuple(columns.values())

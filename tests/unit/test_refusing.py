@@ -96,7 +96,7 @@ def heavy_tailed(n: int, rng: np.random.Generator) -> np.ndarray:
 def taken(
     latency_us: np.ndarray, knows: float, draw: int, alike: int = 1
 ) -> tuple[int | None, int | None]:
-    """Return the cut, as of a latency model, and the margin, as of a network, of random scores.
+    """Return the cut of random scores, as for a latency model, and their margin, as for a network.
 
     `knows` sets how informative they are; `alike` neighbours have nearly equal scores.
     """

@@ -50,7 +50,8 @@ FIGURES = (
 def check_figures(name: str, shown: dict[str, float]) -> None:
     for figure, expected in zip(FIGURES, TABLE1[name], strict=True):
         if figure == "iops_max_10s":
-            # The busiest of the windows drawn has it; what begins between two may hold a bit more.
+            # The busiest of the drawn windows has this rate; one between two of them may have a
+            # little more.
             assert 0.999 < shown[figure] / expected < 1.1, (name, figure)
         else:
             assert shown[figure] == pytest.approx(expected, rel=0.05), (name, figure)

@@ -142,8 +142,8 @@ def test_clients_that_wait_for_compactions_are_found(drive: Path, tmp_path: Path
     seen = watched(tmp_path, "store", *python("compacting_store.py"), drive, 12_000)
     pauses = answer(seen, "pauses")
     assert len(pauses) == 5
-    # Pauses also occur while all four clients wait for a CPU. Other threads then do less than in a
-    # compaction, for whose end clients wait at four files of level 0.
+    # Pauses also occur while all four clients wait for a CPU. Other threads then do less than
+    # during a compaction, whose end clients await when there are four files of level 0.
     longest = pauses[0]
     assert "compact" in longest["names"] and longest["syncs"], pauses
     # Its files alone: 256 KiB each, read and written.

@@ -29,9 +29,9 @@ from linnapp.insight.calls import PARTS
 pytestmark = pytest.mark.usefixtures("can_watch")
 
 DELAY_S = 0.05
-#: so long that a second thread can come while the first one waits
+#: A second thread can start within this time, while the first one waits.
 LONG_S = 0.5
-#: of a call: what clocks that are read one after the other differ by
+#: Clocks that are read one after the other may differ by this time per call.
 SLACK_S = 0.001
 SIZE = 64 << 20
 MKFS = ["mkfs.ext4", "-q", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"]

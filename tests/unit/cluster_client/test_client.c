@@ -113,8 +113,8 @@ TEST(nodes_are_queried_before_the_read_is_counted)
 	have_nodes(3, "pending");
 	came_before_the_read = 0;
 	begin(&two[0]);
-	/* or a read that its query has overtaken would be counted neither there
-	 * nor here */
+	/* Otherwise a read that its query has overtaken would be counted by neither
+	 * side. */
 	assert(came_before_the_read == 3 && cookie == 0);
 	assert(known[two[0].attempts[0].node].sent == 1);
 }
