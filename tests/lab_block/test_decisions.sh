@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # The trace event has the reason of each decision. Mode observe shows which reads enforce would
-# have refused. Each inference takes the time that the lab was told to charge for it.
+# have refused. Each inference takes the time that the lab charges for it.
 . "$TESTS/lib.sh"
 
 # each I/O takes 20 ms, so a probe is late

@@ -14,7 +14,7 @@ PAGE = 4096
 ORDERS = (64 << 10, 1 << 20)
 PAGES_MAX = 65535
 
-#: of features; where reads meet; the reads whose begin is remembered; the last reads that are seen
+#: limits of features and regions; the reads whose begin is remembered, and the last reads seen
 CAP = 2**24 - 1
 REGION, REGIONS = 8192, 64
 WATCHED_MAX = 128

@@ -113,7 +113,7 @@ def test_program_of_the_next_version_is_refused_when_a_new_member_is_not_zero(
 ) -> None:
     new = ran(tmp_path, libraries, next_version, "-DFILLED", which=which)
     assert new.returncode == 1
-    # Only the read has an error text of its own; the others return E2BIG.
+    # Only the read has an error text of its own; for the others the error is E2BIG.
     assert re.match(r"\d (-7|1) ", new.stdout)
     assert "is not zero" in new.stdout and "older than the program's header" in new.stdout
 

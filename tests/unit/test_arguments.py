@@ -28,7 +28,7 @@ MODEL = LatencyModel.mean_of_last(500, 1000, 300)
 
 NAN, INF = float("nan"), float("inf")
 NO_FILE = "there is no such file"
-#: The called function, its arguments, and the error.
+#: Each row has the called function, its arguments, and the error.
 INVALID = [
     (Recipe, {"kind": "latencies"}, ValueError, "kind='latencies': .*'network', 'latency'"),
     (Recipe, {"max_refused": 7}, ValueError, "max_refused=7: .*at most 1"),

@@ -104,7 +104,7 @@ class BlockLayer:
         if kind == "refused" and flags == READ:
             self.at(us, C, sector, sectors, flags, draw.choice([EBUSY, -EBUSY, -11]))
             return
-        us += draw.choice([0, 0, 0, 700])  # held back
+        us += draw.choice([0, 0, 0, 700])  # some I/Os are delayed
         while kind == "split" and sectors > 1:
             front = draw.randrange(1, sectors)
             self.at(us, X, sector, front, flags)

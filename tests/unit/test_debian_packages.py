@@ -156,7 +156,7 @@ def test_install_names_the_distribution_and_installs_nothing_when_it_is_not_supp
     tmp_path: Path, identity: str, version: str, name: str
 ) -> None:
     environment = os_release(tmp_path, identity, version, name)
-    # Any use of apt or dpkg would fail.
+    # apt and dpkg are replaced by programs that fail.
     for command in ("apt-get", "dpkg-query", "sudo"):
         (tmp_path / command).write_text("#!/bin/sh\necho used >&2\nexit 9\n")
         (tmp_path / command).chmod(0o755)

@@ -64,7 +64,7 @@ def test_labels_do_not_overlap_and_lines_end_at_enough_reads(
     kept: list[Figure] = []
     monkeypatch.setattr(plt, "close", kept.append)
     reads = np.arange(1.0, 20001)
-    # Six that end in the same place, one before the ends, and one with too few reads.
+    # Six lines end in the same place, one ends earlier, and one has too few reads.
     drawn = {policy: 100 + reads / 1000 for policy in demo.DRAWN[:-1]}
     drawn[demo.DRAWN[-1]] = reads / 2000
     figures.latency_cdf(drawn | {"heuristic": reads[:RESTS_ON]}, tmp_path / "cdf.png")
@@ -106,7 +106,7 @@ def test_figures_of_many_places_and_policies_have_at_most_ten_rows(
     labels = [text.get_text() for text in axes.get_yticklabels()]
     assert len(labels) == 10 == len(set(labels))
     if draw == "by_place":
-        # The places are kept in which the policies differ most, in their order.
+        # Only the places in which the policies differ most are kept, in their order.
         assert labels == [f"w{k}" for k in range(2, 12)]
     else:
         assert "fastest" in labels and "baseline" not in labels

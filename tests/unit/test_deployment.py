@@ -181,7 +181,7 @@ def test_enable_and_disable_restore_the_initial_state(
             assert (entry.mode, entry.array) == ("observe", sysfs.name_of("md0"))
             assert entry.model is not None
             assert LatencyModel.load(entry.model).model_id == Drive(name).model_id
-        # One set of models, after any number of runs.
+        # There is one set of models after any number of runs.
         assert len(list((sysfs.state / "enable" / "md0").iterdir())) == 1
     assert sum("mode off -> observe (linnapp enable, by root" in line for line in lines) == 2
     assert sum("sda: model none -> " in line for line in lines) == 1

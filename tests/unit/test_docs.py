@@ -48,7 +48,8 @@ def test_documented_training_equals_the_output(recording: None, tmp_path: Path) 
     assert found
     ran = CliRunner().invoke(cli, found[1].replace("out/models", str(tmp_path)).split())
     assert ran.exit_code == 0, ran.output
-    # the seconds differ; of another CPU's sums the last bits, and so the model's number
+    # The seconds differ. On another CPU the last bits of sums differ, and so does the model's
+    # number.
     differs = re.compile(r"model [0-9a-f]{8}, [\d.]+ s")
     printed = ran.output.replace(str(tmp_path), "out/models")
     assert differs.sub("", printed) == differs.sub("", found[2])

@@ -101,8 +101,8 @@ def test_rounded_float_network_of_tensorflow() -> None:
     tf = import_tensorflow()
     model, weights = trained_like_model()
     x = random_digits()
-    # Rounded at the scales and kept in units of them: doubles hold every sum exactly, as the
-    # integers do, so that even ties must agree.
+    # Weights are rounded and kept in units of the scales. Doubles then hold every sum exactly, as
+    # the integers do, so that even ties must agree.
     w1 = tf.round(tf.constant(weights["hidden_weights"], tf.float64) * 1000)
     b1 = tf.round(tf.constant(weights["hidden_bias"], tf.float64) * 1000)
     w2 = tf.round(tf.constant(weights["output_weights"], tf.float64) * 1000)

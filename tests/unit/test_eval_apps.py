@@ -241,7 +241,7 @@ def test_a_missing_application_is_named_with_its_package(
 
 def _operations(rng: np.random.Generator, n: int, mean_us: float) -> Operations:
     start_us = np.sort(rng.uniform(0, 8e6, n))
-    # Blocks of time that are slow for all.
+    # Some blocks of time are slow for all policies.
     hard = np.where((start_us // 400_000).astype(int) % 5 == 0, 5.0, 1.0)
     return Operations(start_us, mean_us * hard * rng.exponential(1.0, n), 8.0)
 

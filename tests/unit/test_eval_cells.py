@@ -41,7 +41,7 @@ def test_replicated_writes_are_a_third_and_the_same_each_time(tmp_path: Path) ->
             np.testing.assert_array_equal(getattr(after, name), getattr(repeated, name))
         total += int(before.is_write.sum())
         kept += int(after.is_write.sum())
-    # Every drive gets the writes of all, so each gets as many as before.
+    # Every drive gets the writes of all traces, so each gets as many as before.
     assert kept * cells.N_DRIVES == pytest.approx(total, rel=0.05)
     assert sum(map(len, other)) != sum(map(len, same))
 

@@ -46,13 +46,14 @@ def test_search_uses_the_queues_seen_by_reads(tmp_path: Path) -> None:
         [write, read, read, write, read],
     )  # fmt: skip
     records = replay_log.read(log)
-    # 4 + 1; 4 + 1 + 2; at 210 the first two have left, and the write at 200 at that moment.
+    # The pages are 4 + 1, then 4 + 1 + 2. At 210 the first two I/Os have ended, and the write of
+    # 200 ends.
     assert tuning.queue_pages(records, (0, 50, 100)) == [3, 5, 7]
     # I/Os of another drive do not count.
     records = np.array(records)
     records["home"][2:] = records["served_by"][2:] = 1
     assert tuning.queue_pages(records, [100]) == [5]
-    # But writes to all drives do: that at 200 is on both.
+    # Writes to all drives count: the one at 200 is on both.
     assert tuning.queue_pages(records, [100], replicate_writes=True) == [6]
     records["op"][0], records["op"][3] = read, read
     assert tuning.queue_pages(records, [100], replicate_writes=True) == [5]

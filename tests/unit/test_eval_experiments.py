@@ -183,4 +183,4 @@ def test_a_small_read_does_not_see_larger_ones() -> None:
     for pages, seen_us in ((16, [10]), (256, [30, 10]), (257, [30, 20, 10])):
         (row, *_) = observed(log, at, np.full(3, pages * PAGE), np.zeros(3, np.int64))
         assert row[latencies].tolist() == seen_us + [0] * (HISTORY - len(seen_us))
-        assert row[-6] == 40  # the last write's
+        assert row[-6] == 40  # of the last write

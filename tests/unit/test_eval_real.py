@@ -48,7 +48,7 @@ def test_study_finds_the_faster_drive_when_drives_are_slow_in_turn(
         share = table.get(real.ALL, name, "share")
         assert share is not None and 0.9 < share.low < share.value <= 1, name
         assert table.value(real.ALL, name, "right") > 0.9
-    # One I/O is in flight at a time, so this rule knows nothing.
+    # One I/O is in flight at a time, so this rule cannot distinguish drives.
     assert abs(table.value(real.ALL, "pending pages", "share")) < 0.1
     worse = table.get(real.ALL, "pending pages", "gain_us", real.OWN)
     assert worse is not None and worse.is_below

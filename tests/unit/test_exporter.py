@@ -273,10 +273,10 @@ def check_rules(tmp_path: Path, case: str) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-#: Series, and the alerts that fire. In `reboot` and `arrays` all were on yesterday. The exporter
-#: misses three minutes at a reboot. Then `a` is off without a model, `b` is on again, `c` is absent
-#: because the kernel has no LinnOS, and `d` has always been off; md0 to md3 are the same. On host
-#: `two` all stays on, except during a recording.
+#: Series, and the alerts that fire. In `reboot` and `arrays` all devices were on yesterday. The
+#: exporter misses three minutes at a reboot. After that `a` is off without a model, `b` is on
+#: again, `c` is absent because the kernel has no LinnOS, and `d` is off as always; md0 to md3 are
+#: the same. On host `two` everything stays on, except during a recording.
 RULE_CASES = {
     "admitted slow": """
 1m

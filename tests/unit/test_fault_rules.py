@@ -105,7 +105,7 @@ def test_a_file_on_another_disk_is_refused(tmp_path: Path) -> None:
     document = _document(frequency="ALL", faultType={"type": "MEDIUM_ERROR"})
     document["write"]["files"][0]["fileName"] = str(file)
     (tmp_path / "rules.json").write_text(json.dumps(document))
-    # The file system of the temporary folder determines which of the two.
+    # Which of the two it is depends on the file system of the temporary folder.
     with pytest.raises((DeviceError, FaultError), match="flashsim|block device|file system"):
         install(load_rules(tmp_path / "rules.json"))
 

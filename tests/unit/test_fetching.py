@@ -121,7 +121,7 @@ def test_drives_get_their_models_and_keep_them_without_the_store(
         (block / "sda" / "linnos" / file).write_text("none\n" if file == "model_id" else "off\n")
     ran = run(*words)
     assert ran.exit_code == 0 and "it had none" in ran.output
-    # As after a reboot, without the store.
+    # The store is missing, as after a reboot.
     for file in store.rglob("*.json"):
         file.unlink()
     (block / "sda" / "linnos" / "model_id").write_text("none\n")

@@ -49,7 +49,7 @@ def train_by_numpy(
     judged = [of_drive[1], *([added_validation] if added_validation else [])]
     rng = np.random.default_rng([options.seed, 1])
     shapes = [(digits.shape[1], options.n_hidden), (options.n_hidden,), (options.n_hidden, 2), (2,)]
-    # Digits are from 0 to 9, so that hidden weights are small at first.
+    # Hidden weights are small at first, because digits are from 0 to 9.
     scale = [np.sqrt(6 / (4.5 ** (2 * (k == 0)) * sum(shape))) for k, shape in enumerate(shapes)]
     parameters = [
         (rng.uniform(-of, of, shape) * (len(shape) > 1)).astype(np.float32)

@@ -41,7 +41,7 @@ def test_features_are_those_at_submission_of_a_read() -> None:
             ]
         )
     )  # fmt: skip
-    # In the order of submission, writes in flight among the others, and not remembered.
+    # Reads are in order of submission. Writes in flight are counted with them, but not remembered.
     met = [0, 1, 2, 1, 1]
     latency, throughput = [100, 40, 100, 25, 1], [40, 204, 40, 163, 12288]
     assert reads.latency_us.tolist() == latency and reads.bytes_per_us.tolist() == throughput
@@ -59,7 +59,7 @@ def test_a_period_goes_on_until_three_reads_in_a_row_are_calm() -> None:
     latency = np.full(20, 100)
     latency[[5, 6, 9]] = 1000
     latency[14] = 1000
-    # The last one is large: as slow, but not with a low throughput.
+    # The last read is as slow as the others, but it is large, so its throughput is not low.
     throughput = np.where(latency == 100, 40, 4)
     throughput[14] = 40
     period = heimdall.slow_periods(latency, throughput, 500, 10)

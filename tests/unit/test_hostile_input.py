@@ -29,7 +29,7 @@ from linnapp.trace.workload import load_profile
 
 Run = Callable[..., tuple[int, str]]
 
-#: The name of each, as given by a user.
+#: The name of each, as a user gives it.
 FILES = {
     "empty.toml": b"",
     "junk.toml": np.random.default_rng(1).bytes(5000),
@@ -38,7 +38,7 @@ FILES = {
     "utf16.toml": "{}\n".encode("utf-16"),
     "log.toml": replay_log.MAGIC,
 }
-#: `linnapp check` takes an empty recording for that of an idle drive.
+#: For `linnapp check` an empty recording is that of an idle drive.
 WITHOUT_IO = {"empty.toml"}
 HOSTILE = [*FILES, "folder.toml", "missing.toml", "missing/x.toml", "/dev/null", "x" * 300]
 
@@ -269,7 +269,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(run: Run, full_disk: Path, l
     line = line.replace("0.01", "2")
     said = refused(run, *(full_disk / "o" if word == "@" else word for word in shlex.split(line)))
     assert "No space left" in said
-    # The requested name, not that of the temporary file.
+    # The error has the requested name, not that of the temporary file.
     assert re.search(rf"{full_disk}/o\b", said) and "/." not in said
     assert [path.name for path in full_disk.rglob("*") if path.is_file()] == []
 

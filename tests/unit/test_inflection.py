@@ -176,7 +176,7 @@ def test_search_widens_until_the_best_point_is_inside(n_drives: int) -> None:
 
 
 def test_search_also_goes_up_and_reports_its_end() -> None:
-    # Failovers so expensive that at most the slowest read in a thousand justifies one.
+    # Failovers are so expensive that at most the slowest read in a thousand justifies one.
     (point,) = find_inflection_points([long_tailed()], LabellingOptions(failover_us=1e4))
     assert point.at_edge
     assert point.percentile == pytest.approx(99.9)

@@ -27,7 +27,7 @@ def test_single_cpu_shares_no_cache_lines_and_many_share_few(tmp_path: Path) -> 
         for row in json.loads(results.read_text())
     }
     assert all(n == 0 for (_, _, cpus), n in moved.items() if cpus == 1)
-    # Lines that all CPUs use: the in-flight count, and the history next to its lock.
+    # All CPUs use these cache lines: the in-flight count, and the history next to its lock.
     assert 0 < moved["8 us", "plain reads", 8] < 7
     for load in ("hinted reads", "hinted reads, completed elsewhere"):
         assert 0 < moved["8 us", load, 8] < 9, load

@@ -66,8 +66,8 @@ def test_library_has_no_state_except_the_error_text_of_each_thread(built: Path) 
     assert re.findall(r" [bBdDcC] (\w+)$", listed, re.MULTILINE) == ["error_text"]
 
 
-#: Around the loop of linnos_queue_prep_read(3): far more reads at once than the ring has entries,
-#: each of which is hedged, and one replica that ends early.
+#: Surrounds the loop of linnos_queue_prep_read(3) with far more simultaneous reads than the ring
+#: has entries. Each is hedged, and one replica is shorter than the others.
 AROUND_LOOP = """
 #include <liblinnos.h>
 #include <liburing.h>
@@ -167,7 +167,7 @@ def test_cluster_library_neither_prints_nor_does_io_nor_reads_the_clock() -> Non
     }
 
 
-#: Around the man page's example: a node that fails, and one read of each outcome.
+#: Surrounds the man page's example with a node that fails and one read of each outcome.
 FAILING_OVER = """
 #include <linnos_cluster.h>
 #include <stdio.h>
@@ -213,7 +213,7 @@ def test_man_page_example_retries_until_a_node_answers(tmp_path: Path) -> None:
         tmp_path / "p.c", root, "liblinnos-cluster", ["-lsodium", "-lm", "-pthread"]
     )
     said = subprocess.run([program], capture_output=True, text=True, check=True).stdout
-    # answered by the one that is whole; by none, though all were asked; too many candidates
+    # The intact replica answers; none of the queried ones answers; there are too many candidates.
     assert said == f"0 {1 << 5}, 1 {1 << 7 | 1 << 3 | 1 << 5}, -1, 1\n"
 
 

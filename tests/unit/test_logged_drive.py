@@ -26,11 +26,11 @@ from linnapp.trace.reads import load, open_recording
 
 Columns = dict[str, NDArray[Any]]
 
-#: at and around both boundaries, less than a page, and more than is remembered of an I/O
+#: sizes at and around both boundaries, less than a page, and more than the log of an I/O can hold
 SIZES = [512, 4096, 4097, 65536, 65537, 131072, 1 << 20, (1 << 20) + 1, 1 << 21, 300 << 20]
 SIZE_SHARES = [0.1, 0.3, 0.1, 0.15, 0.1, 0.1, 0.05, 0.05, 0.049, 0.001]
 
-#: at and around a region's ends, where the regions are over, and the last sector there is
+#: sectors at and around the ends of a region, at the end of all regions, and the last possible one
 PLACES = [0, 15, 16, 17, 1008, 1023, 1024, 1025, 3 << 40, 2**55 - 1]
 
 GAPS_US = [0, 1, 40, 300, 50_000]
@@ -64,7 +64,7 @@ def made_up(n: int, seed: int, shares: tuple[list[float], list[float]], first_ns
         "latency_ns": (latency_ns + (latency_ns > 0) * rng.integers(0, 2, n) * 999).astype(
             np.uint64
         ),
-        # Half of them in few places, so that they meet; some in the last one of all.
+        # Half of them are in few places, so that they overlap; some are in the last possible one.
         "sector": np.where(meet, 8 * where.integers(0, 64, n), where.choice(PLACES, n)),
         "size_bytes": rng.choice(SIZES, n, p=SIZE_SHARES).astype(np.uint32),
         "flags": flags.astype(np.uint16),

@@ -137,7 +137,7 @@ def test_recalibrate_compares_networks_by_what_refusing_saves() -> None:
 @pytest.fixture
 def array(sysfs: FakeSysfs, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make recordings of two drives, whose newest reads fill enough blocks of time: 90 s."""
-    # One CPU: training happens in this process, without the start of others.
+    # With one CPU, training happens in this process and starts no others.
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     (sysfs.tmp_path / "rec").mkdir()
     record_again(sysfs.tmp_path, 0)
@@ -149,7 +149,7 @@ def record_again(array: Path, round_: int, *, slower: bool = False) -> None:
     for i, disk in enumerate(("sda", "sdb")):
         path, slower_from = array / "rec" / f"{disk}.blk", 0 if slower else None
         array_trace(path, 10 * round_ + i + 1, n=6000, pause_us=14_000, slower_from=slower_from)
-    # The next run may have the same second as its name.
+    # The next run may happen in the same second, and would then have the same name.
     for number, path in enumerate(p for p in array.glob("models/*") if p.is_dir()):
         path.rename(array / f"elsewhere-{round_}-{number}")
 
@@ -595,12 +595,12 @@ def test_watchdog_resets_after_ten_bad_minutes_in_a_row() -> None:
     # Even in a short window, one check is not enough.
     assert fault_of(*[1.0] * (MIN_CHECKS - 1), window_s=0) == ""
     assert fault_of(*[1.0] * MIN_CHECKS, window_s=0) != ""
-    # 20 per minute: checked every five minutes, at least three times.
+    # With 20 reads per minute there is a check every five minutes, and three are needed.
     assert fault_of(*[1.0] * 14, n=20) == ""
     assert fault_of(*[1.0] * 15, n=20) != ""
     # If 100 reads take more than ten minutes, there is no result for ten minutes.
     assert fault_of(*[1.0] * 200, n=9) == ""
-    # A night without reads does not count.
+    # A night without reads does not count as bad.
     found = MeasuredShare("reads are X", 0.05)
     for begin_s in (*range(0, 540, 60), 30_000, 30_060):
         found.add(100, 100, begin_s)

@@ -90,7 +90,7 @@ def test_wide_sums_are_refused_at_their_exact_bound(
 
 
 def test_margin_must_not_overflow_its_lower_half() -> None:
-    # The first two units of each four reach 20000, the weights of the last two say 838 or 839.
+    # The first two units of each four reach 20000; the weights of the last two make it 838 or 839.
     bias = np.tile(np.array([20000, 20000, 0, 0], np.int32), 64)
     margins = np.tile(np.array([0, 0, 838, 838]), 64)
     check_kernel_accepts(of_units(0, bias, margins).to_bytes())

@@ -80,7 +80,7 @@ def pack_zstd(data: bytes) -> bytes:
     return ran.stdout
 
 
-#: of each packing, by the end of its files' names, how a test packs
+#: how a test packs, by the suffix of the packed file
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
     ".xz": lzma.compress,
@@ -121,7 +121,7 @@ def test_packed_recording_is_read_by_linnapp_and_replayer(suffix: str, tmp_path:
     assert load(path).stats["reads"] == 12
     assert drive_name(path) == "d"
     assert replayed_ios(path, make_drives(tmp_path)) == (12, 0)
-    # The contents tell, too.
+    # The packing is also detected by the contents.
     load(path.rename(tmp_path / "other"))
 
 

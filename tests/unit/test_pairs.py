@@ -31,7 +31,8 @@ def test_nearest_pairs_mutually_nearest_reads_of_one_kind() -> None:
     first = reads([0, 1000, 1100, 5000, 9000], kind=[0, 0, 0, 1, 0])
     second = reads([90, 1090, 5000, 5150, 9300], kind=[0, 0, 0, 1, 0])
     here, there = nearest(first, second)
-    # Not the read at 1000, whose nearest has a nearer one; not those at 9000, 300 us apart.
+    # The read at 1000 has no pair, because its nearest read has a nearer one. Those at 9000 are
+    # 300 us apart, which is too far.
     assert sorted(zip(here.tolist(), there.tolist(), strict=True)) == [(0, 0), (2, 1), (3, 3)]
     assert len(nearest(first, second, within_us=100)[0]) == 2
     assert len(nearest(first, second, within_us=300)[0]) == 4
@@ -53,7 +54,7 @@ def test_gains_equal_a_manual_computation() -> None:
     assert judged.pairs == 2
     assert judged.right.value == 0.5
     assert judged.over_turns_us.value == (300 + 250) / 2 - (100 + 300) / 2
-    # Fewest pending: the second drive's for the first pair, either for the other.
+    # By fewest pending pages, the first pair reads from the second drive, the other from either.
     assert judged.over_rival_us.value == (500 + 250) / 2 - (100 + 300) / 2
     assert (1 - HOME_MARGIN) * 100 < 90
     assert judged.with_margin_us.value == (300 + 250) / 2 - (100 + 250) / 2
@@ -102,7 +103,7 @@ def test_parts_give_the_result_of_the_whole(
 ) -> None:
     whole = judge([[drive] for drive in drives])
     parts = judge([cut(*both) for both in zip(drives, lengths, strict=True)])
-    # Except for pairs with the end of a part between the two.
+    # Pairs are excluded if the end of a part is between the two reads.
     assert 0.97 * whole.pairs < parts.pairs <= whole.pairs
     assert parts.at_best_us.value == pytest.approx(whole.at_best_us.value, rel=0.02)
 

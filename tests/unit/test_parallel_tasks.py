@@ -97,7 +97,7 @@ def test_killed_parent_ends_its_processes(tmp_path: Path) -> None:
     process.kill()
     process.wait()
     pids = [int(path.read_text()) for path in begun]
-    # They would go on for 600 s.
+    # Without an interrupt they would run for 600 s.
     patience = time.monotonic() + 300
     try:
         while (left := [pid for pid in pids if _runs(pid)]) and time.monotonic() < patience:

@@ -239,7 +239,7 @@ def test_orphaned_copies_count_for_their_drive(tmp_path: Path, drives: list[Path
     assert sum(drive["reads"] for drive in run["drives"]) == answered
 
 
-#: A process starts with the peak of the one that it was forked from: a small one in between.
+#: A process starts with the peak of the process that forked it, so a small one forks the replayer.
 PEAK_KIB = """
 import os, sys
 pid = os.posix_spawn(sys.argv[1], sys.argv[1:], {})

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SERIES = ROOT / "kernel" / "series.sh"
 OWNER = "Jane Doe <jane@example.org>"
-#: What only the patches from this number on may add.
+#: Only the patches from this number on may add these words.
 FIRST = {
     "linnos": 2, "blk-linnos-array": 3, "BLKEXPECT\\b": 4, "LATCRIT": 5, "REVOKED": 6,
     "linnos_net": 7,

@@ -127,8 +127,8 @@ def test_marked_classifies_numbers_and_words_in_tables() -> None:
 #: Widths of the pages in CSS pixels.
 WIDTHS = (375, 1280)
 
-#: Shows one page after the other in a frame, since no window of chromium is as narrow as a phone.
-#: Each page is loaded again for each width, because pages lay themselves out when they are loaded.
+#: Shows one page after the other in a frame, because no window of chromium is as narrow as a phone.
+#: Each page is loaded again for each width, because its layout is made when it is loaded.
 LOOK = """<!DOCTYPE html><link rel="icon" href="data:,"><body><script>
 const frame = document.createElement("iframe");
 document.body.append(frame);

@@ -190,7 +190,7 @@ def test_paired_p_value_has_the_stated_false_positive_rate(draw: Draw, n_blocks:
     p = np.array([stats.paired_p_value(a - b) for a, b in values])
     for nominal in (0.025, 0.05, 0.2):
         assert np.mean(p <= nominal) <= nominal + two_errors(nominal)
-    # Nor much more rarely, unless blocks without a burst tie.
+    # The rate is also not much lower, unless blocks without a burst tie.
     assert draw is bursts or np.mean(p <= 0.2) >= 0.2 - 2 * two_errors(0.2)
 
 

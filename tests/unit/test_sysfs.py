@@ -200,7 +200,7 @@ def test_errors_name_the_remedy(tree: Path) -> None:
         ("sdc", "lacks the LinnOS patch"),
         ("/dev/does-not-exist", "No such file"),
         ("a" * 300, "File name too long"),
-        # A pattern must not match some drive, which would get the model of another.
+        # A pattern must not match another drive, which would get the wrong model.
         *((name, f"^{re.escape(name)}: no such disk .*lsblk")
           for name in ("queue", "*", "s?a", "a**b", "sd[a]", "", ".", "..")),
     ):  # fmt: skip

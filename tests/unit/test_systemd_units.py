@@ -36,8 +36,8 @@ HERE = Path(__file__).parent
 UNITS = HERE.parents[1] / "linnapp" / "systemd"
 CGROUPS = (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
 
-#: Settings as by `systemctl edit`, so that a second stands for six hours. The empty line resets all
-#: earlier times, not only those of this key.
+#: Settings as written by `systemctl edit`, which make a second stand for six hours. The empty line
+#: resets all earlier times, not only those of this key.
 SOONER = """[Timer]
 OnUnitInactiveSec=
 OnBootSec=1s
@@ -46,7 +46,7 @@ RandomizedDelaySec=0
 AccuracySec=100ms
 """
 
-#: a machine busy with other tests would never let it through
+#: A machine that is busy with other tests would never satisfy this condition.
 NOT_NICE = "[Service]\nNice=0\nIOSchedulingClass=best-effort\n"
 
 
@@ -54,7 +54,7 @@ NOT_NICE = "[Service]\nNice=0\nIOSchedulingClass=best-effort\n"
 def test_units_are_well_formed() -> None:
     units = sorted(UNITS.iterdir())
     assert len(units) == 5
-    # The manual page is checked for by opening it: it is there once installed.
+    # systemd checks that the manual page can be opened, which exists only after an installation.
     ran = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", *units],
         capture_output=True,
@@ -131,7 +131,7 @@ class Drives:
             except OSError as error:
                 assert error.errno == errno.ENXIO, error  # no request
                 continue
-            # The one who asks takes its time to read to the end; the next one finds another pipe.
+            # The reader may take some time to read to the end; the next one finds another pipe.
             os.mkfifo(fresh)
             fresh.rename(path)
             os.write(fd, (answer(self._active(directory)) + "\n").encode())
@@ -178,7 +178,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     (system / "timers.target.wants").mkdir(parents=True)
     for unit in UNITS.iterdir():
         shutil.copy(unit, system)
-    # What `systemctl enable` does for the timer.
+    # `systemctl enable` does this for the timer.
     (system / "timers.target.wants" / "linnapp-recalibrate.timer").symlink_to(
         "../linnapp-recalibrate.timer"
     )
@@ -196,7 +196,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     recordings = tmp_path / "state" / "recordings"
     recordings.mkdir(parents=True)
     for number, disk in enumerate(("sda", "sdb"), 1):
-        # Long enough to compare two models: 15 % of the reads have to span 8 s.
+        # The recording is long enough to compare two models: 15 % of its reads must span 8 s.
         array_trace(recordings / f"{disk}.blk", number, n=6000, pause_us=9000)
     group = root / f"linnos-test-{os.getpid()}"
     namespaces = ("mount", "pid", "cgroup", "uts", "ipc", "net")
@@ -215,7 +215,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                # systemd ends with the test in any case (PR_SET_PDEATHSIG).
+                # The kernel kills systemd when the test ends (PR_SET_PDEATHSIG).
                 preexec_fn=lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL),
             )
         pid = _first_child(process)
@@ -263,7 +263,7 @@ def test_the_timer_recalibrates_again_and_again(drives: Drives, machine: Machine
     def journal() -> str:
         return machine.run("journalctl", "--no-pager", "-o", "cat", "-u", "linnapp-recalibrate")
 
-    # Two whole runs: the first finds no model, the second one that still fits.
+    # There are two complete runs: the first finds no model, the second finds one that still fits.
     for _ in range(2400):
         text = journal()
         if text.count("Finished") >= 2 or "Failed" in text:
@@ -330,7 +330,7 @@ def test_kill_switch_can_write_its_files(drives: Drives, machine: Machine) -> No
     conf = parse(machine.run("cat", conf_path), conf_path)
     assert conf.drives[name].mode == "observe", journal
     assert "reset: sda: 100% of the hinted reads are refused" in journal
-    # The exporter is another user.
+    # The exporter runs as another user.
     assert (state / "switched-back.json").stat().st_mode & 0o777 == 0o644
     shown = machine.run("systemctl", "show", "linnapp-keep", "-p", "Result")
     assert shown.strip() == "Result=success", journal

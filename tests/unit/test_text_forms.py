@@ -19,13 +19,13 @@ from linnapp.trace import convert as iolog
 from linnapp.trace import replay_log
 from linnapp.trace.text import text_formats
 
-#: us, read, offset, size
+#: time in us, true for a read, offset, size
 IOS = [
     (i * 130 + (i % 5) * 17, i % 3 != 0, 4096 * (37 * i % 1000) + 512 * (i % 3), 512 * (1 + i % 9))
     for i in range(40)
 ]
 
-#: seconds since 1970 where a format has a clock
+#: seconds since 1970, for formats with absolute times
 CLOCK_S = 1_577_808_000
 #: 100 ns since 1601
 FILETIME = 128_166_372_003_061_629
@@ -210,7 +210,7 @@ def _each(line: Callable[[int], str], n: int = 30) -> str:
     return "".join(line(i) + "\n" for i in range(n))
 
 
-#: A text, words of the reason, and the number of the named line, if one is named.
+#: A text, words of the reason, and the number of the line that the error names, if any.
 REFUSED: dict[str, tuple[str | bytes, str, int | None]] = {
     "sectors in ms as whole numbers": (
         _of("mqsim", time=lambda i: str(i * 1000)), "mqsim|disksim|--from", None,

@@ -51,7 +51,7 @@ def in_plain_python(path: Path, fmt: TextFormat) -> list[tuple[int, int, int, bo
         latency = 0
         if fmt.has_latency:
             latency = int(fields[fmt.entry.latency_at]) * 10**fmt.entry.latency_digits
-        # Digits below a nanosecond are dropped before the first time is taken off.
+        # Digits of less than a nanosecond are dropped before the first time is subtracted.
         at = int(time) - int(first)
         if fmt.entry.flags & native().lib.LT_TEXT_AT_END:
             unit = 10**fmt.time_unit_log10_ns
@@ -147,7 +147,7 @@ def test_reader_locates_every_bad_field(tmp_path: Path, name: str) -> None:
         "size": BAD_NUMBERS,
         "type": ["", "q", "reads"],
     }
-    lines = [separator.join(fields[:2])]  # as in a file that was truncated
+    lines = [separator.join(fields[:2])]  # like the end of a truncated file
     for column, values in bad.items():
         for value in values:
             if delimiter_of(fmt) is None and (not value or " " in value):

@@ -105,9 +105,9 @@ def test_an_io_sees_what_came_before_its_instant(tmp_path: Path) -> None:
     assert not chunk.ties_in_order
     assert chunk.pending.tolist() == [1, 1, 3, 2, 3, 4, 8]
     rows = LoggedDrive(1).features_of(chunk)
-    # Pages of reads and of writes in flight; reads, the oldest one's age, the overdue.
+    # Pages of reads and of writes in flight; number of reads, age of the oldest one, overdue reads.
     assert rows[:3, 1:6].tolist() == [[0, 0, 0, 0, 0], [0, 0, 0, 0, 0], [2, 0, 2, 100, 2]]
-    # The two simultaneous reads, and the one after.
+    # These are the two simultaneous reads, and the one after them.
     assert rows[3:5, 1:6].tolist() == [[1, 0, 1, 200, 1]] * 2
     assert rows[5, 1:6].tolist() == [5, 2, 3, 201, 1]
     # I/Os that end at that time are visible, and count as later than earlier ones.

@@ -124,7 +124,7 @@ def test_rates_means_and_bursts(kernel: Kernel, clock: Callable[[float], None]) 
         None,
     )
     assert [row.read_us_mean for row in rows[:3]] == [100, 150, 400]
-    # In a bucket from 96 to 112, from 128 to 160, from 384 to 448.
+    # The buckets are from 96 to 112, from 128 to 160 and from 384 to 448.
     assert [round(row.read_us_percentiles["p99"]) for row in rows[:3]] == [104, 143, 415]
     assert [row.read_us_percentiles["reads"] for row in rows] == [2000, 1000, 100, 6]
     assert [row.reads_per_s for row in rows] == [1000, 500, 50, 3]
@@ -282,7 +282,7 @@ def test_a_session_in_a_terminal_draws_until_ctrl_c_and_restores_the_terminal(
     sent = b""
     end = time.monotonic() + GIVE_UP_S
     try:
-        # The drives serve reads all the while; the last one slowly, so that it is in a burst.
+        # The drives serve reads all the time; the last one is slow, so that it is in a burst.
         while not re.search(rb"sdb +observe [^\r]*500 [^\r]* (0\.\d|\d+) s", sent):
             assert time.monotonic() < end and process.poll() is None, sent
             kernel.goes_on(100, us=500, revoked=80)

@@ -124,7 +124,7 @@ def test_best_epoch_is_kept_with_any_epoch_limit(limit: int) -> None:
     part = split(len(slow), TrainingOptions()).validation
     outputs = outputs_of(net.weights, digits[part])
     assert Confusion.of(slow[part], outputs[:, 1] > outputs[:, 0]) == net.best.confusion
-    assert len(losses) == min(limit, SETTLED_EPOCHS)  # long past its best, it stops there
+    assert len(losses) == min(limit, SETTLED_EPOCHS)  # training stops long after the best epoch
 
 
 def test_train_refuses_too_few_reads_and_only_fast_reads() -> None:

@@ -124,7 +124,7 @@ def test_a_descriptor_has_the_name_of_its_file() -> None:
     assert (
         paths(named, call_record("read", FOO), call_record("fsync", FOO)) == ["/srv/data/foo"] * 2
     )
-    # The address is used again, by another file.
+    # The address is reused for another file.
     other = FILE.pack(0xFFFF0001, 13, DEVICE, stat.S_IFREG)
     assert paths(named, call_record("read", other)) == [None]
     assert paths(named, file_record(other, b"bar"), call_record("read", other)) == ["/bar"]
@@ -669,7 +669,7 @@ def test_counts_bytes_and_paths_are_those_of_the_program(
 ) -> None:
     program = [sys.executable, "-S", "-E", "-c", PROGRAM, str(drive)]
     folder = tmp_path / "seen"
-    # Not the program itself; its children are watched, too.
+    # The program itself is not counted here; its children are watched, too.
     seen = watching.watch(folder, command=["sh", "-c", '"$@" && exit 3', "sh", *program])
     assert seen.status == 3
     lost = ("lost_calls", "lost_names", "lost_ios", "untracked_calls", "untracked_ios")
@@ -693,7 +693,7 @@ def test_counts_bytes_and_paths_are_those_of_the_program(
         assert by_call.pop((name, "fsync"))["n"] == 2
         assert by_call.pop((name, "close"))["n"] == 2
         assert by_call.pop((name, "lseek"))["results"] == size
-        # Each of them went to the drive by itself, and none elsewhere.
+        # Each of them went to the drive separately, and none to another drive.
         for call, op in ("pwrite64", "write"), (reads, "read"):
             ios = asked(
                 folder,
@@ -707,7 +707,7 @@ def test_counts_bytes_and_paths_are_those_of_the_program(
             assert ios == [{"n": n, "bytes": n * size, "calls": n, "took": True, "within": True}], (
                 name
             )
-    # At the file's position, which lseek() has moved.
+    # The offset is the position in the file, which lseek() has moved.
     read = by_call.pop(("three", "readv"))
     assert (read["n"], read["bytes"], read["low"]) == (1, 12288, 12288)
     assert not by_call
@@ -717,7 +717,7 @@ def test_counts_bytes_and_paths_are_those_of_the_program(
     assert unlinked["call"].startswith("unlink")
     [made] = asked(folder, f"select * from calls where path = '{drive}/folder' and call ~ 'mkdir'")
     assert made["result"] == 0
-    # fsync() has the drive flushed; the journal is written by a thread of the kernel.
+    # fsync() makes the drive flush its cache; a thread of the kernel writes the journal.
     journal = asked(folder, f"from ios where device = '{loop}' and not watched and call is null")
     assert any(row["process"].startswith("jbd2/") for row in journal)
     summary = watch_query.summary(folder, 1000)
@@ -779,8 +779,8 @@ def test_split_io_is_one_io_that_ends_with_its_last_part(
     )
     assert [io["bytes"] for io in ios] == [1 << 18] * 20
     ended = [io for io in ios if io["latency_ns"] is not None]
-    # Some kernels keep programs off while certain processes run; an end in an interrupt of theirs
-    # is then not seen.
+    # Some kernels run no BPF programs while certain processes run. The end of an I/O in an
+    # interrupt at such a time is not seen.
     assert len(ended) >= 15
     assert all(0 < io["latency_ns"] < io["duration_ns"] for io in ended)
 
@@ -859,7 +859,7 @@ def test_io_has_the_tag_set_by_its_application(
     ).stdout
     given = {int(sector): int(tag) for sector, tag in re.findall(r"^(\d+) (\d+)$", said, re.M)}
     seen = asked(folder, f"select sector, tag, call from ios where device = '{loop}'")
-    # A read that a ring's worker had to send again is there twice, both times with its tag.
+    # A read that a worker of a ring had to send again is recorded twice, both times with its tag.
     assert {(io["sector"], io["tag"] or 0) for io in seen} == set(given.items())
     assert len(given) == 16 * (3 + 1 + 6 + 1)
     calls = {tag: {io["call"] for io in seen if io["tag"] == tag} for tag in (100, 400)}
@@ -872,7 +872,7 @@ def test_io_has_the_tag_set_by_its_application(
     assert all(row["ios"] >= 16 and row["p99_us"] > 0 for row in rows.values())
 
 
-#: In two folders, by the main thread and by another of a name and number of its own.
+#: Makes calls in two folders, by the main thread and by one with its own name and number.
 FILTERED = """
 import os, sys, threading
 def work():
@@ -986,14 +986,14 @@ def test_only_certain_calls_and_threads_are_recorded(can_watch: None, tmp_path: 
     found = seen(Filters(threads=["worker"]))
     assert {process for _, process in found} == {"worker"}
     assert [call for call, _ in found].count("fsync") == 5
-    # A process is one with all of its threads.
+    # A process counts once, with all of its threads.
     found = seen(Filters(calls=["fsync", "read"], processes=[process]))
     assert [each for each in found if each[0] == "fsync"] == [("fsync", "worker")] * 5
     assert ("read", process) in found
     assert seen(Filters(processes=["absent"])) == []
 
 
-#: seconds until a test gives up; it waits for nothing else so long
+#: Seconds until a test gives up; no test waits this long otherwise.
 GIVE_UP_S = 600
 
 
@@ -1176,7 +1176,7 @@ def test_a_process_that_runs_is_watched_and_its_open_files_have_names(
     assert rows and {(row["path"], row["bytes"], row["pid"]) for row in rows} == {
         (f"{tmp_path}/log", 4, program.pid)
     }
-    # Each appends where the one before it has ended.
+    # Each call appends where the previous one has ended.
     offsets = np.sort([row["file_offset"] for row in rows])
     assert offsets[0] >= 5 and (np.diff(offsets) == 4).all()
     [pipe] = asked(tmp_path / "seen", "select distinct path, kind from calls where call = 'read'")
@@ -1246,7 +1246,7 @@ def test_watch_counts_records_that_do_not_fit_the_buffer(
     [row] = asked(tmp_path / "seen", "select count(*) as n from calls where path = '/dev/null'")
     assert seen.counts["lost_calls"] > 0
     [every] = asked(tmp_path / "seen", "select count(*) as n from calls")
-    # All other calls are from before and after the writes: the buffer holds some 8,000.
+    # All other calls come before and after the writes; the buffer holds some 8,000 of them.
     assert 0 < row["n"] < n
     assert n <= every["n"] + seen.counts["lost_calls"] < n + 2000
     shown = watch_query.summary(tmp_path / "seen", 3)

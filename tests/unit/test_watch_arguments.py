@@ -60,7 +60,7 @@ DETAILED: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
     ("openat", (5, ADDRESS, os.O_DIRECTORY | os.O_CLOEXEC, 0o600),
      {"dirfd": 5, "flags": "O_RDONLY|O_DIRECTORY|O_CLOEXEC"}),
     ("openat", (5, ADDRESS, 0x40000003), {"dirfd": 5, "flags": "0x40000003"}),
-    # The content at an address in place of the address.
+    # The content at an address is recorded in place of the address.
     ("openat2", (AT_FDCWD, ADDRESS, os.O_WRONLY | os.O_CREAT, 0o600, 0x18),
      {**CWD, "flags": "O_WRONLY|O_CREAT", "mode": "0600",
       "resolve": "RESOLVE_BENEATH|RESOLVE_IN_ROOT"}),

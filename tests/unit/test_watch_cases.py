@@ -47,7 +47,7 @@ def python(program: str) -> list[object]:
 def test_lines_that_a_log_shipper_never_reads_are_found(drive: Path, tmp_path: Path) -> None:
     query = "unread-log"
     seen = watched(tmp_path, "lossy", *python("log_shipper.py"), drive)
-    # The file system has given the new log the old one's number, or there was nothing to lose.
+    # The file system gave the number of the old log to the new one; otherwise nothing can be lost.
     logs = asked(
         seen,
         f"""select distinct inode, first_access_ns from calls
@@ -59,7 +59,7 @@ def test_lines_that_a_log_shipper_never_reads_are_found(drive: Path, tmp_path: P
     [lost] = answer(seen, query)
     assert (lost["session"], lost["path"]) == ("lossy", f"{drive}/app.log")
     assert (lost["reader"], lost["begins_at"], lost["bytes"]) == ("shipper", 26, 16)
-    # The hashes prove it without the positions: no content that it read is the one that was lost.
+    # The hashes prove it without the positions: it has not read the content that was lost.
     [unread] = answer(seen, "unread-content")
     assert (unread["reader"], unread["file_offset"], unread["bytes"]) == ("shipper", 0, 16)
     assert unread["content_hash"] == xxh64((drive / "app.log").read_bytes())
@@ -72,7 +72,7 @@ def test_lines_that_a_log_shipper_never_reads_are_found(drive: Path, tmp_path: P
         assert [row["session"] for row in answer(seen, each)] == ["lossy"]
 
 
-#: As Java's Files.newOutputStream() and Lucene's IOUtils.fsync() do together.
+#: Does the same as Java's Files.newOutputStream() and Lucene's IOUtils.fsync() together.
 OPENED_TWICE = """
 import os, sys
 for _ in range(5):
@@ -146,5 +146,5 @@ def test_clients_that_wait_for_compactions_are_found(drive: Path, tmp_path: Path
     # during a compaction, whose end clients await when there are four files of level 0.
     longest = pauses[0]
     assert "compact" in longest["names"] and longest["syncs"], pauses
-    # Its files alone: 256 KiB each, read and written.
+    # Its files alone have 256 KiB each, which are read and written.
     assert longest["kib"] >= 2 * 2 * 256, pauses

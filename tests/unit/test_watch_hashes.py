@@ -139,7 +139,7 @@ def test_requests_are_rows_like_system_calls(
         else:
             assert (file_offset, asked) == (int(offset), int(n_bytes))
         assert path == (None if got == -9 else str(file))
-        # All contents repeat one letter. Those of vectors are not hashed.
+        # All contents repeat one letter. The contents of vectors are not hashed.
         is_hashed = got > 0 and not name.endswith("v")
         assert content == (xxh64(b"x" * got) if is_hashed else None)
         assert has_no_parts and is_polled == bool(mode)

@@ -37,7 +37,7 @@ SIZE = 64 << 20
 MKFS = ["mkfs.ext4", "-q", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"]
 WAITS = ("io_wait_ns", "others_io_wait_ns", "journal_wait_ns", "other_wait_ns")
 
-#: Start of the recorded programs. Their first argument is the file for the accounts.
+#: Start of the recorded programs. Their first argument is the file for the measured times.
 ACCOUNTS = """
 import atexit, json, os, sys, threading, time
 accounts = []
@@ -49,7 +49,7 @@ def now():
     while True:
         ready = ready_ns()
         found = time.monotonic_ns(), time.thread_time_ns(), ready
-        if ready_ns() == ready:  # it was on a CPU all the while
+        if ready_ns() == ready:  # it was on a CPU all the time
             return found
 def account(call, *arguments):
     before = now()
@@ -154,7 +154,7 @@ def test_wait_for_a_slow_drive_is_shown(slow: SlowDrive, tmp_path: Path) -> None
     found = parts(folder, f"call like 'preadv%' and path = '{slow.device}'")
     assert found["n"] == 10 == len(took)
     assert_waited(found, accounts, io_wait_ns=sum(took))
-    # At the drive, as its I/O says.
+    # The wait was at the drive, as its I/O shows.
     [io] = asked(
         folder,
         """select sum(drive_ns)::double / 1e9 as drive, sum(latency_ns)::double / 1e9 as whole

@@ -62,7 +62,7 @@ def test_a_wheel_holds_the_core_and_the_profiles(wheel: Path) -> None:
         and path.suffix in (".py", ".txt", ".sh", ".service", ".timer", ".yaml", ".json")
     } - names
     assert not missing
-    # For this machine only, but for every Python 3.
+    # The wheel is for this machine only, but for every Python 3.
     assert "-py3-none-linux_" in wheel.name
 
 
