@@ -270,7 +270,7 @@ def ranked_policies(table: LongTable, path: Path, measure: str = "mean_us") -> N
     if len(places) > MAX_PANELS:
         _changes(table, places, measure, path)
         return
-    xlabel = f"{measure.removesuffix('_us')} of read latency (us), 95 %"
+    xlabel = f"{measure.removesuffix('_us')} of read latency (us), 95 % interval"
     panels = [
         Panel(_title(place), place, shown_policies(table, place), measure, xlabel)
         for place in places
@@ -324,10 +324,25 @@ def percentile_lines(table: LongTable, path: Path, policies: Collection[str] | N
     save(figure, path)
 
 
-def by_place(table: LongTable, titles: Mapping[str, str], path: Path) -> None:
+def by_place(
+    table: LongTable,
+    titles: Mapping[str, str],
+    path: Path,
+    *,
+    scales: Mapping[str, float] | None = None,
+    always: Collection[Place] = (),
+) -> None:
     """Draw the mean, or the first measure, and p99: a row for each place, a colour for each policy.
 
-    If there are many places, the figure shows those in which the first measure differs most.
+    Parameters
+    ----------
+    titles : mapping
+        The measures, with the labels of their axes.
+    scales : mapping, optional
+        Factors between the numbers of a measure and those of its axis.
+    always : collection of Place
+        Places that are shown in any case. If there are more than can be seen at once, the figure
+        also shows those in which the first measure differs most between policies.
     """
     known = {key.measure for key, _ in table.items() if not key.reference}
     first, *others = (name for name in titles if name in known)
@@ -340,10 +355,12 @@ def by_place(table: LongTable, titles: Mapping[str, str], path: Path) -> None:
         ]
         return max(values) - min(values) if values else -1.0
 
-    widest = sorted(table.places, key=difference, reverse=True)[:MAX_ROWS]
+    by_difference = sorted(table.places, key=difference, reverse=True)
+    widest = sorted(by_difference, key=lambda place: place not in always)[:MAX_ROWS]
     places = [place for place in table.places if place in widest]
     figure, panels = _panels(len(measures), 0.45 * len(places) + 1.3, 6.5, 2)
     for axes, measure in zip(panels, measures, strict=True):
+        scale = (scales or {}).get(measure, 1.0)
         for i, policy in enumerate(policies):
             aside = 0.6 * ((i + 0.5) / len(policies) - 0.5)
             found = {
@@ -351,10 +368,10 @@ def by_place(table: LongTable, titles: Mapping[str, str], path: Path) -> None:
                 for y, place in enumerate(places)
                 if (number := table.get(place, policy, measure)) is not None
             }
-            lows = [number.low if number.is_known else np.nan for number in found.values()]
-            highs = [number.high if number.is_known else np.nan for number in found.values()]
+            lows = [scale * n.low if n.is_known else np.nan for n in found.values()]
+            highs = [scale * n.high if n.is_known else np.nan for n in found.values()]
             axes.hlines([*found], lows, highs, color=f"C{i % 10}", linewidth=1)
-            values = [number.value for number in found.values()]
+            values = [scale * number.value for number in found.values()]
             axes.plot(
                 values,
                 [*found],
@@ -383,6 +400,7 @@ def ranges(
     cases: Mapping[str, Mapping[str, Interval]],
     scale: float,
     path: Path,
+    xlabel: str = "%",
 ) -> None:
     """Draw the range that is expected of each row in grey, and its cases with their intervals."""
     figure, axes = plt.subplots(figsize=(9, 0.6 * len(expected) + 1.5))
@@ -392,8 +410,9 @@ def ranges(
             y = i + 0.08 * (j - (len(cases[title]) - 1) / 2)
             axes.plot([scale * case.low, scale * case.high], [y, y], color="#0072b2", linewidth=0.8)
             axes.plot(scale * case.value, y, ".", color="#0072b2")
-    axes.axvline(0, color="black", linewidth=0.5)
+    if any(case.value < 0 for found in cases.values() for case in found.values()):
+        axes.axvline(0, color="black", linewidth=0.5)
     axes.set_yticks(range(len(expected)), list(expected), fontsize=7)
     axes.invert_yaxis()
-    axes.set_xlabel("%; grey: the paper's range, blue: our cases")
+    axes.set_xlabel(f"{xlabel}; grey: the paper's range, blue: our cases")
     save(figure, path)

@@ -288,7 +288,9 @@ class Study:
             )
         for group in self.groups or (table.factors,):
             places = table.places_of(group)
-            heading = f"By {', '.join(group)}" if group else "Average over all places"
+            heading = (
+                f"By {', '.join(map(words_of, group))}" if group else "Average over all places"
+            )
             if len(self.groups) < 2:
                 heading = "All numbers"
             if places:
@@ -314,7 +316,7 @@ class Study:
             if any(name in values for values in self.paper_values.values())
         ]
         compared = {(k.measure, k.reference) for k, _ in table.items() if k.place in wanted}
-        header = [*group, *(["policy"] if with_policy else [])]
+        header = [*map(words_of, group), *(["policy"] if with_policy else [])]
         references = {
             name: [self.reference] if (name, self.reference or None) in compared else []
             for name in measures
@@ -328,9 +330,7 @@ class Study:
             ]
         rows = []
         for place in places:
-            here = [
-                value for name, value in zip(table.factors, place, strict=True) if name in group
-            ]
+            here = [place[table.factors.index(name)] for name in group]
             for policy in table.policies(place):
                 row = [*here, *([self.title_of(policy)] if with_policy else [])]
                 for name, measure in measures.items():
@@ -359,7 +359,13 @@ class Study:
             figures.ranked_policies(table, path)
         else:
             titles = {name: measure.title for name, measure in self.measures.items()}
-            figures.by_place(table, titles, path)
+            scales = {name: measure.scale for name, measure in self.measures.items()}
+            figures.by_place(table, titles, path, scales=scales)
+
+
+def words_of(factor: str) -> str:
+    """Return the name of a factor in a table."""
+    return factor.replace("_min", ", minutes").replace("_", " ")
 
 
 def described(name: str) -> dict[str, Any]:

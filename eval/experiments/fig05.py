@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eval import grid
+from eval import figures, grid
 from eval.cells import N_DRIVES, WORKLOADS, recorded
 from eval.experiment import Context
+from eval.long_table import LongTable
 from eval.study import Study, described
 from linnapp.learn.examples import load_reads
 from linnapp.learn.labels import (
@@ -19,9 +21,13 @@ from linnapp.learn.labels import (
     LatencyDistribution,
     find_inflection_points,
 )
+from linnapp.stats import Interval
 
 #: Percentiles that are far too low and far too high for an inflection point.
 TOO_LOW, TOO_HIGH = 50.0, 99.9
+
+#: The paper's inflection points, in percentiles.
+PAPERS_RANGE = (72.0, 98.5)
 
 #: Reads that are drawn to simulate admission control with a given point.
 N_DRAWN = 200_000
@@ -75,8 +81,20 @@ def simulated_means(
     return means
 
 
+def draw(table: LongTable, path: Path) -> None:
+    """Draw the points of the paper's search in the paper's range, a point for each drive."""
+    cases: dict[str, dict[str, Interval]] = {}
+    for workload, drive in table.places:
+        found = table.get((workload, drive), "", "paper_percentile")
+        if found is not None:
+            cases.setdefault(workload, {})[drive] = found
+    title = "inflection point by the paper's search, percentile"
+    figures.ranges(dict.fromkeys(cases, PAPERS_RANGE), cases, 1.0, path, title)
+
+
 EXPERIMENT = Study(
     **described("fig05"),
+    figure=draw,
     factors={"workload": WORKLOADS},
     groups=(("workload", "drive"),),
     cell=measure,

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval import grid
+from eval import figures, grid
 from eval.cache import Cache
 from eval.cells import N_DRIVES, REPLAYER_OPTIONS, WORKLOADS, read_log
 from eval.experiment import Context
+from eval.long_table import LongTable
 from eval.study import Study, described
 from linnapp.lab import guests
 from linnapp.learn.labels import LabellingOptions, LatencyDistribution, find_inflection_points
@@ -158,8 +159,20 @@ def stability(percentiles: NDArray[np.float64], minutes: int) -> dict[str, float
     }
 
 
+def draw(table: LongTable, path: Path) -> None:
+    """Draw the largest deviations of windows of an hour, with the paper's bound."""
+    cases = {
+        of.place[1]: {"": number}
+        for of, number in table.items()
+        if (of.measure, of.seed) == ("largest", "") and of.place[1] and of.place[0] == "60"
+    }
+    title = "largest deviation of an hour's point in 15 hours, percentiles"
+    figures.ranges(dict.fromkeys(cases, (0.0, BOUND)), cases, 1.0, path, title)
+
+
 EXPERIMENT = Study(
     **described("fig07"),
+    figure=draw,
     factors={"workload": WORKLOADS},
     groups=(("window_min",), ("workload", "window_min")),
     cell=measure,

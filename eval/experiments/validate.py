@@ -181,7 +181,7 @@ def compare(table: LongTable) -> dict[str, Table]:
                 found = table.value((profile, load), "", name)
                 inside = published.low <= found <= published.high
                 row = (f"{found:.2f}", published.text, "yes" if inside else "**no**")
-                rows.append((profile, load, name, *row))
+                rows.append((profile, load, EXPERIMENT.measures[name].title, *row))
     header = ("profile", "load", "measure", "found", "published", "inside")
     return {"Measures and published ranges": Table(header, tuple(rows))}
 

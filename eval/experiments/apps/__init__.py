@@ -125,11 +125,11 @@ def measure_all(context: Context) -> LongTable:
 
 
 def draw(table: LongTable, path: Path) -> None:
-    """Draw the latencies over all workloads, a point for each mode."""
-    shown = LongTable(("load", "file_system"))
+    """Draw the latencies on ext4 over all workloads, a point for each mode."""
+    shown = LongTable(("load",))
     for row, number in table.items():
-        if not row.reference and not row.place[2]:
-            shown.add(row.place[:2], row.policy, row.measure, number)
+        if not row.reference and not row.place[2] and row.place[1] == FILE_SYSTEM:
+            shown.add(row.place[:1], row.policy, row.measure, number)
     titles = {name: EXPERIMENT.measures[name].title for name in ("mean_us", *map(key, COMPARED))}
     figures.by_place(shown, titles, path)
 
