@@ -27,13 +27,7 @@ from eval.study import Study
 from linnapp.lab.work import write_text
 
 #: The alternatives in the table of gains and losses.
-AGAINST = {
-    "baseline": "no steering",
-    "shortest-queue": "the shortest queue",
-    "hedge": "hedging at p95",
-    "heuristic-adv": "the tuned heuristic",
-    "clone": "sending every read twice",
-}
+AGAINST = ("baseline", "shortest-queue", "hedge", "heuristic-adv", "clone")
 
 #: Where the paper's claims are judged: the table and its column.
 CLAIMS, JUDGED = "Claims of the paper", "judged"
@@ -49,12 +43,13 @@ def gains_and_losses(table: LongTable) -> Table:
     """Count the workloads of Fig. 8 in which each of ours has a lower or a higher mean."""
     rows = []
     for policy in contenders.ours(table.policies()):
-        for reference, title in AGAINST.items():
+        for reference in AGAINST:
             said = table.count_verdicts(policy, reference)
             if any(said.values()):
-                slower_in = ", ".join(place[0] for place in said[SLOWER])
+                slower_in = ", ".join(place[0] for place in said[SLOWER]) or "none"
                 counts = (str(len(said[word])) for word in (FASTER, SLOWER, NOT_SIGNIFICANT))
-                rows.append((contenders.title(policy), title, *counts, slower_in))
+                names = (contenders.title(policy), contenders.title(reference))
+                rows.append((*names, *counts, slower_in))
     header = ("policy", "compared with", FASTER, SLOWER, NOT_SIGNIFICANT, "slower in")
     return Table(header, tuple(rows))
 
