@@ -34,9 +34,9 @@ u32 linnos_region_reads(const struct linnos_drive *drive, u8 region)
 }
 
 /* Allocate a start slot. Return its index plus 1, or 0 if all slots are taken. */
-static u8 linnos_start_slot_get(struct linnos_start_slots *places, u64 now_ns)
+static u8 linnos_start_slot_get(struct linnos_start_slots *slots, u64 now_ns)
 {
-	unsigned long *word = places->taken, free;
+	unsigned long *word = slots->taken, free;
 	u32 at, bit;
 
 	for (at = 0; at < LINNOS_START_SLOTS; at += BITS_PER_LONG, word++) {
@@ -45,88 +45,89 @@ static u8 linnos_start_slot_get(struct linnos_start_slots *places, u64 now_ns)
 			/* another CPU took it: try again */
 			if (test_and_set_bit_lock(bit, word))
 				continue;
-			WRITE_ONCE(places->start_ns[at + bit], now_ns);
+			WRITE_ONCE(slots->start_ns[at + bit], now_ns);
 			return at + bit + 1;
 		}
 	}
 	return 0;
 }
 
-static void linnos_start_slot_put(struct linnos_start_slots *places, u8 place)
+static void linnos_start_slot_put(struct linnos_start_slots *slots, u8 number)
 {
-	u32 at = place - 1;
+	u32 at = number - 1;
 
 	/* the next read to take the slot must not appear with this start time */
-	WRITE_ONCE(places->start_ns[at], 0);
-	clear_bit_unlock(at % BITS_PER_LONG,
-			 &places->taken[at / BITS_PER_LONG]);
+	WRITE_ONCE(slots->start_ns[at], 0);
+	clear_bit_unlock(at % BITS_PER_LONG, &slots->taken[at / BITS_PER_LONG]);
 }
 
-/* Return true if a probe is needed and none is in flight yet. */
-static bool linnos_is_wanted(u64 since_ns)
+/* Return true if a caller was asked to send a probe, and none is in flight yet. */
+static bool linnos_probe_is_expected(u64 claimed_ns)
 {
-	return unlikely(since_ns && !(since_ns & LINNOS_PROBE_SENT));
+	return unlikely(claimed_ns && !(claimed_ns & LINNOS_PROBE_SENT));
 }
 
 /* Return true if a read of this size class may have been admitted although predicted slow. */
-static bool linnos_may_be_against(const struct linnos_probe_state *look)
+static bool linnos_may_admit_slow(const struct linnos_probe_state *probe)
 {
-	return READ_ONCE(look->since_ns) || READ_ONCE(look->window);
+	return READ_ONCE(probe->claimed_ns) || READ_ONCE(probe->window);
 }
 
 /*
  * Return the size class of the read that a request belongs to. The request may be smaller than
  * the read, because reads are split at the device's limits (virt_boundary, segments, chunks),
  * depending on the layout of their buffers in memory. If a request was predicted slow, but no
- * read of its own size can have been admitted although predicted slow, it must be a part of a
- * larger read for which this is possible. For other requests the size of the read is not known.
- * A request of class 1 is then assumed to be a part of a read of class 2 if a probe is needed
- * in class 2 and not in class 1.
+ * read of its own size class can have been admitted although predicted slow, it must be a part
+ * of a larger read for which this is possible. For other requests the size of the read is not
+ * known. A request of class 1 is then assumed to be a part of a read of class 2 if a probe is
+ * expected in class 2 and none is in class 1.
  */
 static u32 linnos_read_size_class(const struct linnos_drive *drive, u32 pages,
 				  u8 flags)
 {
-	const struct linnos_probe_state *look = drive->look;
-	u32 order = linnos_size_class(pages), larger;
+	const struct linnos_probe_state *probes = drive->probes;
+	u32 size = linnos_size_class(pages), larger;
 
 	if (unlikely(flags & LINNOS_IO_SLOW) &&
-	    !linnos_may_be_against(&look[order]))
-		for (larger = order + 1; larger < LINNOS_SIZE_CLASSES; larger++)
-			if (linnos_may_be_against(&look[larger]))
+	    !linnos_may_admit_slow(&probes[size]))
+		for (larger = size + 1; larger < LINNOS_SIZE_CLASSES; larger++)
+			if (linnos_may_admit_slow(&probes[larger]))
 				return larger;
-	return order + (order == 1 &&
-			linnos_is_wanted(READ_ONCE(look[2].since_ns)) &&
-			!linnos_is_wanted(READ_ONCE(look[1].since_ns)));
+	return size +
+	       (size == 1 &&
+		linnos_probe_is_expected(READ_ONCE(probes[2].claimed_ns)) &&
+		!linnos_probe_is_expected(READ_ONCE(probes[1].claimed_ns)));
 }
 
 static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 			       u64 now_ns)
 {
-	struct linnos_probe_state *look =
-		&drive->look[io->flags & LINNOS_IO_SIZE];
-	u64 since_ns = READ_ONCE(look->since_ns);
+	struct linnos_probe_state *probe =
+		&drive->probes[io->flags & LINNOS_IO_SIZE];
+	u64 claimed_ns = READ_ONCE(probe->claimed_ns);
 
 	/* pairs with linnos_update_start_tracking(); no ordering is needed */
-	if (READ_ONCE(drive->watching))
-		io->place = linnos_start_slot_get(&drive->places, now_ns);
-	if (READ_ONCE(drive->watching) && !READ_ONCE(drive->ignores_regions))
+	if (READ_ONCE(drive->tracks_starts))
+		io->start_slot =
+			linnos_start_slot_get(&drive->start_slots, now_ns);
+	if (READ_ONCE(drive->tracks_starts) &&
+	    !READ_ONCE(drive->ignores_regions))
 		atomic_inc(&drive->in_region[io->region]);
 	else
 		io->region = LINNOS_REGION_UNKNOWN;
 	if (unlikely(io->flags & LINNOS_IO_SIZE))
-		atomic_inc(&look->in_flight);
+		atomic_inc(&probe->in_flight);
 	if (unlikely(io->flags & LINNOS_IO_SLOW))
-		atomic_inc(&look->against);
-	if (linnos_is_wanted(since_ns))
-		cmpxchg(&look->since_ns, since_ns,
-			since_ns | LINNOS_PROBE_SENT);
+		atomic_inc(&probe->slow_in_flight);
+	if (linnos_probe_is_expected(claimed_ns))
+		cmpxchg(&probe->claimed_ns, claimed_ns,
+			claimed_ns | LINNOS_PROBE_SENT);
 }
 
 /*
- * Count an I/O as in flight. @region: the result of linnos_region_of() for its address. @flags:
- * 0 for a write; LINNOS_IO_READ for a read, plus LINNOS_IO_FAST or LINNOS_IO_SLOW if it was
- * predicted.
- * @region and @now_ns are ignored for writes.
+ * Count an I/O as in flight. @flags is 0 for a write. For a read it is LINNOS_IO_READ, plus
+ * LINNOS_IO_FAST or LINNOS_IO_SLOW if the read was predicted; @region is the result of
+ * linnos_region_of() for its address, and @now_ns the time at which it starts.
  */
 void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
 		     u8 region, u32 pages, u8 flags, u64 now_ns)
@@ -165,8 +166,8 @@ void linnos_io_grow(struct linnos_drive *drive, struct linnos_io *io, u32 pages)
 
 static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
 {
-	struct linnos_probe_state *look =
-		&drive->look[io->flags & LINNOS_IO_SIZE];
+	struct linnos_probe_state *probe =
+		&drive->probes[io->flags & LINNOS_IO_SIZE];
 
 	io->flags &= ~LINNOS_IO_COUNTED;
 	if (!(io->flags & LINNOS_IO_READ)) {
@@ -176,30 +177,30 @@ static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
 	atomic64_add(-(LINNOS_LOAD_READ + io->pages), &drive->load);
 	if (io->region != LINNOS_REGION_UNKNOWN)
 		atomic_dec(&drive->in_region[io->region]);
-	if (io->place)
-		linnos_start_slot_put(&drive->places, io->place);
+	if (io->start_slot)
+		linnos_start_slot_put(&drive->start_slots, io->start_slot);
 	if (unlikely(io->flags & LINNOS_IO_SIZE))
-		atomic_dec(&look->in_flight);
+		atomic_dec(&probe->in_flight);
 	if (unlikely(io->flags & LINNOS_IO_SLOW))
-		atomic_dec(&look->against);
+		atomic_dec(&probe->slow_in_flight);
 }
 
 /*
- * @joins is merged into @io. Return true if, in case @joins is the probe, the completion of @io
- * will be taken for that of the probe. It is not if @io was first issued before the probe was
- * needed, and was requeued since, or if it is not counted in the same size class.
+ * Return true if @io can take the place of a probe that is merged into it, @joins: its completion
+ * will then be taken for that of the probe. It cannot if it was issued before a caller was asked
+ * for the probe and was requeued since, or if it is not counted in the same size class.
  */
-static bool linnos_answers_for(const struct linnos_drive *drive,
-			       const struct linnos_io *io,
-			       const struct linnos_io *joins)
+static bool linnos_can_replace_probe(const struct linnos_drive *drive,
+				     const struct linnos_io *io,
+				     const struct linnos_io *joins)
 {
-	const struct linnos_probe_state *look =
-		&drive->look[joins->flags & LINNOS_IO_SIZE];
-	u64 since_ns = READ_ONCE(look->since_ns) & ~LINNOS_PROBE_SENT;
+	const struct linnos_probe_state *probe =
+		&drive->probes[joins->flags & LINNOS_IO_SIZE];
+	u64 claimed_ns = READ_ONCE(probe->claimed_ns) & ~LINNOS_PROBE_SENT;
 
 	return !((io->flags ^ joins->flags) &
 		 (LINNOS_IO_COUNTED | LINNOS_IO_SIZE)) &&
-	       (!io->issued_ns || io->issued_ns >= since_ns);
+	       (!io->issued_ns || io->issued_ns >= claimed_ns);
 }
 
 /* Merge @joins into @io. @joins is no longer counted, and is not recorded as completed. */
@@ -209,10 +210,10 @@ void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,
 	if (!(joins->flags & LINNOS_IO_COUNTED))
 		return;
 	if (joins->flags & LINNOS_IO_READ &&
-	    !linnos_answers_for(drive, io, joins)) {
+	    !linnos_can_replace_probe(drive, io, joins)) {
 		u32 size_class = joins->flags & LINNOS_IO_SIZE;
 
-		linnos_probe_failed(&drive->look[size_class]);
+		linnos_probe_failed(&drive->probes[size_class]);
 	}
 	linnos_io_grow(drive, io, joins->pages);
 	linnos_count_out(drive, joins);
@@ -235,8 +236,8 @@ void linnos_io_issue(struct linnos_io *io, u64 now_ns)
 bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
 		   struct linnos_completed_io *ended)
 {
-	struct linnos_probe_state *look =
-		&drive->look[io->flags & LINNOS_IO_SIZE];
+	struct linnos_probe_state *probe =
+		&drive->probes[io->flags & LINNOS_IO_SIZE];
 	u64 us = 0;
 
 	if (!(io->flags & LINNOS_IO_COUNTED))
@@ -245,7 +246,7 @@ bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
 	if (!(io->flags & LINNOS_IO_READ))
 		return false;
 	if (!(io->flags & LINNOS_IO_ANSWERED) || !io->issued_ns) {
-		linnos_probe_failed(look);
+		linnos_probe_failed(probe);
 		return false;
 	}
 	if (now_ns > io->issued_ns)
@@ -346,18 +347,18 @@ struct linnos_starts {
 	u32 overdue;
 };
 
-static void linnos_starts_see(const struct linnos_start_slots *places,
-			      struct linnos_starts *starts)
+static void linnos_scan_starts(const struct linnos_start_slots *slots,
+			       struct linnos_starts *starts)
 {
 	unsigned long taken;
 	u64 start_ns;
 	u32 at;
 
 	for (at = 0; at < LINNOS_START_SLOTS; at += BITS_PER_LONG) {
-		taken = READ_ONCE(places->taken[at / BITS_PER_LONG]);
+		taken = READ_ONCE(slots->taken[at / BITS_PER_LONG]);
 		for (; taken; taken &= taken - 1) {
 			start_ns =
-				READ_ONCE(places->start_ns[at + __ffs(taken)]);
+				READ_ONCE(slots->start_ns[at + __ffs(taken)]);
 			if (!start_ns)
 				continue;
 			if (!starts->oldest_ns || start_ns < starts->oldest_ns)
@@ -368,11 +369,11 @@ static void linnos_starts_see(const struct linnos_start_slots *places,
 }
 
 /* Return the oldest start time of the reads in flight, or 0 if none is known. */
-u64 linnos_oldest_ns(const struct linnos_start_slots *places)
+u64 linnos_oldest_ns(const struct linnos_start_slots *slots)
 {
 	struct linnos_starts starts = {};
 
-	linnos_starts_see(places, &starts);
+	linnos_scan_starts(slots, &starts);
 	return starts.oldest_ns;
 }
 
@@ -392,7 +393,7 @@ static void linnos_past_features(const struct linnos_completed_io *ended,
  * Compute the features of a latency model. A read in flight for more than @overdue_us is
  * overdue.
  */
-void linnos_compute_features(const struct linnos_start_slots *places,
+void linnos_compute_features(const struct linnos_start_slots *slots,
 			     const struct linnos_drive_snapshot *view,
 			     u32 overdue_us, u32 features[LINNOS_N_FEATURES])
 {
@@ -403,7 +404,7 @@ void linnos_compute_features(const struct linnos_start_slots *places,
 
 	if (view->now_ns > overdue_ns)
 		starts.due_ns = view->now_ns - overdue_ns;
-	linnos_starts_see(places, &starts);
+	linnos_scan_starts(slots, &starts);
 	features[LINNOS_OWN_PAGES] = linnos_capped(view->pages);
 	features[LINNOS_READ_PAGES] = linnos_capped(view->load.read_pages);
 	features[LINNOS_WRITE_PAGES] = linnos_capped(view->load.write_pages);

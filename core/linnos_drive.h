@@ -76,7 +76,7 @@ struct linnos_io {
 	u64 issued_ns; /* when it was first issued to the drive; 0 before that */
 	u16 pages; /* its size, including merged I/O */
 	u16 pending; /* pages in flight when it was counted, including its own */
-	u8 place; /* start slot of a read, plus 1; 0 if it has none */
+	u8 start_slot; /* index of its start slot, plus 1; 0 if it has none */
 	u8 flags;
 	u8 region; /* region in which a read is counted */
 };
@@ -109,25 +109,26 @@ struct linnos_start_slots {
 	unsigned long taken[LINNOS_START_SLOTS / BITS_PER_LONG];
 };
 
-#define LINNOS_PROBE_SENT 1ULL /* flag in @since_ns: the probe is in flight */
+#define LINNOS_PROBE_SENT 1ULL /* flag in @claimed_ns: the probe is in flight */
 
-/* State of the probes of one size class; see linnos_probe.c. */
+/* The probes of one size class; see linnos_probe.c. */
 struct linnos_probe_state {
-	u64 chosen_ns; /* last read expected to be fast, or last completed probe */
-	u64 since_ns; /* when a caller was asked to send the probe; 0 if none was */
+	/* when the last read expected to be fast was sent, or the last probe completed */
+	u64 wait_start_ns;
+	u64 claimed_ns; /* when a caller was asked to send the probe; 0 if none was */
 	atomic_t refused; /* reads refused or redirected since the last completed probe */
-	atomic_t asked; /* queries since a caller was asked to send the probe */
-	atomic_t in_flight; /* reads in flight; not maintained for the smallest class */
-	atomic_t against; /* reads in flight that were predicted slow, but admitted */
-	u8 window; /* limit of @against; 0 if closed */
+	atomic_t queries; /* since @claimed_ns */
+	atomic_t in_flight; /* reads; not maintained for the smallest class */
+	atomic_t slow_in_flight; /* reads that were predicted slow, but admitted */
+	u8 window; /* limit of @slow_in_flight; 0 if closed */
 	u8 backoff; /* after late probes, wait 2^backoff times as long */
 } ____cacheline_aligned_in_smp;
 
 /*
- * A drive. @load: the number of reads times %LINNOS_LOAD_READ, plus their pages. @watching:
- * true if @places and @in_region are maintained; @in_region is not if @ignores_regions.
+ * A drive. @load: the number of reads times %LINNOS_LOAD_READ, plus their pages. @tracks_starts:
+ * true if @start_slots and @in_region are maintained; @in_region is not if @ignores_regions.
  *
- * The end of @places, the load, the lock and the beginning of the history fill one cache line
+ * The end of @start_slots, the load, the lock and the beginning of the history fill one cache line
  * on 64-bit CPUs. The start of a read writes it, and its completion twice, so that a CPU has
  * to fetch no other line for them.
  */
@@ -135,17 +136,17 @@ struct linnos_drive {
 	/* when to probe: after this time, or after this number of reads; 0 disables either */
 	u32 probe_after_us;
 	u32 probe_after_refused;
-	bool watching;
+	bool tracks_starts;
 	bool ignores_regions; /* no model uses them */
 
-	struct linnos_start_slots places ____cacheline_aligned_in_smp;
+	struct linnos_start_slots start_slots ____cacheline_aligned_in_smp;
 	atomic64_t load;
 	atomic64_t write_pages;
 	struct linnos_history_lock history_lock;
 	struct linnos_history history;
 
 	atomic_t in_region[LINNOS_REGIONS] ____cacheline_aligned_in_smp;
-	struct linnos_probe_state look[LINNOS_SIZE_CLASSES];
+	struct linnos_probe_state probes[LINNOS_SIZE_CLASSES];
 };
 
 /* The state of a drive when a read of @pages pages is predicted. @past is oldest first. */
@@ -191,19 +192,19 @@ void linnos_drive_view(const struct linnos_drive *drive,
 		       const struct linnos_history *history, u8 region,
 		       u32 pages, u64 now_ns,
 		       struct linnos_drive_snapshot *view);
-u64 linnos_oldest_ns(const struct linnos_start_slots *places);
-void linnos_compute_features(const struct linnos_start_slots *places,
+u64 linnos_oldest_ns(const struct linnos_start_slots *slots);
+void linnos_compute_features(const struct linnos_start_slots *slots,
 			     const struct linnos_drive_snapshot *view,
 			     u32 overdue_us, u32 features[LINNOS_N_FEATURES]);
 
 void linnos_probe_note_fast_read(struct linnos_drive *drive, u32 size,
 				 u64 now_ns);
-void linnos_probe_close_window(struct linnos_probe_state *look);
+void linnos_probe_close_window(struct linnos_probe_state *probe);
 bool linnos_probe_window_allows(const struct linnos_drive *drive, u32 size,
 				u64 now_ns);
 bool linnos_probe_claim(struct linnos_drive *drive, u32 size, bool again,
 			u64 now_ns);
-void linnos_probe_failed(struct linnos_probe_state *look);
+void linnos_probe_failed(struct linnos_probe_state *probe);
 void linnos_probe_complete(struct linnos_drive *drive,
 			   const struct linnos_io *io, u64 end_ns, bool late);
 bool linnos_history_is_stale(const struct linnos_drive *drive, u32 size,

@@ -22,11 +22,11 @@
  * its own probes and its own window.
  *
  * A probe has no identifier. When a probe is due, the first caller that queries the drive is
- * asked to send it, and the time is stored in @since_ns. The second caller is asked, too, if
+ * asked to send it, and the time is stored in @claimed_ns. The second caller is asked, too, if
  * it queries the drive soon, in case the first one does not send its read. The next read of
  * this size class that is counted as in flight is taken for the probe, whichever caller sent
  * it. While it is in flight, no other caller is asked. The first read of this size class that
- * was issued after @since_ns and completes successfully decides whether the probe was late.
+ * was issued after @claimed_ns and completes successfully decides whether the probe was late.
  * It need not be the probe: its latency says as much about the drive. A read that fails
  * decides nothing.
  *
@@ -43,11 +43,11 @@
  */
 #include "linnos_drive.h"
 
-#define BACKOFF_MAX \
-	3 /* by default, one probe in 800 refused reads or in 80 ms */
+/* After late probes, the wait is up to 2^3 times as long: by default 800 refused reads or 80 ms. */
+#define BACKOFF_MAX 3
 
 #define WINDOW_FIRST 11
-#define WINDOW_LOST 10
+#define WINDOW_LATE_STEP 10
 #define WINDOW_MAX 50
 
 /* A second caller is asked to send the probe if it queries the drive this soon after the first. */
@@ -73,17 +73,17 @@ static s64 linnos_probe_interval_ns(const struct linnos_drive *drive)
 void linnos_probe_note_fast_read(struct linnos_drive *drive, u32 size,
 				 u64 now_ns)
 {
-	struct linnos_probe_state *look = &drive->look[size];
-	s64 age_ns = now_ns - READ_ONCE(look->chosen_ns);
+	struct linnos_probe_state *probe = &drive->probes[size];
+	s64 age_ns = now_ns - READ_ONCE(probe->wait_start_ns);
 
 	if (age_ns > linnos_probe_interval_ns(drive) / 8)
-		WRITE_ONCE(look->chosen_ns, now_ns);
+		WRITE_ONCE(probe->wait_start_ns, now_ns);
 }
 
-void linnos_probe_close_window(struct linnos_probe_state *look)
+void linnos_probe_close_window(struct linnos_probe_state *probe)
 {
-	if (unlikely(READ_ONCE(look->window) == 1))
-		WRITE_ONCE(look->window, 0);
+	if (unlikely(READ_ONCE(probe->window) == 1))
+		WRITE_ONCE(probe->window, 0);
 }
 
 /* Return the time of the last completion in this size class, or 0 if there was none. */
@@ -104,7 +104,7 @@ static bool linnos_larger_reads_active(const struct linnos_drive *drive,
 
 	while (++size < LINNOS_SIZE_CLASSES) {
 		end_ns = linnos_last_completion_ns(&drive->history, size);
-		if (atomic_read(&drive->look[size].in_flight) > 0 ||
+		if (atomic_read(&drive->probes[size].in_flight) > 0 ||
 		    (end_ns && (s64)(now_ns - end_ns) < after_ns))
 			return true;
 	}
@@ -115,130 +115,135 @@ static bool linnos_larger_reads_active(const struct linnos_drive *drive,
 bool linnos_probe_window_allows(const struct linnos_drive *drive, u32 size,
 				u64 now_ns)
 {
-	int window = READ_ONCE(drive->look[size].window);
-	int against = atomic_read(&drive->look[size].against);
+	int window = READ_ONCE(drive->probes[size].window);
+	int in_flight = atomic_read(&drive->probes[size].slow_in_flight);
 
 	if (!window)
 		return false;
-	return against < 1 || (against < window &&
-			       linnos_larger_reads_active(drive, size, now_ns));
+	return in_flight < 1 ||
+	       (in_flight < window &&
+		linnos_larger_reads_active(drive, size, now_ns));
 }
 
 /*
- * Return true if a probe is due. @age_ns: time since a read that was expected to be fast was sent,
- * or a probe completed. @reads: number of reads refused since a probe completed. If a caller has
- * been asked to send a probe, they are the time and the number of queries since then.
+ * Return true if a probe is due. @age_ns: time since the wait started. @reads: number of reads
+ * refused since a probe completed. If a caller has been asked to send a probe, @age_ns and @reads
+ * are the time and the number of queries since then.
  */
 static bool linnos_probe_is_due(const struct linnos_drive *drive,
-				const struct linnos_probe_state *look,
+				const struct linnos_probe_state *probe,
 				s64 age_ns, u32 reads)
 {
 	u64 after_ns = READ_ONCE(drive->probe_after_us) * NSEC_PER_USEC;
 	u64 most = READ_ONCE(drive->probe_after_refused);
-	u8 backoff = READ_ONCE(look->backoff);
+	u8 backoff = READ_ONCE(probe->backoff);
 
 	return (after_ns && age_ns > (s64)(after_ns << backoff)) ||
 	       (most && reads >= most << backoff);
 }
 
-static void linnos_back_off(struct linnos_probe_state *look)
+static void linnos_back_off(struct linnos_probe_state *probe)
 {
-	u8 backoff = READ_ONCE(look->backoff);
+	u8 backoff = READ_ONCE(probe->backoff);
 
-	WRITE_ONCE(look->backoff, min_t(u8, backoff + 1, BACKOFF_MAX));
+	WRITE_ONCE(probe->backoff, min_t(u8, backoff + 1, BACKOFF_MAX));
 }
 
 /*
  * Return true if the caller should send its read as a probe. If several callers query the drive,
- * this is true for at most two of them. @again: do not require a wait while the window is open,
- * that is, after a probe in time.
+ * this is true for at most two of them. @again: skip the wait while the window is open, which it
+ * is after a probe in time.
  */
 bool linnos_probe_claim(struct linnos_drive *drive, u32 size, bool again,
 			u64 now_ns)
 {
-	struct linnos_probe_state *look = &drive->look[size];
-	u64 since_ns = READ_ONCE(look->since_ns);
-	/* may be negative: another CPU may have noted a later read */
-	s64 age_ns = now_ns - (since_ns ?: READ_ONCE(look->chosen_ns));
+	struct linnos_probe_state *probe = &drive->probes[size];
+	u64 claimed_ns = READ_ONCE(probe->claimed_ns);
+	/* negative if another CPU has just recorded a later read */
+	s64 age_ns = now_ns - (claimed_ns ?: READ_ONCE(probe->wait_start_ns));
 	u32 reads;
 
-	if (since_ns & LINNOS_PROBE_SENT)
+	if (claimed_ns & LINNOS_PROBE_SENT)
 		return false;
-	reads = since_ns ? atomic_inc_return(&look->asked) :
-			   atomic_read(&look->refused);
-	if (since_ns && reads == 1 && age_ns <= SECOND_CALLER_NS)
+	reads = claimed_ns ? atomic_inc_return(&probe->queries) :
+			     atomic_read(&probe->refused);
+	if (claimed_ns && reads == 1 && age_ns <= SECOND_CALLER_NS)
 		return true;
-	if (!(again && !since_ns && READ_ONCE(look->window)) &&
-	    !linnos_probe_is_due(drive, look, age_ns, reads))
+	if (!(again && !claimed_ns && READ_ONCE(probe->window)) &&
+	    !linnos_probe_is_due(drive, probe, age_ns, reads))
 		return false;
-	/* before other CPUs see the new @since_ns */
-	atomic_set(&look->asked, 0);
-	if (cmpxchg(&look->since_ns, since_ns, now_ns & ~LINNOS_PROBE_SENT) !=
-	    since_ns)
+	/* before other CPUs see the new @claimed_ns */
+	atomic_set(&probe->queries, 0);
+	if (cmpxchg(&probe->claimed_ns, claimed_ns,
+		    now_ns & ~LINNOS_PROBE_SENT) != claimed_ns)
 		return false;
 	/* no read of the callers that were asked to send the probe has been counted */
-	if (since_ns)
-		linnos_back_off(look);
+	if (claimed_ns)
+		linnos_back_off(probe);
 	return true;
 }
 
-/* A read ended without success. If it was the probe, allow another probe. */
-void linnos_probe_failed(struct linnos_probe_state *look)
+/* Handle a read that ended without success. If it was the probe, allow another probe. */
+void linnos_probe_failed(struct linnos_probe_state *probe)
 {
-	u64 since_ns = READ_ONCE(look->since_ns);
+	u64 claimed_ns = READ_ONCE(probe->claimed_ns);
 
-	if (since_ns & LINNOS_PROBE_SENT)
-		cmpxchg(&look->since_ns, since_ns, 0ULL);
+	if (claimed_ns & LINNOS_PROBE_SENT)
+		cmpxchg(&probe->claimed_ns, claimed_ns, 0ULL);
 }
 
-static void linnos_window_move(struct linnos_probe_state *look, bool late,
+/* Change the window after a read that was in time or late. @larger: larger reads are active. */
+static void linnos_window_move(struct linnos_probe_state *probe, bool late,
 			       bool larger, u64 now_ns)
 {
-	u8 window = READ_ONCE(look->window);
+	u8 window = READ_ONCE(probe->window);
 
-	if (late && larger && window > WINDOW_LOST) {
-		WRITE_ONCE(look->window, window - WINDOW_LOST);
+	if (late && larger && window > WINDOW_LATE_STEP) {
+		WRITE_ONCE(probe->window, window - WINDOW_LATE_STEP);
 		return;
 	}
 	if (late) {
 		/* the wait for the next probe starts now */
-		WRITE_ONCE(look->chosen_ns, now_ns);
+		WRITE_ONCE(probe->wait_start_ns, now_ns);
 		window = 0;
 	} else if (!larger) {
 		window = 1;
 	} else {
 		window = clamp_t(u8, window + 1, WINDOW_FIRST, WINDOW_MAX);
 	}
-	WRITE_ONCE(look->window, window);
-	atomic_set(&look->refused, 0);
+	WRITE_ONCE(probe->window, window);
+	atomic_set(&probe->refused, 0);
 }
 
-/* A read completed. @late: it took longer than the slow threshold plus a failover. */
+/*
+ * Handle the completion of a read. @late: it took longer than the slow threshold plus the time
+ * of a failover.
+ */
 void linnos_probe_complete(struct linnos_drive *drive,
 			   const struct linnos_io *io, u64 end_ns, bool late)
 {
 	u32 size = io->flags & LINNOS_IO_SIZE;
-	struct linnos_probe_state *look = &drive->look[size];
-	u64 since_ns = READ_ONCE(look->since_ns);
+	struct linnos_probe_state *probe = &drive->probes[size];
+	u64 claimed_ns = READ_ONCE(probe->claimed_ns);
 	bool found, larger;
 
 	/* if several reads qualify, only one is taken for the probe */
-	found = since_ns & LINNOS_PROBE_SENT &&
-		io->issued_ns >= (since_ns ^ LINNOS_PROBE_SENT) &&
-		cmpxchg(&look->since_ns, since_ns, 0ULL) == since_ns;
+	found = claimed_ns & LINNOS_PROBE_SENT &&
+		io->issued_ns >= (claimed_ns ^ LINNOS_PROBE_SENT) &&
+		cmpxchg(&probe->claimed_ns, claimed_ns, 0ULL) == claimed_ns;
 	if (likely(!found && !(io->flags & LINNOS_IO_SLOW)))
 		return;
 	larger = linnos_larger_reads_active(drive, size, end_ns);
 	if (found) {
-		atomic_set(&look->refused, 0);
-		WRITE_ONCE(look->chosen_ns, end_ns);
+		atomic_set(&probe->refused, 0);
+		WRITE_ONCE(probe->wait_start_ns, end_ns);
 		if (late)
-			linnos_back_off(look);
+			linnos_back_off(probe);
 		else
-			WRITE_ONCE(look->backoff, 0);
+			WRITE_ONCE(probe->backoff, 0);
 	}
-	if (READ_ONCE(look->window) || (found && !late))
-		linnos_window_move(look, late, larger, end_ns);
+	if (READ_ONCE(probe->window) || (found && !late))
+		linnos_window_move(probe, late, larger, end_ns);
 }
 
 /*
@@ -260,15 +265,15 @@ bool linnos_history_is_stale(const struct linnos_drive *drive, u32 size,
  */
 void linnos_drive_reset_history(struct linnos_drive *drive, u64 now_ns)
 {
-	struct linnos_probe_state *look;
+	struct linnos_probe_state *probe;
 
 	memset(&drive->history, 0, sizeof(drive->history));
-	for (look = drive->look; look < drive->look + LINNOS_SIZE_CLASSES;
-	     look++) {
-		WRITE_ONCE(look->chosen_ns, now_ns);
-		WRITE_ONCE(look->since_ns, 0);
-		atomic_set(&look->refused, 0);
-		WRITE_ONCE(look->window, 0);
-		WRITE_ONCE(look->backoff, 0);
+	for (probe = drive->probes; probe < drive->probes + LINNOS_SIZE_CLASSES;
+	     probe++) {
+		WRITE_ONCE(probe->wait_start_ns, now_ns);
+		WRITE_ONCE(probe->claimed_ns, 0);
+		atomic_set(&probe->refused, 0);
+		WRITE_ONCE(probe->window, 0);
+		WRITE_ONCE(probe->backoff, 0);
 	}
 }

@@ -162,14 +162,14 @@ linnos_answer_sender(struct blk_linnos *linnos,
 		     const struct linnos_prediction *found)
 {
 	struct linnos_drive *drive = &linnos->drive;
-	struct linnos_probe_state *look = &drive->look[found->size];
+	struct linnos_probe_state *probe = &drive->probes[found->size];
 	u32 most = READ_ONCE(drive->probe_after_refused);
 	u64 now_ns = found->view.now_ns;
 	bool slow = linnos_is_slow(found);
 	/* no read has completed for long, perhaps because others are predicted to be faster */
 	bool later = found->n_features &&
 		     linnos_history_is_stale(drive, found->size, now_ns);
-	bool many = most && atomic_read(&look->refused) >= most;
+	bool many = most && atomic_read(&probe->refused) >= most;
 
 	if ((slow || (later && many)) &&
 	    linnos_probe_claim(drive, found->size, slow, now_ns)) {
@@ -177,10 +177,10 @@ linnos_answer_sender(struct blk_linnos *linnos,
 		return BLK_LINNOS_PROBE;
 	}
 	if (slow || later)
-		atomic_inc(&look->refused);
+		atomic_inc(&probe->refused);
 	if (slow)
 		return BLK_LINNOS_SLOW;
-	linnos_probe_close_window(look);
+	linnos_probe_close_window(probe);
 	linnos_probe_note_fast_read(drive, found->size, now_ns);
 	return BLK_LINNOS_FAST;
 }
@@ -293,5 +293,5 @@ void linnos_update_start_tracking(struct blk_linnos *linnos)
 	WRITE_ONCE(linnos->drive.ignores_regions,
 		   !(active && active->latency &&
 		     active->latency->uses_region));
-	WRITE_ONCE(linnos->drive.watching, active && active->latency);
+	WRITE_ONCE(linnos->drive.tracks_starts, active && active->latency);
 }

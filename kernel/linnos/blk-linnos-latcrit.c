@@ -50,7 +50,7 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	struct linnos_drive *drive = &linnos->drive;
 	struct linnos_prediction found __uninitialized;
 	enum linnos_reason reason;
-	struct linnos_probe_state *look;
+	struct linnos_probe_state *probe;
 	bool slow, admit;
 
 	/*
@@ -59,11 +59,11 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	 */
 	linnos_predict_read(linnos, LINNOS_REGION_UNKNOWN, bio->bi_iter.bi_size,
 			    now_ns, &found);
-	look = &drive->look[found.size];
+	probe = &drive->probes[found.size];
 	reason = found.reason;
 	slow = linnos_is_slow(&found);
 	if (reason == LINNOS_PREDICTED_FAST)
-		linnos_probe_close_window(look);
+		linnos_probe_close_window(probe);
 
 	admit = !slow;
 	if (admit) {
@@ -77,7 +77,7 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 		admit = true;
 		reason = LINNOS_PROBE;
 	} else {
-		atomic_inc(&look->refused);
+		atomic_inc(&probe->refused);
 	}
 	linnos_count_decision(linnos, reason, admit);
 	trace_linnos_decision(disk_devt(linnos->disk), bio->bi_iter.bi_sector,

@@ -42,7 +42,7 @@ static bool linnos_predict_latency(struct blk_linnos *linnos,
 {
 	const struct linnos_latency *model = active->latency;
 
-	linnos_compute_features(&linnos->drive.places, &found->view,
+	linnos_compute_features(&linnos->drive.start_slots, &found->view,
 				model->overdue_us, found->features);
 	found->n_features = LINNOS_N_FEATURES;
 	found->overdue_us = model->overdue_us;

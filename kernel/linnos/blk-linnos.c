@@ -67,7 +67,7 @@ static void blk_linnos_track(struct rq_qos *rqos, struct request *rq,
 							     LINNOS_IO_SLOW;
 #endif
 		linnos_count(linnos, LINNOS_STAT_READS);
-		if (READ_ONCE(linnos->drive.watching))
+		if (READ_ONCE(linnos->drive.tracks_starts))
 			now_ns = ktime_get_ns();
 	}
 	linnos_io_begin(&linnos->drive, linnos_io_of(rq),

@@ -284,13 +284,13 @@ static void linnos_test_trees_upload(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
 	KUNIT_EXPECT_NULL(test, active_of(fx)->latency);
-	KUNIT_EXPECT_FALSE(test, linnos->drive.watching);
+	KUNIT_EXPECT_FALSE(test, linnos->drive.tracks_starts);
 
 	fill_trees(fx->file, &x);
 	id = get_unaligned_le32(fx->file + FILE_CRC);
 	KUNIT_ASSERT_EQ(test, upload_trees(fx, TREES_BYTES), 0);
 	KUNIT_EXPECT_NOT_NULL(test, active_of(fx)->latency);
-	KUNIT_EXPECT_TRUE(test, linnos->drive.watching);
+	KUNIT_EXPECT_TRUE(test, linnos->drive.tracks_starts);
 	KUNIT_EXPECT_FALSE(test, linnos->drive.ignores_regions);
 	KUNIT_EXPECT_EQ(test, active_of(fx)->id, id);
 	KUNIT_EXPECT_EQ(test, linnos->threshold_us, 150);
@@ -313,12 +313,12 @@ static void linnos_test_trees_upload(struct kunit *test)
 	fill_smallest(fx->file);
 	KUNIT_EXPECT_EQ(test, upload_trees(fx, BYTES_OF(TREES_MIN)), 0);
 	KUNIT_EXPECT_EQ(test, active_of(fx)->latency->n_trees, TREES_MIN);
-	KUNIT_EXPECT_TRUE(test, linnos->drive.watching);
+	KUNIT_EXPECT_TRUE(test, linnos->drive.tracks_starts);
 	KUNIT_EXPECT_TRUE(test, linnos->drive.ignores_regions);
 	fill_file(fx->file);
 	KUNIT_EXPECT_EQ(test, upload(fx, FILE_BYTES), 0);
 	KUNIT_EXPECT_NULL(test, active_of(fx)->latency);
-	KUNIT_EXPECT_FALSE(test, linnos->drive.watching);
+	KUNIT_EXPECT_FALSE(test, linnos->drive.tracks_starts);
 }
 
 /* The largest model is written in several chunks. */
@@ -397,10 +397,10 @@ static void linnos_test_refuses(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, send(linnos, &sent, HINTED_READ, 4096, ns));
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 1);
 	/* the probe counts for the oldest start time like any other read */
-	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&linnos->drive.places), ns);
+	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&linnos->drive.start_slots), ns);
 	answer(linnos, &sent, BLK_STS_OK, ns + 20000);
-	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&linnos->drive.places), 0);
-	KUNIT_EXPECT_EQ(test, linnos->drive.look[0].window, 1);
+	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&linnos->drive.start_slots), 0);
+	KUNIT_EXPECT_EQ(test, linnos->drive.probes[0].window, 1);
 }
 
 static void linnos_test_lowest(struct kunit *test)
@@ -463,7 +463,7 @@ static void linnos_test_expects_us(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 5000000),
 				BLK_LINNOS_US | 200);
 	/* not stale: a query does not write to a cache line that all queries read */
-	KUNIT_EXPECT_EQ(test, atomic_read(&linnos->drive.look[0].refused), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&linnos->drive.probes[0].refused), 0);
 	ns += 5000001;
 	for (i = 0; i < 3; i++)
 		KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),

@@ -165,15 +165,15 @@ static void linnos_test_counted_once(struct kunit *test)
 	linnos_io_grow(drive, &io, 1);
 	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &io, 9, &ended));
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
-	drive->watching = true;
+	drive->tracks_starts = true;
 	read_begins(&io, 300, LINNOS_IO_SLOW, 1);
 	KUNIT_EXPECT_TRUE(test, read_completes(&io, 9, &ended));
 	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &io, 9, &ended));
 	linnos_io_grow(drive, &io, 1);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
-	KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[2].in_flight), 0);
-	KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[2].against), 0);
-	KUNIT_EXPECT_EQ(test, drive->places.taken[0], 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&drive->probes[2].in_flight), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&drive->probes[2].slow_in_flight), 0);
+	KUNIT_EXPECT_EQ(test, drive->start_slots.taken[0], 0);
 }
 
 static void linnos_test_latency(struct kunit *test)
@@ -213,33 +213,33 @@ static void linnos_test_places(struct kunit *test)
 
 	io = kunit_kcalloc(test, n, sizeof(*io), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, io);
-	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&drive->places), 0);
+	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&drive->start_slots), 0);
 	/* a read that was in flight before tracking was switched on has none either */
 	read_begins(&before, 1, 0, 10);
-	drive->watching = true;
+	drive->tracks_starts = true;
 	for (i = 0; i < n; i++)
 		read_begins(&io[i], 1, 0, 100 + i);
-	KUNIT_EXPECT_EQ(test, io[n - 1].place, 0);
-	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&drive->places), 100);
+	KUNIT_EXPECT_EQ(test, io[n - 1].start_slot, 0);
+	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&drive->start_slots), 100);
 	read_ends(&before, 500);
 	read_ends(&io[0], 500);
-	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&drive->places), 101);
+	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&drive->start_slots), 101);
 	/* the lowest free slot is used, whichever read had it before */
 	read_ends(&io[70], 500);
 	read_begins(&io[0], 1, 0, 300);
-	KUNIT_EXPECT_EQ(test, io[0].place, 1);
-	linnos_compute_features(&drive->places, &view, 0, features);
+	KUNIT_EXPECT_EQ(test, io[0].start_slot, 1);
+	linnos_compute_features(&drive->start_slots, &view, 0, features);
 	KUNIT_EXPECT_EQ(test, features[LINNOS_OVERDUE], LINNOS_START_SLOTS - 1);
 	read_begins(&io[70], 1, 0, 400);
-	KUNIT_EXPECT_EQ(test, io[70].place, 71);
+	KUNIT_EXPECT_EQ(test, io[70].start_slot, 71);
 
 	/* after tracking is switched off, each read still frees its slot */
-	drive->watching = false;
+	drive->tracks_starts = false;
 	for (i = 0; i < n; i++)
 		read_ends(&io[i], 500);
-	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&drive->places), 0);
-	for (i = 0; i < ARRAY_SIZE(drive->places.taken); i++)
-		KUNIT_EXPECT_EQ(test, drive->places.taken[i], 0);
+	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&drive->start_slots), 0);
+	for (i = 0; i < ARRAY_SIZE(drive->start_slots.taken); i++)
+		KUNIT_EXPECT_EQ(test, drive->start_slots.taken[i], 0);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 }
 
@@ -263,7 +263,7 @@ static void linnos_test_regions(struct kunit *test)
 				    cases[i].region, "%llu", cases[i].offset);
 	/* reads that were in flight before tracking was switched on are not counted */
 	linnos_io_begin(drive, &before, 5, 1, LINNOS_IO_READ, 0);
-	drive->watching = true;
+	drive->tracks_starts = true;
 	linnos_io_begin(drive, &here, 5, 300, LINNOS_IO_READ, 0);
 	linnos_io_begin(drive, &joins, 5, 1, LINNOS_IO_READ, 0);
 	linnos_io_begin(drive, &there, 63, 1, LINNOS_IO_READ, 0);
@@ -281,7 +281,7 @@ static void linnos_test_regions(struct kunit *test)
 	read_ends(&joins, 0);
 	KUNIT_EXPECT_EQ(test, linnos_region_reads(drive, 5), 1);
 	linnos_drive_reset_history(drive, START_NS);
-	drive->watching = false;
+	drive->tracks_starts = false;
 	read_ends(&here, 0);
 	read_ends(&here, 0);
 	read_ends(&there, 0);
@@ -382,15 +382,15 @@ static void linnos_test_views(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sizeof(digits), sizeof(expected));
 	KUNIT_EXPECT_MEMEQ(test, digits, expected, sizeof(expected));
 	/* not quite overdue, overdue, and started after the snapshot */
-	drive->watching = true;
+	drive->tracks_starts = true;
 	read_begins(&io[0], 1, 0, 16000000);
 	read_begins(&io[1], 1, 0, 15000000);
 	read_begins(&io[2], 1, 0, 20000001);
-	linnos_compute_features(&drive->places, &view, 4000, seen);
+	linnos_compute_features(&drive->start_slots, &view, 4000, seen);
 	KUNIT_EXPECT_EQ(test, sizeof(seen), sizeof(features));
 	KUNIT_EXPECT_MEMEQ(test, seen, features, sizeof(features));
 	/* the time is shorter than the overdue limit */
-	linnos_compute_features(&drive->places, &view, U32_MAX, seen);
+	linnos_compute_features(&drive->start_slots, &view, U32_MAX, seen);
 	KUNIT_EXPECT_EQ(test, seen[LINNOS_OVERDUE], 0);
 	for (i = 0; i < 3; i++)
 		read_ends(&io[i], START_NS);
@@ -457,7 +457,7 @@ static bool allows(u64 now_ns)
 	return linnos_probe_window_allows(drive, 0, now_ns);
 }
 
-#define SINCE(now_ns) ((now_ns) & ~LINNOS_PROBE_SENT)
+#define CLAIMED(now_ns) ((now_ns) & ~LINNOS_PROBE_SENT)
 
 /* A small read that was predicted slow but admitted takes @us. */
 static void against_takes(u32 us, u64 end_ns)
@@ -471,7 +471,7 @@ static void against_takes(u32 us, u64 end_ns)
 static void linnos_test_probe_after_time(struct kunit *test)
 {
 	static const u32 waits_us[] = { 50, 100, 200, 400, 400 };
-	struct linnos_probe_state *look = &drive->look[0];
+	struct linnos_probe_state *probe = &drive->probes[0];
 	u64 ns = START_NS;
 	struct linnos_io io;
 	int i;
@@ -496,7 +496,7 @@ static void linnos_test_probe_after_time(struct kunit *test)
 	ns += 400001;
 	KUNIT_EXPECT_TRUE(test, claim(ns));
 	against_takes(150, ns + 150000);
-	KUNIT_EXPECT_EQ(test, look->backoff, 0);
+	KUNIT_EXPECT_EQ(test, probe->backoff, 0);
 	KUNIT_EXPECT_FALSE(test, claim(ns + 200000));
 	KUNIT_EXPECT_TRUE(test, claim(ns + 200001));
 }
@@ -519,21 +519,21 @@ static void linnos_test_fast_read_restarts_wait(struct kunit *test)
 static void linnos_test_probe_after_refused(struct kunit *test)
 {
 	static const int limits[] = { 3, 6, 12, 24, 24 };
-	struct linnos_probe_state *look = &drive->look[0];
+	struct linnos_probe_state *probe = &drive->probes[0];
 	u64 ns = START_NS;
 	int i;
 
 	begin(&after_refused);
 	for (i = 0; i < ARRAY_SIZE(limits); i++, ns += NSEC_PER_SEC) {
-		atomic_add(limits[i] - 1, &look->refused);
+		atomic_add(limits[i] - 1, &probe->refused);
 		KUNIT_EXPECT_FALSE(test, claim(ns));
-		atomic_inc(&look->refused);
+		atomic_inc(&probe->refused);
 		KUNIT_EXPECT_TRUE(test, claim(ns));
 		against_takes(151, ns + 151000);
-		KUNIT_EXPECT_EQ(test, atomic_read(&look->refused), 0);
+		KUNIT_EXPECT_EQ(test, atomic_read(&probe->refused), 0);
 	}
 	/* neither condition is set: there is no probe */
-	atomic_set(&look->refused, 1000000);
+	atomic_set(&probe->refused, 1000000);
 	obey(&(struct rules){});
 	KUNIT_EXPECT_FALSE(test, claim(ns));
 }
@@ -542,16 +542,16 @@ static void linnos_test_probe_after_refused(struct kunit *test)
 static void linnos_test_probe_unsent_time(struct kunit *test)
 {
 	static const u32 waits_us[] = { 50, 100, 200, 400, 400 };
-	struct linnos_probe_state *look = &drive->look[0];
+	struct linnos_probe_state *probe = &drive->probes[0];
 	u64 ns = START_NS + 50001;
 	int i;
 
 	begin(&after_time);
 	KUNIT_EXPECT_TRUE(test, claim(ns));
 	for (i = 0; i < ARRAY_SIZE(waits_us); i++) {
-		KUNIT_EXPECT_EQ(test, look->backoff, min(i, 3));
+		KUNIT_EXPECT_EQ(test, probe->backoff, min(i, 3));
 		KUNIT_EXPECT_TRUE(test, claim(ns));
-		ns = SINCE(ns) + waits_us[i] * 1000;
+		ns = CLAIMED(ns) + waits_us[i] * 1000;
 		KUNIT_EXPECT_FALSE_MSG(test, claim(ns), "%u us", waits_us[i]);
 		ns += 1;
 		KUNIT_EXPECT_TRUE_MSG(test, claim(ns), "%u us", waits_us[i]);
@@ -559,21 +559,21 @@ static void linnos_test_probe_unsent_time(struct kunit *test)
 	/* a read that is sent late is still the probe, and completes in time */
 	ns += NSEC_PER_SEC;
 	against_takes(150, ns);
-	KUNIT_EXPECT_EQ(test, look->since_ns, 0);
-	KUNIT_EXPECT_EQ(test, look->backoff, 0);
-	KUNIT_EXPECT_EQ(test, look->window, 1);
+	KUNIT_EXPECT_EQ(test, probe->claimed_ns, 0);
+	KUNIT_EXPECT_EQ(test, probe->backoff, 0);
+	KUNIT_EXPECT_EQ(test, probe->window, 1);
 	/* while the window is open, only two callers are told at a time, too */
 	KUNIT_EXPECT_TRUE(test, claim_again(ns));
 	KUNIT_EXPECT_TRUE(test, claim_again(ns));
 	KUNIT_EXPECT_FALSE(test, claim_again(ns));
-	KUNIT_EXPECT_FALSE(test, claim_again(SINCE(ns) + 50000));
-	KUNIT_EXPECT_TRUE(test, claim_again(SINCE(ns) + 50001));
+	KUNIT_EXPECT_FALSE(test, claim_again(CLAIMED(ns) + 50000));
+	KUNIT_EXPECT_TRUE(test, claim_again(CLAIMED(ns) + 50001));
 }
 
 /* The second caller is not told if it queries more than 500 us after the first. */
 static void linnos_test_probe_second_caller(struct kunit *test)
 {
-	const u64 ns = SINCE(START_NS + 10000001);
+	const u64 ns = CLAIMED(START_NS + 10000001);
 	static const struct rules late = { .probe_after_us = 10000 };
 
 	obey(&late);
@@ -592,7 +592,7 @@ static void linnos_test_probe_unsent_refused(struct kunit *test)
 	int i, n;
 
 	begin(&after_refused);
-	atomic_set(&drive->look[0].refused, 3);
+	atomic_set(&drive->probes[0].refused, 3);
 	KUNIT_EXPECT_TRUE(test, claim(START_NS));
 	for (i = 0; i < ARRAY_SIZE(limits); i++) {
 		KUNIT_EXPECT_TRUE(test, claim(START_NS));
@@ -617,7 +617,7 @@ static int slow_reads(u32 pages, u32 part, int n, u8 flags)
 	for (i = 0; i < n; i++, ns += 100000) {
 		if (!linnos_probe_window_allows(drive, order, ns) &&
 		    !linnos_probe_claim(drive, order, false, ns)) {
-			atomic_inc(&drive->look[order].refused);
+			atomic_inc(&drive->probes[order].refused);
 			continue;
 		}
 		admitted++;
@@ -665,21 +665,22 @@ static void linnos_test_probe_split(struct kunit *test)
 /* The last part of a split read completes the probe and counts for the window. */
 static void linnos_test_probe_last_part(struct kunit *test)
 {
-	struct linnos_probe_state *look = drive->look;
+	struct linnos_probe_state *probe = drive->probes;
 	const u64 ns = START_NS + 50001;
 	struct linnos_io first, last;
 
 	begin(&after_time);
 	KUNIT_EXPECT_TRUE(test, linnos_probe_claim(drive, 1, false, ns));
 	read_begins(&first, 8, 0, ns);
-	KUNIT_EXPECT_EQ(test, look[1].since_ns, SINCE(ns));
+	KUNIT_EXPECT_EQ(test, probe[1].claimed_ns, CLAIMED(ns));
 	read_begins(&last, 8, LINNOS_IO_SLOW, ns);
-	KUNIT_EXPECT_EQ(test, look[1].since_ns, SINCE(ns) | LINNOS_PROBE_SENT);
-	KUNIT_EXPECT_EQ(test, atomic_read(&look[1].against), 1);
+	KUNIT_EXPECT_EQ(test, probe[1].claimed_ns,
+			CLAIMED(ns) | LINNOS_PROBE_SENT);
+	KUNIT_EXPECT_EQ(test, atomic_read(&probe[1].slow_in_flight), 1);
 	read_ends(&first, ns + 1000);
 	read_ends(&last, ns + 150000);
-	KUNIT_EXPECT_EQ(test, look[1].window, 1);
-	KUNIT_EXPECT_EQ(test, look[0].window, 0);
+	KUNIT_EXPECT_EQ(test, probe[1].window, 1);
+	KUNIT_EXPECT_EQ(test, probe[0].window, 0);
 	/* the window is that of the read's size class, and a late read closes it */
 	KUNIT_EXPECT_TRUE(test, linnos_probe_window_allows(drive, 1, ns));
 	read_begins(&first, 8, 0, ns);
@@ -687,13 +688,13 @@ static void linnos_test_probe_last_part(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, linnos_probe_window_allows(drive, 1, ns));
 	read_ends(&first, ns + 1000);
 	read_ends(&last, ns + 151000);
-	KUNIT_EXPECT_EQ(test, look[1].window, 0);
+	KUNIT_EXPECT_EQ(test, probe[1].window, 0);
 	/* if its own class may have such a read, it is counted there */
-	look[0].window = 1;
-	look[1].window = 1;
+	probe[0].window = 1;
+	probe[1].window = 1;
 	read_begins(&last, 8, LINNOS_IO_SLOW, ns);
-	KUNIT_EXPECT_EQ(test, atomic_read(&look[0].against), 1);
-	KUNIT_EXPECT_EQ(test, atomic_read(&look[1].against), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&probe[0].slow_in_flight), 1);
+	KUNIT_EXPECT_EQ(test, atomic_read(&probe[1].slow_in_flight), 0);
 	read_ends(&last, ns);
 }
 
@@ -713,7 +714,7 @@ static void linnos_test_probe_plugged(struct kunit *test)
 			if (linnos_probe_claim(drive, 0, false, ns))
 				n++;
 			else
-				atomic_inc(&drive->look[0].refused);
+				atomic_inc(&drive->probes[0].refused);
 		}
 		admitted += n;
 		if (!n)
@@ -741,16 +742,16 @@ static void linnos_test_probe_lost(struct kunit *test)
 	linnos_io_begin(drive, &other, 0, 1, 0, ns);
 	linnos_io_end(drive, &other, 0, &ended);
 	read_begins(&other, 17, 0, ns);
-	KUNIT_EXPECT_EQ(test, drive->look[0].since_ns, SINCE(ns));
+	KUNIT_EXPECT_EQ(test, drive->probes[0].claimed_ns, CLAIMED(ns));
 	read_begins(&io, 1, 0, ns);
-	KUNIT_EXPECT_EQ(test, drive->look[0].since_ns,
-			SINCE(ns) | LINNOS_PROBE_SENT);
+	KUNIT_EXPECT_EQ(test, drive->probes[0].claimed_ns,
+			CLAIMED(ns) | LINNOS_PROBE_SENT);
 	KUNIT_EXPECT_FALSE(test, claim(ns));
 	/* a read of another size class fails */
 	linnos_io_end(drive, &other, ns + 1, &ended);
 	KUNIT_EXPECT_FALSE(test, claim(ns + 1));
 	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &io, ns + 2, &ended));
-	KUNIT_EXPECT_EQ(test, drive->look[0].backoff, 0);
+	KUNIT_EXPECT_EQ(test, drive->probes[0].backoff, 0);
 	KUNIT_EXPECT_TRUE(test, claim(ns + 3));
 }
 
@@ -782,7 +783,8 @@ static void linnos_test_probe_merged(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, claim(ns + 50000000),
 				    !cases[i].answers, "case %d", i);
 		read_ends(&io, ns + 200000);
-		KUNIT_EXPECT_EQ(test, drive->look[0].backoff, cases[i].answers);
+		KUNIT_EXPECT_EQ(test, drive->probes[0].backoff,
+				cases[i].answers);
 	}
 }
 
@@ -800,12 +802,12 @@ static void linnos_test_probe_merged_issued(struct kunit *test)
 		linnos_io_begin(drive, &probe, 0, 1,
 				LINNOS_IO_READ | LINNOS_IO_SLOW, ns);
 		linnos_io_join(drive, &again, &probe);
-		KUNIT_EXPECT_EQ(test, drive->look[0].since_ns,
-				early ? 0 : SINCE(ns) | LINNOS_PROBE_SENT);
+		KUNIT_EXPECT_EQ(test, drive->probes[0].claimed_ns,
+				early ? 0 : CLAIMED(ns) | LINNOS_PROBE_SENT);
 		linnos_io_issue(&again, ns + 1);
 		read_ends(&again, ns + 50000);
-		KUNIT_EXPECT_EQ(test, drive->look[0].since_ns, 0);
-		KUNIT_EXPECT_EQ(test, drive->look[0].window, !early);
+		KUNIT_EXPECT_EQ(test, drive->probes[0].claimed_ns, 0);
+		KUNIT_EXPECT_EQ(test, drive->probes[0].window, !early);
 	}
 	begin(&after_time);
 	KUNIT_EXPECT_TRUE(test, claim(ns));
@@ -824,13 +826,13 @@ static void linnos_test_probe_merged_writes(struct kunit *test)
 	linnos_io_join(drive, &into, &write);
 	KUNIT_EXPECT_FALSE(test, claim(ns + 1));
 	read_ends(&probe, ns + 200000);
-	KUNIT_EXPECT_EQ(test, drive->look[0].backoff, 1);
+	KUNIT_EXPECT_EQ(test, drive->probes[0].backoff, 1);
 }
 
 /* The read that decides whether the probe was late. */
 static void linnos_test_late_read_decides_probe(struct kunit *test)
 {
-	struct linnos_probe_state *look = &drive->look[0];
+	struct linnos_probe_state *state = &drive->probes[0];
 	struct linnos_io early, waiting, probe, large;
 	const u64 ns = START_NS + 60000;
 
@@ -843,16 +845,16 @@ static void linnos_test_late_read_decides_probe(struct kunit *test)
 	/* issued before the probe was needed, or of another size class */
 	read_ends(&early, ns + 2);
 	read_ends(&large, ns + 200000);
-	KUNIT_EXPECT_EQ(test, look->backoff, 0);
+	KUNIT_EXPECT_EQ(test, state->backoff, 0);
 	KUNIT_EXPECT_FALSE(test, claim(ns + 200000));
 	/* a read that was issued after that, and was late */
 	linnos_io_issue(&waiting, ns + 3);
 	read_ends(&waiting, ns + 200003);
-	KUNIT_EXPECT_EQ(test, look->backoff, 1);
-	KUNIT_EXPECT_EQ(test, look->since_ns, 0);
+	KUNIT_EXPECT_EQ(test, state->backoff, 1);
+	KUNIT_EXPECT_EQ(test, state->claimed_ns, 0);
 	/* the probe itself decides nothing any more */
 	read_ends(&probe, ns + 300000);
-	KUNIT_EXPECT_EQ(test, look->backoff, 1);
+	KUNIT_EXPECT_EQ(test, state->backoff, 1);
 	KUNIT_EXPECT_FALSE(test, claim(ns + 300003));
 	KUNIT_EXPECT_TRUE(test, claim(ns + 300004));
 }
@@ -860,7 +862,7 @@ static void linnos_test_late_read_decides_probe(struct kunit *test)
 /* Without larger reads: one read at a time, until one is late or the model predicts fast. */
 static void linnos_test_window_alone(struct kunit *test)
 {
-	struct linnos_probe_state *look = &drive->look[0];
+	struct linnos_probe_state *probe = &drive->probes[0];
 	u64 ns = START_NS;
 	struct linnos_io io;
 
@@ -868,8 +870,8 @@ static void linnos_test_window_alone(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, allows(ns));
 	/* only a probe opens the window */
 	against_takes(150, ns);
-	KUNIT_EXPECT_EQ(test, look->window, 0);
-	look->window = 1;
+	KUNIT_EXPECT_EQ(test, probe->window, 0);
+	probe->window = 1;
 	KUNIT_EXPECT_TRUE(test, allows(ns));
 	/* the same applies to a query ahead of a read */
 	KUNIT_EXPECT_TRUE(test, claim_again(ns));
@@ -877,27 +879,27 @@ static void linnos_test_window_alone(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, allows(ns));
 	KUNIT_EXPECT_FALSE(test, claim_again(ns));
 	read_ends(&io, ns + 1);
-	KUNIT_EXPECT_EQ(test, look->window, 1);
+	KUNIT_EXPECT_EQ(test, probe->window, 1);
 	KUNIT_EXPECT_TRUE(test, allows(ns));
 	/* late: the wait restarts, but is not doubled, because this was not a probe */
-	atomic_set(&look->refused, 5);
+	atomic_set(&probe->refused, 5);
 	ns += NSEC_PER_SEC;
 	against_takes(151, ns);
-	KUNIT_EXPECT_EQ(test, look->window, 0);
-	KUNIT_EXPECT_EQ(test, look->backoff, 0);
-	KUNIT_EXPECT_EQ(test, atomic_read(&look->refused), 0);
+	KUNIT_EXPECT_EQ(test, probe->window, 0);
+	KUNIT_EXPECT_EQ(test, probe->backoff, 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&probe->refused), 0);
 	KUNIT_EXPECT_FALSE(test, claim(ns + 50000));
 	KUNIT_EXPECT_FALSE(test, claim_again(ns));
 
-	look->window = 1;
-	linnos_probe_close_window(look);
+	probe->window = 1;
+	linnos_probe_close_window(probe);
 	KUNIT_EXPECT_FALSE(test, allows(ns));
 }
 
 /* With larger reads in flight: the window opens wide, because the model may be wrong. */
 static void linnos_test_window_larger(struct kunit *test)
 {
-	struct linnos_probe_state *look = &drive->look[0];
+	struct linnos_probe_state *probe = &drive->probes[0];
 	u64 ns = START_NS + NSEC_PER_SEC;
 	struct linnos_completed_io ended;
 	struct linnos_io large, io[12];
@@ -905,18 +907,18 @@ static void linnos_test_window_larger(struct kunit *test)
 
 	begin(&after_time);
 	read_begins(&large, 17, 0, ns);
-	look->window = 1;
+	probe->window = 1;
 	for (i = 0; i < 45; i++) {
 		against_takes(150, ns);
-		KUNIT_EXPECT_EQ(test, look->window, min(11 + i, 50));
+		KUNIT_EXPECT_EQ(test, probe->window, min(11 + i, 50));
 	}
-	linnos_probe_close_window(look);
+	linnos_probe_close_window(probe);
 	for (i = 4; i > 0; i--) {
 		against_takes(151, ns);
-		KUNIT_EXPECT_EQ(test, look->window, 10 * i);
+		KUNIT_EXPECT_EQ(test, probe->window, 10 * i);
 	}
 	against_takes(150, ns);
-	KUNIT_EXPECT_EQ(test, look->window, 11);
+	KUNIT_EXPECT_EQ(test, probe->window, 11);
 	for (i = 0; i < 11; i++) {
 		KUNIT_EXPECT_TRUE(test, allows(ns));
 		read_begins(&io[i], 1, LINNOS_IO_SLOW, ns);
@@ -933,7 +935,7 @@ static void linnos_test_window_larger(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, allows(ns + 50000));
 	/* after that, a late read closes the window at once */
 	against_takes(151, ns + 50000);
-	KUNIT_EXPECT_EQ(test, look->window, 0);
+	KUNIT_EXPECT_EQ(test, probe->window, 0);
 }
 
 /* Large reads do not make the drive look probed for small reads. */
@@ -943,25 +945,25 @@ static void linnos_test_probe_size_classes(struct kunit *test)
 	struct linnos_io io;
 
 	begin(&after_time);
-	atomic_set(&drive->look[0].refused, 3);
+	atomic_set(&drive->probes[0].refused, 3);
 	linnos_probe_note_fast_read(drive, 1, ns);
-	atomic_set(&drive->look[1].refused, 3);
+	atomic_set(&drive->probes[1].refused, 3);
 	obey(&after_refused);
 	KUNIT_EXPECT_TRUE(test, linnos_probe_claim(drive, 1, false, ns));
 	read_begins(&io, 17, LINNOS_IO_SLOW, ns);
 	obey(&after_time);
 	read_ends(&io, ns + 1);
-	KUNIT_EXPECT_EQ(test, drive->look[1].window, 1);
-	KUNIT_EXPECT_EQ(test, drive->look[0].window, 0);
-	KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[0].refused), 3);
+	KUNIT_EXPECT_EQ(test, drive->probes[1].window, 1);
+	KUNIT_EXPECT_EQ(test, drive->probes[0].window, 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&drive->probes[0].refused), 3);
 	KUNIT_EXPECT_TRUE(test, claim(ns));
 }
 
 /* A read that is split, because of the layout of its buffer, is a probe by its parts. */
 static void linnos_test_probe_parts(struct kunit *test)
 {
-	struct linnos_probe_state *medium = &drive->look[1],
-				  *large = &drive->look[2];
+	struct linnos_probe_state *medium = &drive->probes[1],
+				  *large = &drive->probes[2];
 	const u64 ns = START_NS + 50001;
 	struct linnos_io io[3];
 	int i;
@@ -969,24 +971,27 @@ static void linnos_test_probe_parts(struct kunit *test)
 	begin(&after_time);
 	KUNIT_EXPECT_TRUE(test, linnos_probe_claim(drive, 2, false, ns));
 	read_begins(&io[0], 16, 0, ns);
-	KUNIT_EXPECT_EQ(test, large->since_ns, SINCE(ns));
+	KUNIT_EXPECT_EQ(test, large->claimed_ns, CLAIMED(ns));
 	/* a probe of the request's own size class takes precedence */
 	KUNIT_EXPECT_TRUE(test, linnos_probe_claim(drive, 1, false, ns));
 	read_begins(&io[1], 128, 0, ns);
-	KUNIT_EXPECT_EQ(test, medium->since_ns, SINCE(ns) | LINNOS_PROBE_SENT);
-	KUNIT_EXPECT_EQ(test, large->since_ns, SINCE(ns));
+	KUNIT_EXPECT_EQ(test, medium->claimed_ns,
+			CLAIMED(ns) | LINNOS_PROBE_SENT);
+	KUNIT_EXPECT_EQ(test, large->claimed_ns, CLAIMED(ns));
 	read_begins(&io[2], 128, 0, ns);
-	KUNIT_EXPECT_EQ(test, large->since_ns, SINCE(ns) | LINNOS_PROBE_SENT);
+	KUNIT_EXPECT_EQ(test, large->claimed_ns,
+			CLAIMED(ns) | LINNOS_PROBE_SENT);
 	KUNIT_EXPECT_EQ(test, atomic_read(&large->in_flight), 1);
 	for (i = 0; i < ARRAY_SIZE(io); i++)
 		read_ends(&io[i], ns + 200000);
-	KUNIT_EXPECT_EQ(test, drive->look[0].backoff, 0);
+	KUNIT_EXPECT_EQ(test, drive->probes[0].backoff, 0);
 	KUNIT_EXPECT_EQ(test, medium->backoff, 1);
 	KUNIT_EXPECT_EQ(test, large->backoff, 1);
 	for (i = 0; i < LINNOS_SIZE_CLASSES; i++) {
-		KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[i].in_flight),
+		KUNIT_EXPECT_EQ(test, atomic_read(&drive->probes[i].in_flight),
 				0);
-		KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[i].against), 0);
+		KUNIT_EXPECT_EQ(
+			test, atomic_read(&drive->probes[i].slow_in_flight), 0);
 	}
 }
 
@@ -1233,7 +1238,7 @@ static void linnos_test_enforce(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_SLOW), 2);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_SUBMITS), 1);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_REVOKES), 0);
-	KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[0].refused), 2);
+	KUNIT_EXPECT_EQ(test, atomic_read(&drive->probes[0].refused), 2);
 }
 
 static void linnos_test_observe(struct kunit *test)
@@ -1256,8 +1261,8 @@ static void linnos_test_observe(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_ADMITTED), 2);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_REVOKED), 0);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_PROBES), 0);
-	KUNIT_EXPECT_EQ(test, drive->look[0].since_ns, 0);
-	KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[0].refused), 0);
+	KUNIT_EXPECT_EQ(test, drive->probes[0].claimed_ns, 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&drive->probes[0].refused), 0);
 }
 
 static bool may_go(struct bio *bio)
@@ -1323,7 +1328,7 @@ static void linnos_test_probes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, admitted_of(3, &sent, ns), 0);
 	KUNIT_EXPECT_EQ(test, admitted_of(3, &sent, ns), 1);
 	KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_SLOW);
-	KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[0].against), 1);
+	KUNIT_EXPECT_EQ(test, atomic_read(&drive->probes[0].slow_in_flight), 1);
 	/* late, and then slow but within the cost of a failover */
 	linnos->failover_us = 30;
 	answer(linnos, &sent, BLK_STS_OK, ns + 181000);
@@ -1533,7 +1538,7 @@ static void linnos_test_query_without_read(struct kunit *test)
 	drive->probe_after_us = 50;
 	drive->probe_after_refused = 2;
 	linnos_drive_reset_history(drive, START_NS);
-	drive->look[0].window = 1;
+	drive->probes[0].window = 1;
 	memcpy(before, drive, sizeof(*before));
 	for (i = 0; i < 10; i++) {
 		KUNIT_EXPECT_EQ(test,
@@ -1642,20 +1647,21 @@ static void linnos_test_race(struct kunit *test)
 	}
 	while (atomic_read(&race->running)) {
 		/* slots are allocated from time to time, and always freed */
-		WRITE_ONCE(drive->watching, !drive->watching);
+		WRITE_ONCE(drive->tracks_starts, !drive->tracks_starts);
 		inconsistent += !is_consistent(copy);
 		usleep_range(1, 2);
 	}
 	KUNIT_EXPECT_EQ(test, inconsistent, 0);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 	for (i = 0; i < LINNOS_SIZE_CLASSES; i++) {
-		KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[i].in_flight),
+		KUNIT_EXPECT_EQ(test, atomic_read(&drive->probes[i].in_flight),
 				0);
-		KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[i].against), 0);
+		KUNIT_EXPECT_EQ(
+			test, atomic_read(&drive->probes[i].slow_in_flight), 0);
 		KUNIT_EXPECT_GT(test, drive->history.n[i], 0);
 	}
-	for (i = 0; i < ARRAY_SIZE(drive->places.taken); i++)
-		KUNIT_EXPECT_EQ(test, drive->places.taken[i], 0);
+	for (i = 0; i < ARRAY_SIZE(drive->start_slots.taken); i++)
+		KUNIT_EXPECT_EQ(test, drive->start_slots.taken[i], 0);
 	for (i = 0; i < LINNOS_REGIONS; i++)
 		KUNIT_EXPECT_EQ(test, linnos_region_reads(drive, i), 0);
 	KUNIT_EXPECT_EQ(test, latencies_in_all(test), drive->history.nr);

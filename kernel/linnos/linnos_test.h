@@ -219,8 +219,8 @@ static inline void get_request(struct blk_linnos *linnos, struct sent *sent,
 
 	blk_linnos_ops.track(&linnos->rqos, &sent->rq, &sent->bio);
 	/* use the time of the test, not the real clock */
-	if (io->flags & LINNOS_IO_COUNTED && io->place)
-		linnos->drive.places.start_ns[io->place - 1] = now_ns;
+	if (io->flags & LINNOS_IO_COUNTED && io->start_slot)
+		linnos->drive.start_slots.start_ns[io->start_slot - 1] = now_ns;
 	linnos_io_issue(io, now_ns);
 }
 

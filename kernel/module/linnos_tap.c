@@ -159,7 +159,7 @@ static struct linnos_slot *linnos_count_in(struct linnos_queue *queue,
 	if (req_op(rq) == REQ_OP_READ) {
 		flags = LINNOS_IO_READ;
 		linnos_count(linnos, LINNOS_STAT_READS);
-		if (READ_ONCE(linnos->drive.watching))
+		if (READ_ONCE(linnos->drive.tracks_starts))
 			now_ns = ktime_get_ns();
 	}
 	slot->rq = rq;

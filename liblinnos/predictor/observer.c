@@ -72,7 +72,7 @@ void observer_init(struct observer *o, uint32_t overdue_us)
 {
 	memset(o, 0, sizeof(*o));
 	o->overdue_us = overdue_us;
-	o->drive.watching = true;
+	o->drive.tracks_starts = true;
 }
 
 void observer_sent(struct observer *o, struct linnos_io *io, uint64_t now_ns, uint64_t offset_bytes,
@@ -86,8 +86,8 @@ void observer_sent(struct observer *o, struct linnos_io *io, uint64_t now_ns, ui
 void observer_submitted(struct observer *o, struct linnos_io *io, uint64_t now_ns)
 {
 	io->issued_ns = now_ns;
-	if (io->place)
-		WRITE_ONCE(o->drive.places.start_ns[io->place - 1], now_ns);
+	if (io->start_slot)
+		WRITE_ONCE(o->drive.start_slots.start_ns[io->start_slot - 1], now_ns);
 }
 
 /* The read may have waited for everything in flight, so the limit grows with the pending pages. */
@@ -102,7 +102,7 @@ static bool is_late(const struct observer *o, uint64_t start_ns, uint64_t now_ns
 
 bool observer_has_late_read(const struct observer *o, uint64_t now_ns)
 {
-	uint64_t oldest_ns = linnos_oldest_ns(&o->drive.places);
+	uint64_t oldest_ns = linnos_oldest_ns(&o->drive.start_slots);
 	struct linnos_load load;
 
 	if (!oldest_ns)
@@ -190,5 +190,5 @@ void observer_features(const struct observer *o, uint64_t offset_bytes, uint32_t
 	copy_history(o, linnos_size_class(pages), &history);
 	linnos_drive_view(&o->drive, &history, linnos_region_of(offset_bytes), pages, now_ns,
 			  &view);
-	linnos_compute_features(&o->drive.places, &view, READ_ONCE(o->overdue_us), features);
+	linnos_compute_features(&o->drive.start_slots, &view, READ_ONCE(o->overdue_us), features);
 }

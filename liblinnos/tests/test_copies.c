@@ -82,7 +82,7 @@ static void open_at_0(uint32_t hedge_us)
 /* Return the time when the oldest attempt in flight at a replica began, or 0. */
 static uint64_t oldest_at(unsigned int number)
 {
-	return linnos_oldest_ns(&array->predictor->drives[number].drive.places);
+	return linnos_oldest_ns(&array->predictor->drives[number].drive.start_slots);
 }
 
 static void let_go(void)

@@ -620,7 +620,7 @@ TEST(pread_returns_with_the_hedge_and_counts_the_orphan_later)
 	assert(reads_at(8192));
 	assert(stats().hedges == 1 && stats().hedges_won == 1);
 	assert(stats().in_flight == 1 &&
-	       linnos_oldest_ns(&array->predictor->drives[0].drive.places));
+	       linnos_oldest_ns(&array->predictor->drives[0].drive.start_slots));
 	/* The unanswered attempt is part of the history: the next reads do not wait for that
 	 * replica. */
 	usleep(20000);

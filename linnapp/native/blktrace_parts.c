@@ -61,7 +61,7 @@ void lt_count_request(struct lt_requests *p, const struct lt_part *part)
 	linnos_io_begin(&p->drive, &part->request->io,
 			linnos_region_of(part->sector * SECTOR_BYTES), linnos_pages_of(part->bytes),
 			is_write(part) ? 0 : LINNOS_IO_READ, p->now_ns + 1);
-	if (p->options->keep_starts && part->request->io.place)
+	if (p->options->keep_starts && part->request->io.start_slot)
 		keep_start(p, part->request);
 }
 
@@ -69,7 +69,7 @@ void lt_uncount_request(struct lt_requests *p, struct request *r)
 {
 	struct linnos_completed_io ended;
 
-	if (p->options->keep_starts && is_counted(r) && r->io.place)
+	if (p->options->keep_starts && is_counted(r) && r->io.start_slot)
 		p->starts[r->start].until = p->stats->reads + p->stats->writes;
 	if (linnos_io_end(&p->drive, &r->io, p->now_ns + 1, &ended))
 		linnos_history_add(&p->drive.history, &ended);

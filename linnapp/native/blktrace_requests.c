@@ -138,7 +138,7 @@ static void look(struct lt_requests *p, struct lt_row *row)
 	row->pending = linnos_pending(&view);
 	if (row->flags & LT_WRITE)
 		return;
-	linnos_compute_features(&p->drive.places, &view, p->options->overdue_us, row->features);
+	linnos_compute_features(&p->drive.start_slots, &view, p->options->overdue_us, row->features);
 	for (int i = 0; i < LT_HISTORY; i++) {
 		row->hist_pending[i] = view.past[i].pending;
 		row->hist_latency_us[i] = view.past[i].latency_us;
@@ -546,7 +546,7 @@ void lt_requests_init(struct lt_requests *p)
 	TAILQ_INIT(&p->in_flight);
 	for (int i = 0; i < LT_CHAINS; i++)
 		TAILQ_INIT(&p->chains[i]);
-	p->drive.watching = true;
+	p->drive.tracks_starts = true;
 }
 
 void lt_requests_close(struct lt_requests *p)

@@ -114,7 +114,7 @@ static uint32_t ld_look(const struct ld_drive *d, const struct ld_ios *ios, int6
 	if (!(ios->flags[row] & LT_WRITE)) {
 		ld_history_of(&view, row, seen);
 		if (seen->features)
-			linnos_compute_features(&d->drive.places, &view, d->overdue_us,
+			linnos_compute_features(&d->drive.start_slots, &view, d->overdue_us,
 					     seen->features + row * LINNOS_N_FEATURES);
 	}
 	return ios->pending ? ios->pending[row] : linnos_pending(&view);
@@ -152,7 +152,7 @@ struct ld_drive *ld_open(uint32_t overdue_us)
 	struct ld_drive *d = calloc(1, sizeof(*d));
 
 	if (d) {
-		d->drive.watching = true;
+		d->drive.tracks_starts = true;
 		d->overdue_us = overdue_us;
 	}
 	return d;

@@ -42,22 +42,22 @@ static void (*const in_order[])(void) = { other_asks, other_sends };
 
 static bool is_wrong(void)
 {
-	struct linnos_probe_state *look = &drive->look[0];
+	struct linnos_probe_state *state = &drive->probes[0];
 	struct linnos_completed_io ended;
 	bool told, wrong;
 
 	now_ns += SECOND_NS;
 	linnos_drive_reset_history(drive, now_ns - SECOND_NS / 2);
-	look->window = again;
+	state->window = again;
 	look_begins();
 	told = asks();
 	look_ends();
-	wrong = !(told || other_told) || !(look->since_ns & LINNOS_PROBE_SENT) || asks() ||
-		linnos_oldest_ns(&drive->places) != now_ns;
+	wrong = !(told || other_told) || !(state->claimed_ns & LINNOS_PROBE_SENT) || asks() ||
+		linnos_oldest_ns(&drive->start_slots) != now_ns;
 	probe.flags |= LINNOS_IO_ANSWERED;
 	if (linnos_io_end(drive, &probe, now_ns + LATE_NS, &ended))
 		linnos_probe_complete(drive, &probe, ended.end_ns, true);
-	return wrong || look->since_ns || look->backoff != 1;
+	return wrong || state->claimed_ns || state->backoff != 1;
 }
 
 int main(void)
@@ -70,7 +70,7 @@ int main(void)
 		return 1;
 	drive = &linnos->drive;
 	drive->probe_after_refused = 0;
-	drive->watching = true;
+	drive->tracks_starts = true;
 	acts = in_order;
 	n_acts = ARRAY_SIZE(in_order);
 	/*
