@@ -3,19 +3,18 @@
  * LinnOS: redirect the reads of an md array while that makes them faster.
  *
  * A stacked driver (md) selects a disk for each read by a rule of its own. This disk is called
- * the default disk of the read, and "home" in the names below. If the predictions say that
- * another disk is faster, the read is redirected or, at random, kept at the default disk as a
- * control. The latencies of both groups decide how many reads are redirected
- * (core/linnos_guard.c). An array whose disks have misleading models is therefore soon read as
- * if it had no models.
+ * the default disk of the read. If the predictions say that another disk is faster, the read is
+ * redirected or, at random, kept at the default disk as a control. The latencies of both groups
+ * decide how many reads are redirected (core/linnos_guard.c). An array whose disks have misleading
+ * models is therefore soon read as if it had no models.
  *
- * A prediction takes time, too. The default disk is therefore queried first, and the other
- * disks only if the read may be redirected according to the answer. If fewer than %FEW of 1024
- * reads of a slowness class are redirected, the other disks are queried for only one read in
+ * A prediction takes time, too. The default disk is therefore queried first, and the other disks
+ * only if the read may be redirected according to the answer. If fewer than %FEW_REDIRECTED of
+ * 1024 reads of a slowness class are redirected, the other disks are queried for only one read in
  * %EXPLORE_EVERY of that class, chosen at random. The same applies to the class
  * %LINNOS_SLOWNESS_NORMAL if the other disks include a better one for fewer than one in
- * %SELDOM of its reads. While no class is mostly redirected, the array is suspended: it queries
- * disks for only one read in %SUSPENDED_EVERY, to notice a change.
+ * %BETTER_EVERY of its reads. While no class is mostly redirected, the array is suspended: it
+ * queries disks for only one read in %SUSPENDED_EVERY, to notice a change.
  *
  * An array has one guard, with a lock. With a guard per CPU, each of them would need the minimum
  * number of samples before it knows anything. Reads for which another disk is better take the
@@ -43,16 +42,18 @@
 
 #include "linnos_guard.h"
 
-#define FEW 64
-#define MOST (LINNOS_GUARD_ALL / 2)
+/* of %LINNOS_GUARD_ALL reads of a slowness class */
+#define FEW_REDIRECTED 64
+#define MOST_REDIRECTED (LINNOS_GUARD_ALL / 2)
+
 /*
  * Querying the other disks costs less than 1 % of the latency of a normal read, and a better disk
- * saves at least a quarter of it. Queries therefore pay off if about one read in %SELDOM finds a
- * better disk.
+ * saves at least a quarter of it. Queries therefore pay off if about one read in %BETTER_EVERY
+ * finds a better disk.
  */
-#define SELDOM 32
-#define ASKED_ENOUGH 64
-#define ASKED_MOST 1024
+#define BETTER_EVERY 32
+#define QUERIED_ENOUGH 64
+#define QUERIED_MOST 1024
 
 /*
  * Powers of two. SUSPENDED_EVERY is a multiple of EXPLORE_EVERY: the few reads for which a
@@ -74,15 +75,15 @@ struct blk_linnos_guard {
 	 * these members change does not matter.
 	 */
 	bool suspended; /* no class is mostly redirected */
-	u8 explored; /* bitmap of the classes for which other disks are rarely queried */
+	u8 rarely_queried; /* bitmap of the classes for which other disks are rarely queried */
 
 	/* protects the rest; raw, because completions take it on PREEMPT_RT, too */
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
 	struct linnos_guard core; /* assigns single reads */
 	/* bitmaps of the classes of which few or most reads are redirected */
 	unsigned long few, most;
-	/* counters of reads of the class LINNOS_SLOWNESS_NORMAL, halved above %ASKED_MOST */
-	u32 asked; /* reads for which other disks were queried */
+	/* counters of reads of the class LINNOS_SLOWNESS_NORMAL, halved above %QUERIED_MOST */
+	u32 queried; /* reads for which other disks were queried */
 	u32 better; /* those of them for which another disk was better */
 };
 
@@ -92,14 +93,15 @@ struct blk_linnos_guard {
  */
 static void linnos_set_hints(struct blk_linnos_guard *g, bool suspended)
 {
-	u8 explored = g->few;
+	u8 rarely_queried = g->few;
 
-	if (g->asked >= ASKED_ENOUGH && g->better * SELDOM < g->asked)
-		explored |= BIT(LINNOS_SLOWNESS_NORMAL);
-	if (g->suspended == suspended && g->explored == explored)
+	if (g->queried >= QUERIED_ENOUGH &&
+	    g->better * BETTER_EVERY < g->queried)
+		rarely_queried |= BIT(LINNOS_SLOWNESS_NORMAL);
+	if (g->suspended == suspended && g->rarely_queried == rarely_queried)
 		return;
 	WRITE_ONCE(g->suspended, suspended);
-	WRITE_ONCE(g->explored, explored);
+	WRITE_ONCE(g->rarely_queried, rarely_queried);
 }
 
 /*
@@ -111,10 +113,10 @@ static void linnos_count_query(struct blk_linnos_guard *g, bool better)
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&g->lock, flags);
-	g->asked++;
+	g->queried++;
 	g->better += better;
-	if (g->asked > ASKED_MOST) {
-		g->asked /= 2;
+	if (g->queried > QUERIED_MOST) {
+		g->queried /= 2;
 		g->better /= 2;
 	}
 	linnos_set_hints(g, g->suspended);
@@ -122,12 +124,12 @@ static void linnos_count_query(struct blk_linnos_guard *g, bool better)
 }
 
 static bool linnos_any_queried(const enum blk_linnos_expected *answers,
-			       unsigned int n, unsigned int home)
+			       unsigned int n, unsigned int preferred)
 {
 	unsigned int i;
 
 	for (i = 0; i < n; i++)
-		if (i != home && answers[i] != BLK_LINNOS_NOT_QUERIED)
+		if (i != preferred && answers[i] != BLK_LINNOS_NOT_QUERIED)
 			return true;
 	return false;
 }
@@ -159,10 +161,10 @@ static DEFINE_PER_CPU(u32, linnos_array_reads);
 
 /*
  * blk_linnos_array_should_query() for an array whose mode is not off. Return true if disks
- * should be queried for a read. The caller keeps @lot for blk_linnos_record_latency().
+ * should be queried for a read. The caller keeps @group for blk_linnos_record_latency().
  */
 bool __blk_linnos_array_should_query(struct blk_linnos_array *array,
-				     struct blk_linnos_assignment *lot)
+				     struct blk_linnos_assignment *group)
 {
 	u64 now_ns;
 	u32 random;
@@ -174,8 +176,8 @@ bool __blk_linnos_array_should_query(struct blk_linnos_array *array,
 	random = hash_64(now_ns + this_cpu_inc_return(linnos_array_reads),
 			 ilog2(SAMPLE_EVERY * SUSPENDED_EVERY));
 	if (random / SUSPENDED_EVERY == 0)
-		lot->start_ns = now_ns;
-	lot->tries = random % EXPLORE_EVERY == 0;
+		group->start_ns = now_ns;
+	group->queries_all = random % EXPLORE_EVERY == 0;
 	return !READ_ONCE(array->guard->suspended) ||
 	       random % SUSPENDED_EVERY == 0;
 }
@@ -184,24 +186,25 @@ EXPORT_SYMBOL_GPL(__blk_linnos_array_should_query);
 /**
  * blk_linnos_may_redirect() - check whether the other disks have to be queried, too
  * @array: the array
- * @lot: from blk_linnos_array_should_query()
- * @home: answer of blk_linnos_expect() for the default disk
+ * @group: from blk_linnos_array_should_query()
+ * @answer: answer of blk_linnos_expect() for the default disk
  *
  * Return: false if the default disk serves the read, whatever is expected of the others.
  */
 bool blk_linnos_may_redirect(const struct blk_linnos_array *array,
-			     const struct blk_linnos_assignment *lot,
-			     enum blk_linnos_expected home)
+			     const struct blk_linnos_assignment *group,
+			     enum blk_linnos_expected answer)
 {
-	enum linnos_slowness wish = linnos_answer_slowness(home);
+	enum linnos_slowness slowness = linnos_answer_slowness(answer);
 
-	if (home == BLK_LINNOS_NOT_QUERIED)
+	if (answer == BLK_LINNOS_NOT_QUERIED)
 		return true;
 	/* no disk is better than a fast or unknown one; a disk to be probed gets this read */
-	if (wish == LINNOS_SLOWNESS_NONE)
+	if (slowness == LINNOS_SLOWNESS_NONE)
 		return false;
-	return READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON || lot->tries ||
-	       !(READ_ONCE(array->guard->explored) & BIT(wish));
+	return READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON ||
+	       group->queries_all ||
+	       !(READ_ONCE(array->guard->rarely_queried) & BIT(slowness));
 }
 EXPORT_SYMBOL_GPL(blk_linnos_may_redirect);
 
@@ -210,66 +213,67 @@ EXPORT_SYMBOL_GPL(blk_linnos_may_redirect);
  * @array: the array
  * @answers: answer of blk_linnos_expect() for each disk
  * @n: number of disks, at most %BITS_PER_LONG
- * @home: index of the default disk
- * @lot: from blk_linnos_array_should_query()
+ * @preferred: index of the default disk
+ * @group: from blk_linnos_array_should_query()
  *
  * Context: Any. Does not sleep.
  * Return: a bitmap of disks; 0 if the default disk should serve the read.
  */
 unsigned long blk_linnos_redirect(struct blk_linnos_array *array,
 				  const enum blk_linnos_expected *answers,
-				  unsigned int n, unsigned int home,
-				  struct blk_linnos_assignment *lot)
+				  unsigned int n, unsigned int preferred,
+				  struct blk_linnos_assignment *group)
 {
 	unsigned long best = blk_linnos_best(answers, n);
 	bool guarded = READ_ONCE(array->mode) == BLK_LINNOS_ARRAY_ON;
-	enum linnos_slowness wish = linnos_answer_slowness(answers[home]);
-	bool leaves = best && !(best & BIT(home));
+	enum linnos_slowness slowness =
+		linnos_answer_slowness(answers[preferred]);
+	bool other_better = best && !(best & BIT(preferred));
 	struct blk_linnos_guard *g = array->guard;
-	struct linnos_assignment drawn;
+	struct linnos_assignment assigned;
 	unsigned long flags;
 
-	if (wish == LINNOS_SLOWNESS_NORMAL && guarded &&
-	    (lot->start_ns || READ_ONCE(g->explored) & BIT(wish)) &&
-	    linnos_any_queried(answers, n, home))
-		linnos_count_query(g, leaves);
-	if (!leaves)
+	if (slowness == LINNOS_SLOWNESS_NORMAL && guarded &&
+	    (group->start_ns || READ_ONCE(g->rarely_queried) & BIT(slowness)) &&
+	    linnos_any_queried(answers, n, preferred))
+		linnos_count_query(g, other_better);
+	if (!other_better)
 		return 0;
 	/* the default disk cannot serve the read, or another disk is to be probed: no test */
-	if (wish == LINNOS_SLOWNESS_NONE || !guarded)
+	if (slowness == LINNOS_SLOWNESS_NONE || !guarded)
 		return best;
-	lot->wish = wish;
+	group->slowness = slowness;
 	/* only a latency model predicts microseconds */
-	lot->home_us = answers[home] & BLK_LINNOS_US ?
-			       answers[home] & BLK_LINNOS_US_MASK :
-			       U32_MAX;
+	group->default_us = answers[preferred] & BLK_LINNOS_US ?
+				    answers[preferred] & BLK_LINNOS_US_MASK :
+				    U32_MAX;
 	raw_spin_lock_irqsave(&g->lock, flags);
-	drawn = linnos_guard_assign(&g->core, wish, lot->home_us);
-	__assign_bit(wish, &g->few, drawn.share < FEW);
-	__assign_bit(wish, &g->most, drawn.share > MOST);
+	assigned = linnos_guard_assign(&g->core, slowness, group->default_us);
+	__assign_bit(slowness, &g->few, assigned.share < FEW_REDIRECTED);
+	__assign_bit(slowness, &g->most, assigned.share > MOST_REDIRECTED);
 	linnos_set_hints(g, !g->most);
 	raw_spin_unlock_irqrestore(&g->lock, flags);
-	lot->left = drawn.redirected;
-	lot->start_ns = lot->start_ns ?: ktime_get_ns();
-	return lot->left ? best : 0;
+	group->redirected = assigned.redirected;
+	group->start_ns = group->start_ns ?: ktime_get_ns();
+	return group->redirected ? best : 0;
 }
 EXPORT_SYMBOL_GPL(blk_linnos_redirect);
 
 /* blk_linnos_record_latency() for a read that the guard has assigned or sampled. */
 void __blk_linnos_record_latency(struct blk_linnos_array *array,
-				 const struct blk_linnos_assignment *lot)
+				 const struct blk_linnos_assignment *group)
 {
 	struct blk_linnos_guard *g = array->guard;
-	u64 us = div_u64(ktime_get_ns() - lot->start_ns, NSEC_PER_USEC);
-	struct linnos_assignment drawn = {
-		.default_us = lot->home_us,
-		.slowness = lot->wish,
-		.redirected = lot->left,
+	u64 us = div_u64(ktime_get_ns() - group->start_ns, NSEC_PER_USEC);
+	struct linnos_assignment assigned = {
+		.default_us = group->default_us,
+		.slowness = group->slowness,
+		.redirected = group->redirected,
 	};
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&g->lock, flags);
-	linnos_guard_record_latency(&g->core, drawn, us);
+	linnos_guard_record_latency(&g->core, assigned, us);
 	raw_spin_unlock_irqrestore(&g->lock, flags);
 }
 EXPORT_SYMBOL_GPL(__blk_linnos_record_latency);

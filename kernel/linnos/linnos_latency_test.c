@@ -59,7 +59,7 @@ static void fill_header(u8 *file, u32 trees)
 
 /*
  * The same trees for every implementation, from a stream of random numbers: the feature and the
- * threshold of each split, and then the leaves.
+ * threshold of each split, and then the redirects.
  */
 static void fill_trees(u8 *file, u32 *x)
 {
@@ -574,31 +574,33 @@ static struct kunit_suite linnos_latency_model_suite = {
 };
 
 /* Send @n reads to two disks, the first being the default. Return how many are redirected. */
-static int leave(struct blk_linnos_array *array, enum blk_linnos_expected home,
-		 int n, u32 stayed_us, u32 left_us)
+static int redirect(struct blk_linnos_array *array,
+		    enum blk_linnos_expected home, int n, u32 control_us,
+		    u32 redirected_us)
 {
 	enum blk_linnos_expected answers[] = { home, BLK_LINNOS_US | 100 };
-	int left = 0;
+	int redirected = 0;
 
 	while (n--) {
-		struct blk_linnos_assignment lot = { .tries = true };
+		struct blk_linnos_assignment group = { .queries_all = true };
 		unsigned long where = 0;
 
-		if (blk_linnos_may_redirect(array, &lot, home))
-			where = blk_linnos_redirect(array, answers, 2, 0, &lot);
-		if (lot.start_ns) {
-			lot.start_ns =
-				ktime_get_ns() -
-				(where ? left_us : stayed_us) * NSEC_PER_USEC;
-			blk_linnos_record_latency(array, &lot);
+		if (blk_linnos_may_redirect(array, &group, home))
+			where = blk_linnos_redirect(array, answers, 2, 0,
+						    &group);
+		if (group.start_ns) {
+			group.start_ns = ktime_get_ns() -
+					 (where ? redirected_us : control_us) *
+						 NSEC_PER_USEC;
+			blk_linnos_record_latency(array, &group);
 		}
-		left += where == BIT(1);
+		redirected += where == BIT(1);
 	}
-	return left;
+	return redirected;
 }
 
 /* Return true if redirecting is suspended; @page gets the guard's text. */
-static bool stays(struct blk_linnos_array *array, char *page)
+static bool is_suspended(struct blk_linnos_array *array, char *page)
 {
 	blk_linnos_array_show_guard(array, page);
 	return strstr(page, "state suspended\n");
@@ -607,18 +609,18 @@ static bool stays(struct blk_linnos_array *array, char *page)
 /* Return how many of 1000 reads query disks. */
 static int count_queries(struct blk_linnos_array *array)
 {
-	struct blk_linnos_assignment lot;
+	struct blk_linnos_assignment group;
 	int n, queries = 0;
 
 	for (n = 0; n < 1000; n++) {
 		udelay(1); /* the clock decides */
-		queries += blk_linnos_array_should_query(array, &lot);
+		queries += blk_linnos_array_should_query(array, &group);
 	}
 	return queries;
 }
 
 /* Answers for which other disks are never or always queried, whatever the guard knows. */
-static void linnos_test_may_leave(struct kunit *test)
+static void linnos_test_may_redirect(struct kunit *test)
 {
 	static const enum blk_linnos_expected never[] = {
 		BLK_LINNOS_PROBE, BLK_LINNOS_FAST, BLK_LINNOS_UNKNOWN,
@@ -629,28 +631,28 @@ static void linnos_test_may_leave(struct kunit *test)
 		BLK_LINNOS_US | FIELD_PREP(BLK_LINNOS_US_SLOWNESS,
 					   LINNOS_SLOWNESS_NORMAL)
 	};
-	struct blk_linnos_assignment tries = { .tries = true };
+	struct blk_linnos_assignment all = { .queries_all = true };
 	struct blk_linnos_array array = {};
-	struct blk_linnos_assignment lot = {};
-	bool leaves;
+	struct blk_linnos_assignment group = {};
+	bool redirects;
 	int i;
 
 	KUNIT_ASSERT_EQ(test, blk_linnos_array_init(&array), 0);
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "on"), 0);
 	for (i = 0; i < ARRAY_SIZE(never); i++) {
-		leaves = blk_linnos_may_redirect(&array, &tries, never[i]);
-		KUNIT_EXPECT_FALSE_MSG(test, leaves, "%d", i);
+		redirects = blk_linnos_may_redirect(&array, &all, never[i]);
+		KUNIT_EXPECT_FALSE_MSG(test, redirects, "%d", i);
 	}
 	for (i = 0; i < ARRAY_SIZE(always); i++) {
-		leaves = blk_linnos_may_redirect(&array, &lot, always[i]);
-		KUNIT_EXPECT_TRUE_MSG(test, leaves, "%d", i);
+		redirects = blk_linnos_may_redirect(&array, &group, always[i]);
+		KUNIT_EXPECT_TRUE_MSG(test, redirects, "%d", i);
 	}
 	kfree(array.guard);
 }
 
 /* Send @n reads at a normal default disk, and query another one, expected to take @other_us. */
-static void ask_in_vain(struct blk_linnos_array *array, int n, u32 other_us,
-			struct blk_linnos_assignment lot)
+static void query_in_vain(struct blk_linnos_array *array, int n, u32 other_us,
+			  struct blk_linnos_assignment group)
 {
 	enum blk_linnos_expected answers[] = {
 		BLK_LINNOS_US | 100 |
@@ -660,15 +662,15 @@ static void ask_in_vain(struct blk_linnos_array *array, int n, u32 other_us,
 	};
 
 	while (n--) {
-		struct blk_linnos_assignment drawn = lot;
+		struct blk_linnos_assignment drawn = group;
 
-		if (blk_linnos_may_redirect(array, &lot, answers[0]))
+		if (blk_linnos_may_redirect(array, &group, answers[0]))
 			blk_linnos_redirect(array, answers, 2, 0, &drawn);
 	}
 }
 
 /* If other disks are rarely better, they are queried only for a few reads. */
-static void linnos_test_asks_in_vain(struct kunit *test)
+static void linnos_test_queries_in_vain(struct kunit *test)
 {
 	const enum blk_linnos_expected usual =
 		BLK_LINNOS_US | 100 |
@@ -678,26 +680,27 @@ static void linnos_test_asks_in_vain(struct kunit *test)
 		FIELD_PREP(BLK_LINNOS_US_SLOWNESS, LINNOS_SLOWNESS_OVER_P90);
 	char *page = kunit_kzalloc(test, PAGE_SIZE, GFP_KERNEL);
 	struct blk_linnos_assignment counts = { .start_ns = 1 };
-	struct blk_linnos_assignment tries = { .tries = true };
+	struct blk_linnos_assignment all = { .queries_all = true };
 	struct blk_linnos_array array = {};
-	struct blk_linnos_assignment lot = {};
+	struct blk_linnos_assignment group = {};
 
 	KUNIT_ASSERT_NOT_NULL(test, page);
 	KUNIT_ASSERT_EQ(test, blk_linnos_array_init(&array), 0);
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "on"), 0);
 	/* there is no other disk: this says nothing about others */
-	ask_in_vain(&array, 999, 0, counts);
-	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &lot, usual));
-	ask_in_vain(&array, 999, 100, counts);
-	KUNIT_EXPECT_FALSE(test, stays(&array, page));
-	KUNIT_EXPECT_FALSE(test, blk_linnos_may_redirect(&array, &lot, usual));
-	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &tries, usual));
+	query_in_vain(&array, 999, 0, counts);
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &group, usual));
+	query_in_vain(&array, 999, 100, counts);
+	KUNIT_EXPECT_FALSE(test, is_suspended(&array, page));
+	KUNIT_EXPECT_FALSE(test,
+			   blk_linnos_may_redirect(&array, &group, usual));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &all, usual));
 	/* this does not affect slower classes */
-	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &lot, slow));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &group, slow));
 	/* the few reads that still query notice a change */
-	ask_in_vain(&array, 99, 50, tries);
-	KUNIT_EXPECT_FALSE(test, stays(&array, page));
-	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &lot, usual));
+	query_in_vain(&array, 99, 50, all);
+	KUNIT_EXPECT_FALSE(test, is_suspended(&array, page));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &group, usual));
 	kfree(array.guard);
 }
 
@@ -710,10 +713,10 @@ static void linnos_test_array(struct kunit *test)
 	const enum blk_linnos_expected slow =
 		BLK_LINNOS_US |
 		FIELD_PREP(BLK_LINNOS_US_SLOWNESS, LINNOS_SLOWNESS_OVER_P90);
-	struct blk_linnos_assignment tries = { .tries = true };
+	struct blk_linnos_assignment all = { .queries_all = true };
 	char *page = kunit_kzalloc(test, PAGE_SIZE, GFP_KERNEL);
 	struct blk_linnos_array array = {};
-	struct blk_linnos_assignment lot = {};
+	struct blk_linnos_assignment group = {};
 
 	KUNIT_ASSERT_NOT_NULL(test, page);
 	KUNIT_ASSERT_EQ(test, blk_linnos_array_init(&array), 0);
@@ -721,33 +724,36 @@ static void linnos_test_array(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, page, "off\n");
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "ON\n"), -EINVAL);
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "on\n"), 0);
-	KUNIT_EXPECT_FALSE(test, stays(&array, page));
+	KUNIT_EXPECT_FALSE(test, is_suspended(&array, page));
 	/* not better by the margin: no read is redirected or counted */
-	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_US | 130, 99, 130, 1),
+	KUNIT_EXPECT_EQ(test, redirect(&array, BLK_LINNOS_US | 130, 99, 130, 1),
 			0);
 	/* redirecting pays off */
-	KUNIT_EXPECT_GT(test, leave(&array, bad | 2000, 2000, 2000, 100), 1900);
-	KUNIT_EXPECT_FALSE(test, stays(&array, page));
+	KUNIT_EXPECT_GT(test, redirect(&array, bad | 2000, 2000, 2000, 100),
+			1900);
+	KUNIT_EXPECT_FALSE(test, is_suspended(&array, page));
 	KUNIT_EXPECT_NOT_NULL(test, strstr(page, "normal reads 0 "));
 	KUNIT_EXPECT_NOT_NULL(test, strstr(page, "over_3x_p90 reads 2000 "));
 	KUNIT_EXPECT_EQ(test, count_queries(&array), 1000);
 	/* redirecting no longer pays off */
-	leave(&array, bad | 2000, 8000, 100, 2000);
-	KUNIT_EXPECT_LT(test, leave(&array, bad | 2000, 2000, 100, 2000), 100);
-	KUNIT_EXPECT_TRUE(test, stays(&array, page));
+	redirect(&array, bad | 2000, 8000, 100, 2000);
+	KUNIT_EXPECT_LT(test, redirect(&array, bad | 2000, 2000, 100, 2000),
+			100);
+	KUNIT_EXPECT_TRUE(test, is_suspended(&array, page));
 	KUNIT_EXPECT_GT(test, count_queries(&array), 50);
 	KUNIT_EXPECT_LT(test, count_queries(&array), 250);
 	/* while another class gains, other disks are rarely queried for this one */
-	leave(&array, slow | 500, 500, 500, 100);
-	KUNIT_EXPECT_FALSE(test, stays(&array, page));
-	KUNIT_EXPECT_FALSE(test, blk_linnos_may_redirect(&array, &lot, bad));
-	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &tries, bad));
+	redirect(&array, slow | 500, 500, 500, 100);
+	KUNIT_EXPECT_FALSE(test, is_suspended(&array, page));
+	KUNIT_EXPECT_FALSE(test, blk_linnos_may_redirect(&array, &group, bad));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &all, bad));
 	/* no control reads if unguarded */
-	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_US | 2000, 99, 1, 1), 0);
+	KUNIT_EXPECT_EQ(test, redirect(&array, BLK_LINNOS_US | 2000, 99, 1, 1),
+			0);
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "unguarded"), 0);
-	KUNIT_EXPECT_EQ(test, leave(&array, bad | 2000, 99, 100, 2000), 99);
+	KUNIT_EXPECT_EQ(test, redirect(&array, bad | 2000, 99, 100, 2000), 99);
 	KUNIT_EXPECT_TRUE(test,
-			  blk_linnos_may_redirect(&array, &lot, bad | 2000));
+			  blk_linnos_may_redirect(&array, &group, bad | 2000));
 	/* switching on again resets the guard */
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "on"), 0);
 	blk_linnos_array_show_guard(&array, page);
@@ -761,8 +767,8 @@ static struct kunit_case linnos_latency_cases[] = {
 	KUNIT_CASE(linnos_test_lowest),
 	KUNIT_CASE(linnos_test_expects_us),
 	KUNIT_CASE(linnos_test_asked_where),
-	KUNIT_CASE(linnos_test_may_leave),
-	KUNIT_CASE(linnos_test_asks_in_vain),
+	KUNIT_CASE(linnos_test_may_redirect),
+	KUNIT_CASE(linnos_test_queries_in_vain),
 	KUNIT_CASE(linnos_test_array),
 	{}
 };
