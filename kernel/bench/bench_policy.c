@@ -43,7 +43,7 @@ static uint64_t made_up_ns(void)
 }
 
 /*
- * The same as linnos_ask_drives() of blk-linnos-ioctl.c, which also holds the
+ * The same as linnos_query_drives() of blk-linnos-ioctl.c, which also holds the
  * files.
  */
 static void ask(int n)

@@ -22,8 +22,8 @@ static void charge_inference(void *data, dev_t dev, u64 sector, u32 nr_sector,
 		ndelay(READ_ONCE(charge_ns));
 }
 
-static void charge_question(void *data, dev_t dev, u32 pending, u8 expected,
-			    u32 latency_us)
+static void charge_query(void *data, dev_t dev, u32 pending, u8 expected,
+			 u32 latency_us)
 {
 	if (expected != BLK_LINNOS_UNKNOWN)
 		ndelay(READ_ONCE(charge_ns));
@@ -39,12 +39,11 @@ static int charge_ns_set(const char *text, const struct kernel_param *param)
 		return ret;
 	if (charge_ns && !before) {
 		ret = register_trace_linnos_decision(charge_inference, NULL);
-		return ret ?: register_trace_linnos_expected(charge_question,
-							     NULL);
+		return ret ?: register_trace_linnos_expected(charge_query, NULL);
 	}
 	if (!charge_ns && before) {
 		unregister_trace_linnos_decision(charge_inference, NULL);
-		unregister_trace_linnos_expected(charge_question, NULL);
+		unregister_trace_linnos_expected(charge_query, NULL);
 	}
 	return 0;
 }

@@ -330,8 +330,8 @@ static u64 oracle_read(struct flashsim_drive *drive, struct gendisk *disk,
 	return done;
 }
 
-static int oracle_ask(struct flashsim_drive *drive, struct gendisk *disk,
-		      struct flashsim_oracle *q)
+static int oracle_query(struct flashsim_drive *drive, struct gendisk *disk,
+			struct flashsim_oracle *q)
 {
 	u64 capacity = get_capacity(disk);
 	unsigned long flags;
@@ -367,7 +367,7 @@ static int disk_oracle(struct gendisk *disk, void __user *arg)
 	if (copy_from_user(&q, arg, sizeof(q)))
 		return -EFAULT;
 	mutex_lock(&drive->model_mutex);
-	err = oracle_ask(drive, disk, &q);
+	err = oracle_query(drive, disk, &q);
 	mutex_unlock(&drive->model_mutex);
 	if (err)
 		return err;

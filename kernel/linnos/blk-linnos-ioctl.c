@@ -30,7 +30,7 @@
 
 static_assert(BLK_EXPECT_DRIVES_MAX <= BITS_PER_LONG);
 
-static int linnos_may_ask(struct file *file)
+static int linnos_may_query(struct file *file)
 {
 	if (!file || !(file->f_mode & FMODE_READ))
 		return -EBADF;
@@ -45,30 +45,30 @@ static int linnos_may_ask(struct file *file)
 }
 
 /* Query the drives that @files hold open. Return a bitmap of the best ones. */
-static unsigned long linnos_ask_drives(const struct fd *files,
-				       struct blk_expect_drive *drives,
-				       const struct blk_expect *ask)
+static unsigned long linnos_query_drives(const struct fd *files,
+					 struct blk_expect_drive *drives,
+					 const struct blk_expect *request)
 {
 	enum blk_linnos_expected answers[BLK_EXPECT_DRIVES_MAX];
-	bool will_send = !(ask->flags & BLK_EXPECT_QUERY_ONLY);
+	bool will_send = !(request->flags & BLK_EXPECT_QUERY_ONLY);
 	u64 now_ns = ktime_get_ns();
 	unsigned int i;
 
-	for (i = 0; i < ask->n_drives; i++) {
+	for (i = 0; i < request->n_drives; i++) {
 		struct file *file = fd_file(files[i]);
 		sector_t sector = LINNOS_SECTOR_UNKNOWN;
 
-		if (ask->flags & BLK_EXPECT_HAS_PAGE)
+		if (request->flags & BLK_EXPECT_HAS_PAGE)
 			sector = (sector_t)drives[i].page
 				 << (12 - SECTOR_SHIFT);
 		answers[i] = blk_linnos_query(I_BDEV(file->f_mapping->host),
-					      sector, ask->bytes, now_ns,
+					      sector, request->bytes, now_ns,
 					      will_send, &drives[i]);
 		/* this read will probe the drive: it cannot probe others, too */
 		if (answers[i] == BLK_LINNOS_PROBE)
 			will_send = false;
 	}
-	return blk_linnos_best(answers, ask->n_drives);
+	return blk_linnos_best(answers, request->n_drives);
 }
 
 /* BLKEXPECT. @may_read: the device that the ioctl is called on is open for reading. */
@@ -77,34 +77,35 @@ int blk_linnos_ioctl(bool may_read, struct blk_expect __user *user)
 	struct blk_expect_drive drives[BLK_EXPECT_DRIVES_MAX];
 	struct fd files[BLK_EXPECT_DRIVES_MAX];
 	unsigned int n_files = 0;
-	struct blk_expect ask;
+	struct blk_expect request;
 	size_t bytes;
 	int ret = 0;
 
 	if (!may_read)
 		return -EBADF;
-	if (copy_from_user(&ask, user, sizeof(ask)))
+	if (copy_from_user(&request, user, sizeof(request)))
 		return -EFAULT;
-	if (ask.flags & ~(BLK_EXPECT_QUERY_ONLY | BLK_EXPECT_HAS_PAGE) ||
-	    !ask.bytes || !ask.n_drives || ask.n_drives > BLK_EXPECT_DRIVES_MAX)
+	if (request.flags & ~(BLK_EXPECT_QUERY_ONLY | BLK_EXPECT_HAS_PAGE) ||
+	    !request.bytes || !request.n_drives ||
+	    request.n_drives > BLK_EXPECT_DRIVES_MAX)
 		return -EINVAL;
-	bytes = ask.n_drives * sizeof(*drives);
+	bytes = request.n_drives * sizeof(*drives);
 	if (copy_from_user(drives, user->drives, bytes))
 		return -EFAULT;
 
-	while (n_files < ask.n_drives && !ret) {
+	while (n_files < request.n_drives && !ret) {
 		files[n_files] = fdget(drives[n_files].fd);
-		ret = linnos_may_ask(fd_file(files[n_files]));
+		ret = linnos_may_query(fd_file(files[n_files]));
 		n_files++;
 	}
 	if (!ret)
-		ask.best = linnos_ask_drives(files, drives, &ask);
+		request.best = linnos_query_drives(files, drives, &request);
 	while (n_files--)
 		fdput(files[n_files]);
 	if (ret)
 		return ret;
 	if (copy_to_user(user->drives, drives, bytes) ||
-	    put_user(ask.best, &user->best))
+	    put_user(request.best, &user->best))
 		return -EFAULT;
 	return 0;
 }

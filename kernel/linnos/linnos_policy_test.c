@@ -959,6 +959,13 @@ static void linnos_test_probe_size_classes(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, claim(ns));
 }
 
+static void expect_none_in_flight(struct kunit *test,
+				  const struct linnos_probe_state *probe)
+{
+	KUNIT_EXPECT_EQ(test, atomic_read(&probe->in_flight), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&probe->slow_in_flight), 0);
+}
+
 /* A read that is split, because of the layout of its buffer, is a probe by its parts. */
 static void linnos_test_probe_parts(struct kunit *test)
 {
@@ -987,12 +994,8 @@ static void linnos_test_probe_parts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, drive->probes[0].backoff, 0);
 	KUNIT_EXPECT_EQ(test, medium->backoff, 1);
 	KUNIT_EXPECT_EQ(test, large->backoff, 1);
-	for (i = 0; i < LINNOS_SIZE_CLASSES; i++) {
-		KUNIT_EXPECT_EQ(test, atomic_read(&drive->probes[i].in_flight),
-				0);
-		KUNIT_EXPECT_EQ(
-			test, atomic_read(&drive->probes[i].slow_in_flight), 0);
-	}
+	for (i = 0; i < LINNOS_SIZE_CLASSES; i++)
+		expect_none_in_flight(test, &drive->probes[i]);
 }
 
 /* The history of a size class is stale if no read of it has completed for long. */
@@ -1654,10 +1657,7 @@ static void linnos_test_race(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, inconsistent, 0);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 	for (i = 0; i < LINNOS_SIZE_CLASSES; i++) {
-		KUNIT_EXPECT_EQ(test, atomic_read(&drive->probes[i].in_flight),
-				0);
-		KUNIT_EXPECT_EQ(
-			test, atomic_read(&drive->probes[i].slow_in_flight), 0);
+		expect_none_in_flight(test, &drive->probes[i]);
 		KUNIT_EXPECT_GT(test, drive->history.n[i], 0);
 	}
 	for (i = 0; i < ARRAY_SIZE(drive->start_slots.taken); i++)

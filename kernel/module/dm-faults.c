@@ -13,7 +13,7 @@
  * the seed of the bits that a rule derives by itself.
  *
  * A bio without a hit goes to the device below as it is. The data that a read
- * brings are damaged when it has completed. A write never changes the memory of
+ * returns are damaged when it has completed. A write never changes the memory of
  * the writer, because others use it, too: the page cache keeps it, and the
  * mirrors of an array share it. So the data of a write with a hit are copied, and
  * written by new bios, one for each part that is not lost.
@@ -264,7 +264,7 @@ static bool io_decide(struct faults_io *io, u32 nr_rules)
 {
 	struct faults_target *target = io->target;
 	struct bio *bio = io_bio(io);
-	struct flashsim_fault_io what = {
+	struct flashsim_fault_io access = {
 		.op = op_is_write(bio_op(bio)) ? FLASHSIM_OP_WRITE :
 						 FLASHSIM_OP_READ,
 		.prio = bio->bi_ioprio,
@@ -280,7 +280,7 @@ static bool io_decide(struct faults_io *io, u32 nr_rules)
 	if (!flashsim_faults_alloc(&found, nr_rules, nr_units))
 		return false;
 	spin_lock_irqsave(&target->lock, flags);
-	flashsim_faults_decide(&target->rules, target->seed, &what, &found);
+	flashsim_faults_decide(&target->rules, target->seed, &access, &found);
 	spin_unlock_irqrestore(&target->lock, flags);
 	io->faults = found;
 	io->faults.hits = NULL;
@@ -302,7 +302,7 @@ static int faults_map(struct dm_target *ti, struct bio *bio)
 	u32 nr_rules = READ_ONCE(target->nr_rules);
 
 	bio_set_dev(bio, target->dev->bdev);
-	/* faults_end_io() looks at this for each bio. */
+	/* faults_end_io() tests this for each bio. */
 	io->faults.hits = NULL;
 	io->first = dm_target_offset(ti, bio->bi_iter.bi_sector);
 	bio->bi_iter.bi_sector = target->first + io->first;

@@ -18,9 +18,10 @@
 
 /* The parameters of &class_interface.remove_dev. */
 #if LINNOS_HAS_CLASS_INTERFACE_OF_DEVICE
-#define LINNOS_OF_CLASS(dev) struct device *dev
+#define LINNOS_CLASS_ARGS(dev) struct device *dev
 #else
-#define LINNOS_OF_CLASS(dev) struct device *dev, struct class_interface *of
+#define LINNOS_CLASS_ARGS(dev) \
+	struct device *dev, struct class_interface *interface
 #endif
 
 #if !LINNOS_HAS_HRTIMER_SETUP

@@ -231,7 +231,7 @@ static int linnos_add_path(struct device *dev, void *drive)
  * A disk or a partition is added. It is also called for each disk and partition when the interface
  * is registered.
  */
-static int linnos_on_addition(LINNOS_OF_CLASS(dev))
+static int linnos_on_addition(LINNOS_CLASS_ARGS(dev))
 {
 	struct blk_linnos *linnos;
 
@@ -248,7 +248,7 @@ static int linnos_on_addition(LINNOS_OF_CLASS(dev))
  * A disk or a partition is removed. It is also called for each disk and partition when the
  * interface is unregistered.
  */
-static void linnos_on_removal(LINNOS_OF_CLASS(dev))
+static void linnos_on_removal(LINNOS_CLASS_ARGS(dev))
 {
 	struct blk_linnos *linnos, *next;
 
@@ -395,7 +395,7 @@ static void linnos_resize_taps(struct work_struct *work)
 }
 
 /* Copy the name that was written to a sysfs file, without white space around it. */
-static int linnos_name_of(const char *page, char name[DISK_NAME_LEN])
+static int linnos_parse_name(const char *page, char name[DISK_NAME_LEN])
 {
 	if (strscpy(name, skip_spaces(page), DISK_NAME_LEN) < 0)
 		return -ENAMETOOLONG;
@@ -408,7 +408,7 @@ static ssize_t add_store(struct kobject *kobj, struct kobj_attribute *attr,
 {
 	char name[DISK_NAME_LEN];
 
-	return linnos_name_of(page, name) ?: linnos_add_drive(name) ?: bytes;
+	return linnos_parse_name(page, name) ?: linnos_add_drive(name) ?: bytes;
 }
 
 static ssize_t remove_store(struct kobject *kobj, struct kobj_attribute *attr,
@@ -416,7 +416,7 @@ static ssize_t remove_store(struct kobject *kobj, struct kobj_attribute *attr,
 {
 	struct blk_linnos *linnos;
 	char name[DISK_NAME_LEN];
-	int ret = linnos_name_of(page, name);
+	int ret = linnos_parse_name(page, name);
 
 	if (ret)
 		return ret;

@@ -119,7 +119,8 @@ static struct linnos_slot *linnos_counted(const struct linnos_queue *queue,
 }
 
 /* Stop counting a request whose result is unknown. If it was the probe, allow another. */
-static void linnos_lose(struct blk_linnos *linnos, struct linnos_slot *slot)
+static void linnos_drop_slot(struct blk_linnos *linnos,
+			     struct linnos_slot *slot)
 {
 	slot->io.flags &= ~LINNOS_IO_ANSWERED;
 	linnos_request_done(linnos, &slot->io, 0);
@@ -155,7 +156,7 @@ static struct linnos_slot *linnos_count_in(struct linnos_queue *queue,
 	}
 	/* the end of the previous request in this slot was not reported */
 	if (unlikely(slot->io.flags & LINNOS_IO_COUNTED))
-		linnos_lose(linnos, slot);
+		linnos_drop_slot(linnos, slot);
 	if (req_op(rq) == REQ_OP_READ) {
 		flags = LINNOS_IO_READ;
 		linnos_count(linnos, LINNOS_STAT_READS);
@@ -332,7 +333,7 @@ static void linnos_unregister_tracepoints(int n)
 	tracepoint_synchronize_unregister();
 }
 
-static int linnos_listen(void)
+static int linnos_register_tracepoints(void)
 {
 	int i, ret;
 
@@ -368,7 +369,7 @@ static void linnos_add_queue(struct blk_linnos *linnos,
  */
 int linnos_tap_begin(struct blk_linnos *linnos)
 {
-	int ret = linnos_n_drives ? 0 : linnos_listen();
+	int ret = linnos_n_drives ? 0 : linnos_register_tracepoints();
 
 	if (ret)
 		return ret;
@@ -436,7 +437,7 @@ static void linnos_drop_slots(struct blk_linnos *linnos,
 	unsigned int i;
 
 	for (i = 0; i < slots->n_queues * slots->depth; i++)
-		linnos_lose(linnos, &slots->at[i]);
+		linnos_drop_slot(linnos, &slots->at[i]);
 	kvfree(slots);
 }
 
@@ -601,7 +602,7 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 	lockdep_assert_held(&linnos->lock);
 
 	if (mode == LINNOS_ENFORCE) {
-		pr_warn("%s: a module cannot refuse reads, a kernel with the LinnOS patches can; with mode observe, md raid1 and raid10 and programs that ask choose\n",
+		pr_warn("%s: a module cannot refuse reads; this needs a kernel with the LinnOS patches. In mode observe, md raid1 and raid10 and programs that query LinnOS choose a drive\n",
 			linnos->disk->disk_name);
 		return -EOPNOTSUPP;
 	}

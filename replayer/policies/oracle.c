@@ -15,7 +15,7 @@
  * came, including injected delays and, if the kernel splits the read, all of its parts. Return
  * false, with errno set, if the drive is not a flashsim drive.
  */
-static bool oracle_ask(const struct device *d, const struct io *io, uint64_t *latency_ns)
+static bool oracle_query(const struct device *d, const struct io *io, uint64_t *latency_ns)
 {
 	struct flashsim_oracle q = {.sector = io->offset_bytes / 512,
 				    .nr_sectors = io->size_bytes / 512,
@@ -33,7 +33,7 @@ static void oracle_require(struct replay *r)
 	uint64_t ns;
 
 	for (unsigned int k = 0; k < r->n_drives; k++)
-		if (!oracle_ask(&r->devices[k], &probe, &ns))
+		if (!oracle_query(&r->devices[k], &probe, &ns))
 			die("policy %s: drive %s answers no oracle question (%s); only flashsim "
 			    "drives do",
 			    r->o.policy->name, r->devices[k].path, strerror(errno));
@@ -57,7 +57,7 @@ static void oracle_read(struct replay *r, struct io *io)
 	for (unsigned int i = 0; i < r->n_drives; i++) {
 		unsigned int drive = (io->home + i) % r->n_drives;
 
-		if (oracle_ask(&r->devices[drive], io, &ns) && ns < best_ns) {
+		if (oracle_query(&r->devices[drive], io, &ns) && ns < best_ns) {
 			best_ns = ns;
 			best = drive;
 		}
@@ -102,7 +102,7 @@ static bool would_be_slow(const struct replay *r, const struct io *io, unsigned 
 {
 	uint64_t ns;
 
-	return oracle_ask(&r->devices[drive], io, &ns) && ns / 1000 > r->threshold_us[drive];
+	return oracle_query(&r->devices[drive], io, &ns) && ns / 1000 > r->threshold_us[drive];
 }
 
 static void walk(struct replay *r, struct io *io)

@@ -3,13 +3,13 @@
  * LinnOS interface for programs that store the same data on several drives: choose the drive
  * that should serve a read. One call queries all drives.
  *
- *	struct blk_expect *ask = calloc(1, BLK_EXPECT_BYTES(3));
+ *	struct blk_expect *request = calloc(1, BLK_EXPECT_BYTES(3));
  *
- *	ask->n_drives = 3;
- *	ask->bytes = 4096;
- *	ask->drives[0].fd = ...;
- *	if (ioctl(ask->drives[0].fd, BLKEXPECT, ask) == 0)
- *		read from one of those whose bit is set in ask->best
+ *	request->n_drives = 3;
+ *	request->bytes = 4096;
+ *	request->drives[0].fd = ...;
+ *	if (ioctl(request->drives[0].fd, BLKEXPECT, request) == 0)
+ *		read from one of those whose bit is set in request->best
  *
  * For the details and the permissions see block/linnos/blk-linnos-ioctl.c.
  */
