@@ -60,7 +60,7 @@ size_t agent_answer(struct agent *agent, struct rate *rate, bool is_signed, uint
 		.n_drives = agent->n_drives,
 		.flags = query.flags,
 	};
-	agent->ask(agent->drives, &query, now_ns, &answer);
+	agent->query(agent->drives, &query, now_ns, &answer);
 	agent->answered++;
 	return answer_write(&answer, key->key, key->bytes, datagram);
 }

@@ -25,8 +25,8 @@ enum ignored {
 
 /**
  * struct agent - everything needed to answer queries
- * @ask: fills @known, @state, @latency_us and @pending of an answer
- * @drives: passed to @ask
+ * @query: fills @known, @state, @latency_us and @pending of an answer
+ * @drives: passed to @query
  * @n_drives: the number of drives
  * @generation: identifies this start of the agent
  * @keys: queries that are signed with any of them are answered, signed with the same key
@@ -35,8 +35,8 @@ enum ignored {
  * @ignored: the number of datagrams ignored, by reason
  */
 struct agent {
-	void (*ask)(void *drives, const struct query *query, uint64_t now_ns,
-		    struct answer *answer);
+	void (*query)(void *drives, const struct query *query, uint64_t now_ns,
+		      struct answer *answer);
 	void *drives;
 	unsigned int n_drives;
 	uint64_t generation;

@@ -23,7 +23,7 @@ _Static_assert(QUERY_ONLY == BLK_EXPECT_QUERY_ONLY && QUERY_HAS_PAGE == BLK_EXPE
 #define RETRY_NS UINT64_C(1000000000)
 
 union expect {
-	struct blk_expect ask;
+	struct blk_expect query;
 	char room[BLK_EXPECT_BYTES(1)];
 };
 
@@ -145,16 +145,16 @@ static bool read_pending(const struct drive *drive, struct answer *answer)
 /* A driver that does not know the ioctl returns ENOTTY, but some SCSI hosts return EINVAL. */
 static bool query_kernel(const struct drive *drive, union expect *e)
 {
-	if (!ioctl(drive->fd, BLKEXPECT, &e->ask))
+	if (!ioctl(drive->fd, BLKEXPECT, &e->query))
 		return true;
 	return (errno == ENOTTY || errno == EINVAL) && module_fd() >= 0 &&
-	       !ioctl(module_fd(), BLKEXPECT, &e->ask);
+	       !ioctl(module_fd(), BLKEXPECT, &e->query);
 }
 
 void drive_query(struct drive *drive, const struct query *query, uint64_t now_ns,
 		 struct answer *answer)
 {
-	union expect e = {.ask = {
+	union expect e = {.query = {
 				  .flags = query->flags,
 				  .n_drives = 1,
 				  .bytes = query->bytes,
@@ -168,11 +168,11 @@ void drive_query(struct drive *drive, const struct query *query, uint64_t now_ns
 		answer->known = BLK_EXPECT_GONE;
 		return;
 	}
-	e.ask.drives[0] = (struct blk_expect_drive){.fd = drive->fd, .page = query->page};
+	e.query.drives[0] = (struct blk_expect_drive){.fd = drive->fd, .page = query->page};
 	if (query_kernel(drive, &e)) {
-		answer->known = e.ask.drives[0].known;
-		answer->state = e.ask.drives[0].flags;
-		answer->latency_us = e.ask.drives[0].latency_us;
+		answer->known = e.query.drives[0].known;
+		answer->state = e.query.drives[0].flags;
+		answer->latency_us = e.query.drives[0].latency_us;
 	} else {
 		answer->known = KNOWN_NO_KERNEL;
 	}

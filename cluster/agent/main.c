@@ -60,9 +60,10 @@ static uint64_t clock_of(clockid_t clock)
 	return t.tv_sec * UINT64_C(1000000000) + t.tv_nsec;
 }
 
-static void query_drive(void *of, const struct query *query, uint64_t now_ns, struct answer *answer)
+static void query_drive(void *data, const struct query *query, uint64_t now_ns,
+			struct answer *answer)
 {
-	drive_query((struct drive *)of + query->drive, query, now_ns, answer);
+	drive_query((struct drive *)data + query->drive, query, now_ns, answer);
 }
 
 static int listen_on(const struct sockaddr_in6 *address)
@@ -217,15 +218,15 @@ static void report(const struct agent *agent)
 /* SIGUSR1 prints a report, SIGHUP reads the keys again, and the other signals end the agent. */
 static bool handle_signal(const struct agent *agent, int signals)
 {
-	struct signalfd_siginfo told;
+	struct signalfd_siginfo signal;
 
-	if (read(signals, &told, sizeof(told)) != sizeof(told))
+	if (read(signals, &signal, sizeof(signal)) != sizeof(signal))
 		return false;
-	if (told.ssi_signo == SIGUSR1) {
+	if (signal.ssi_signo == SIGUSR1) {
 		report(agent);
 		return false;
 	}
-	if (told.ssi_signo == SIGHUP) {
+	if (signal.ssi_signo == SIGHUP) {
 		warn(read_keys() ? "the keys were read again" : "the keys are unchanged");
 		return false;
 	}
@@ -316,7 +317,7 @@ static void run(void)
 	struct pollfd fds[LISTENERS_MAX + 2];
 	unsigned int n = 0;
 	struct agent agent = {
-		.ask = query_drive,
+		.query = query_drive,
 		.drives = drives,
 		.generation = clock_of(CLOCK_REALTIME),
 		.keys = keys,

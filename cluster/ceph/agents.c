@@ -46,9 +46,9 @@ static void receive_reports(struct agents *a, uint32_t node)
 		linnos_cluster_receive_report(a->cluster, node, datagram, bytes, clock_ns());
 }
 
-static void *receive_loop(void *of)
+static void *receive_loop(void *data)
 {
-	struct agents *a = of;
+	struct agents *a = data;
 	struct epoll_event events[16];
 
 	for (;;) {

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* The maximum answer of a handle; a typical one has 3,000 bytes. */
-enum { SAID_MAX = 1 << 20 };
+enum { ANSWER_MAX = 1 << 20 };
 
 void counters_folder(char *folder, size_t room)
 {
@@ -65,8 +65,8 @@ bool counters_unanswered(const char *folder, unsigned int handle, uint64_t *unan
 {
 	static const char query[] = "{\"prefix\":\"perf dump\",\"logger\":\"objecter\"}";
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	bool is_said = false;
-	char *said = NULL;
+	bool is_valid = false;
+	char *answer = NULL;
 	uint32_t bytes;
 	int fd;
 
@@ -80,11 +80,11 @@ bool counters_unanswered(const char *folder, unsigned int handle, uint64_t *unan
 	    !read_all(fd, &bytes, sizeof(bytes)))
 		goto out;
 	bytes = ntohl(bytes);
-	said = bytes < SAID_MAX ? calloc(1, bytes + 1) : NULL;
-	is_said = said && read_all(fd, said, bytes) && read_unanswered(said, unanswered);
+	answer = bytes < ANSWER_MAX ? calloc(1, bytes + 1) : NULL;
+	is_valid = answer && read_all(fd, answer, bytes) && read_unanswered(answer, unanswered);
 out:
-	free(said);
+	free(answer);
 	if (fd >= 0)
 		close(fd);
-	return is_said;
+	return is_valid;
 }

@@ -103,7 +103,7 @@ void linnos_ceph_close(struct linnos_ceph *ceph);
 
 /**
  * typedef linnos_ceph_done - callback for a completed read
- * @of: the pointer that was passed with the read
+ * @data: the pointer that was passed with the read
  * @bytes: the number of bytes read, fewer than requested at the end of the object, or a negative
  *	errno
  * @osd: the OSD that the read was sent to; -1 if Ceph chose it, and the primary answered
@@ -111,7 +111,7 @@ void linnos_ceph_close(struct linnos_ceph *ceph);
  * The callback runs on a librados thread that also delivers other answers, so it must not block.
  * Calls of linnos_ceph_read() or linnos_ceph_close() in it may never return.
  */
-typedef void (*linnos_ceph_done)(void *of, ssize_t bytes, int osd);
+typedef void (*linnos_ceph_done)(void *data, ssize_t bytes, int osd);
 
 /**
  * linnos_ceph_aio_read() - read a part of an object
@@ -121,12 +121,12 @@ typedef void (*linnos_ceph_done)(void *of, ssize_t bytes, int osd);
  * @bytes: the maximum number of bytes to read; 1 to 2^31 - 1, the limit of librados
  * @offset: offset in the object
  * @done: called exactly once, unless this function fails
- * @of: passed to @done
+ * @data: passed to @done
  *
  * Return: 0 or a negative errno.
  */
 int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buffer, size_t bytes,
-			 uint64_t offset, linnos_ceph_done done, void *of);
+			 uint64_t offset, linnos_ceph_done done, void *data);
 
 /**
  * linnos_ceph_aio_read_from() - read a part of an object from a given OSD
@@ -137,7 +137,7 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
  * @bytes: as for linnos_ceph_aio_read()
  * @offset: as for linnos_ceph_aio_read()
  * @done: as for linnos_ceph_aio_read()
- * @of: as for linnos_ceph_aio_read()
+ * @data: as for linnos_ceph_aio_read()
  *
  * Such reads are not used to predict others. The function is meant for comparisons of policies or
  * replicas.
@@ -145,7 +145,7 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
  * Return: 0 or a negative errno.
  */
 int linnos_ceph_aio_read_from(struct linnos_ceph *ceph, int osd, const char *object, void *buffer,
-			      size_t bytes, uint64_t offset, linnos_ceph_done done, void *of);
+			      size_t bytes, uint64_t offset, linnos_ceph_done done, void *data);
 
 /**
  * linnos_ceph_read() - read a part of an object and wait for it

@@ -94,7 +94,7 @@ struct placement {
 	struct login login;
 	uint64_t fresh_ns;
 	osd_found on_found;
-	void *of;
+	void *data;
 	uint32_t n_osds;
 	pthread_t thread;
 	/* epoch of the map at the thread's last check for a new one */
@@ -127,8 +127,8 @@ struct placement {
  */
 static char *mon_command(struct placement *p, const char *command)
 {
-	char line[4 * NAME_MAX_BYTES + 256], *answer = NULL, *text = NULL, *said = NULL;
-	size_t bytes = 0, said_bytes;
+	char line[4 * NAME_MAX_BYTES + 256], *answer = NULL, *text = NULL, *error = NULL;
+	size_t bytes = 0, error_bytes;
 	const char *lines = line;
 	int status;
 
@@ -136,14 +136,14 @@ static char *mon_command(struct placement *p, const char *command)
 	if (p->is_ending)
 		return NULL;
 	snprintf(line, sizeof(line), "{%s}", command);
-	status = rados_mon_command(p->handles[0].client, &lines, 1, "", 0, &answer, &bytes, &said,
-				   &said_bytes);
+	status = rados_mon_command(p->handles[0].client, &lines, 1, "", 0, &answer, &bytes, &error,
+				   &error_bytes);
 	/* the answer is not null-terminated, and an empty answer has no buffer */
 	if (status >= 0)
 		text = answer ? strndup(answer, bytes) : strdup("");
 	/* the error text is in a buffer as well */
 	rados_buffer_free(answer);
-	rados_buffer_free(said);
+	rados_buffer_free(error);
 	return text;
 }
 
@@ -331,7 +331,7 @@ static bool look_up_osd(struct placement *p, uint32_t osd, uint32_t epoch)
 		if (handle < 0 || rank < 0)
 			return false;
 		if (p->on_found)
-			p->on_found(p->of, osd, found.address, rank);
+			p->on_found(p->data, osd, found.address, rank);
 	}
 	pthread_mutex_lock(&p->lock);
 	p->osds[osd] = (struct osd){now_ns, epoch, handle};
@@ -494,9 +494,9 @@ static bool has_passed(const struct timespec *until)
 	       (now.tv_sec == until->tv_sec && now.tv_nsec >= until->tv_nsec);
 }
 
-static void *monitor_thread(void *of)
+static void *monitor_thread(void *data)
 {
-	struct placement *p = of;
+	struct placement *p = data;
 	struct timespec until;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
@@ -699,7 +699,7 @@ static void free_placement(struct placement *p)
 }
 
 int placement_create(struct placement **placement, const struct login *login, uint64_t fresh_ns,
-		     osd_found on_found, void *of, rados_ioctx_t *main, rados_ioctx_t *users)
+		     osd_found on_found, void *data, rados_ioctx_t *main, rados_ioctx_t *users)
 {
 	struct placement *p = calloc(1, sizeof(*p));
 	uint64_t n_osds, n_groups;
@@ -712,7 +712,7 @@ int placement_create(struct placement **placement, const struct login *login, ui
 	p->login = *login;
 	p->fresh_ns = fresh_ns;
 	p->on_found = on_found;
-	p->of = of;
+	p->data = data;
 	p->last_wanted = &p->wanted;
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_condattr_init(&clock);

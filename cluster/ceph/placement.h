@@ -33,7 +33,7 @@ struct handle;
  * Called by the thread when an OSD is looked up, possibly again: its address, and its index on its
  * host.
  */
-typedef void (*osd_found)(void *of, uint32_t osd, const char *address, unsigned int rank);
+typedef void (*osd_found)(void *data, uint32_t osd, const char *address, unsigned int rank);
 
 /*
  * @main is set to the pool of the handle without a crush_location, which exists as long as the
@@ -41,7 +41,7 @@ typedef void (*osd_found)(void *of, uint32_t osd, const char *address, unsigned 
  *	their text is set.
  */
 int placement_create(struct placement **placement, const struct login *login, uint64_t fresh_ns,
-		     osd_found on_found, void *of, rados_ioctx_t *main, rados_ioctx_t *users);
+		     osd_found on_found, void *data, rados_ioctx_t *main, rados_ioctx_t *users);
 void placement_free(struct placement *placement);
 
 /* Return the upper bound of OSD numbers, with room for OSDs that are added later. */

@@ -56,7 +56,7 @@ struct attempt {
 struct read {
 	struct linnos_ceph *ceph;
 	linnos_ceph_done done;
-	void *of, *buffer;
+	void *data, *buffer;
 	size_t bytes;
 	uint64_t offset;
 	/* liblinnos-cluster has chosen an OSD other than the primary */
@@ -83,7 +83,7 @@ static void release(struct read *read)
 	pthread_mutex_unlock(&ceph->lock);
 }
 
-static void end_attempt(rados_completion_t completion, void *of);
+static void end_attempt(rados_completion_t completion, void *data);
 
 static void leave(struct attempt *attempt)
 {
@@ -148,9 +148,9 @@ static void report_complete(struct attempt *attempt, enum linnos_end end, uint64
 	linnos_cluster_on_complete(attempt->read->ceph->cluster, &attempt->sending, end, now_ns);
 }
 
-static void end_attempt(rados_completion_t completion, void *of)
+static void end_attempt(rados_completion_t completion, void *data)
 {
-	struct attempt *attempt = of;
+	struct attempt *attempt = data;
 	struct read *read = attempt->read;
 	struct linnos_ceph *ceph = read->ceph;
 	bool is_copy = attempt == &read->copy;
@@ -180,7 +180,7 @@ static void end_attempt(rados_completion_t completion, void *of)
 		if (!send_attempt(attempt, read->buffer))
 			return;
 	}
-	read->done(read->of, bytes, read->osd);
+	read->done(read->data, bytes, read->osd);
 	release(read);
 }
 
@@ -204,7 +204,7 @@ static void send_copy(struct read *read, uint64_t now_ns)
 }
 
 static struct read *new_read(struct linnos_ceph *ceph, const char *object, void *buffer,
-			     size_t bytes, uint64_t offset, linnos_ceph_done done, void *of)
+			     size_t bytes, uint64_t offset, linnos_ceph_done done, void *data)
 {
 	size_t length = strlen(object) + 1;
 	struct read *read = calloc(1, sizeof(*read) + length);
@@ -213,7 +213,7 @@ static struct read *new_read(struct linnos_ceph *ceph, const char *object, void 
 		return NULL;
 	read->ceph = ceph;
 	read->done = done;
-	read->of = of;
+	read->data = data;
 	read->buffer = buffer;
 	read->bytes = bytes;
 	read->offset = offset;
@@ -276,13 +276,13 @@ static int check_read(const struct linnos_ceph *ceph, const char *object, const 
 
 /* Check the arguments and allocate a read. */
 static int prepare(struct read **read, struct linnos_ceph *ceph, const char *object, void *buffer,
-		   size_t bytes, uint64_t offset, linnos_ceph_done done, void *of)
+		   size_t bytes, uint64_t offset, linnos_ceph_done done, void *data)
 {
 	int status = check_read(ceph, object, buffer, bytes, done);
 
 	if (status)
 		return status;
-	*read = new_read(ceph, object, buffer, bytes, offset, done, of);
+	*read = new_read(ceph, object, buffer, bytes, offset, done, data);
 	return *read ? 0
 		     : format_error(-ENOMEM,
 				    "object %." NAMED "s: cannot allocate memory for the read",
@@ -306,12 +306,12 @@ static int send_first(struct read *read, const char *object, uint64_t now_ns)
 }
 
 int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buffer, size_t bytes,
-			 uint64_t offset, linnos_ceph_done done, void *of)
+			 uint64_t offset, linnos_ceph_done done, void *data)
 {
 	uint64_t now_ns = clock_ns();
 	struct read *read;
 	unsigned int n;
-	int status = prepare(&read, ceph, object, buffer, bytes, offset, done, of);
+	int status = prepare(&read, ceph, object, buffer, bytes, offset, done, data);
 
 	if (status)
 		return status;
@@ -336,10 +336,10 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
 }
 
 int linnos_ceph_aio_read_from(struct linnos_ceph *ceph, int osd, const char *object, void *buffer,
-			      size_t bytes, uint64_t offset, linnos_ceph_done done, void *of)
+			      size_t bytes, uint64_t offset, linnos_ceph_done done, void *data)
 {
 	struct read *read;
-	int status = prepare(&read, ceph, object, buffer, bytes, offset, done, of);
+	int status = prepare(&read, ceph, object, buffer, bytes, offset, done, data);
 
 	if (status)
 		return status;
@@ -380,9 +380,9 @@ struct waiting {
 	ssize_t bytes;
 };
 
-static void wake(void *of, ssize_t bytes, int osd)
+static void wake(void *data, ssize_t bytes, int osd)
 {
-	struct waiting *w = of;
+	struct waiting *w = data;
 
 	(void)osd;
 	pthread_mutex_lock(&w->lock);
@@ -475,9 +475,9 @@ void linnos_ceph_get_stats(struct linnos_ceph *ceph, struct linnos_ceph_stats *s
 
 /* ---- creation and destruction ---- */
 
-static void on_osd_found(void *of, uint32_t osd, const char *address, unsigned int rank)
+static void on_osd_found(void *data, uint32_t osd, const char *address, unsigned int rank)
 {
-	struct linnos_ceph *ceph = of;
+	struct linnos_ceph *ceph = data;
 
 	if (ceph->agents)
 		agents_resolve(ceph->agents, osd, address, rank);

@@ -29,11 +29,11 @@
 #define ERROR_SHARE (1.0 / 8)
 #define ERROR_MIN 0.1
 /* An agent whose error exceeds that of the client's own latencies by more than this is ignored. */
-#define TRUST_BEYOND 0.5
+#define DISTRUST_MARGIN 0.5
 /*
  * Bounds of the time between probes of a slow node, and the factor by which a probe changes it. A
  * probe changes it only if the probe was sent between 1/WAIT_NEAR and WAIT_NEAR times the current
- * one after the previous completion.
+ * time after the previous completion.
  */
 #define WAIT_MAX_NS (250.0 * NS_PER_MS)
 #define WAIT_MIN_NS (1.0 * NS_PER_MS)
@@ -66,58 +66,59 @@ unsigned int node_size_class(uint64_t bytes)
 
 /* --- The mean latency of healthy reads: see struct fit --- */
 
-/* Each read multiplies the weight of all earlier ones by this: about the last hundred count. */
-#define KEPT (1 - 1.0 / 128)
+/* Each read multiplies the weight of all earlier ones by this, so about the last hundred count. */
+#define DECAY (1 - 1.0 / 128)
 /* The prior: this number of reads at the median. */
 #define PRIOR 24
 /* The prior of the slope is 0, with this sum of squares. */
 #define PRIOR_SQUARE 2
-/* Limits of reports and latencies, in doublings: an outlier would dominate the regression. */
-#define TOLD_LEAST (-2.0)
-#define TOLD_MOST 3.0
-#define TOOK_MOST 2.0
+/* Limits of reports and latencies, in doublings, because an outlier would dominate the regression.
+ */
+#define LOG_RATIO_MIN (-2.0)
+#define LOG_REPORT_MAX 3.0
+#define LOG_LATENCY_MAX 2.0
 
-static double within(double value, double most)
+static double log_ratio(double ratio, double max)
 {
-	return fmin(fmax(value, TOLD_LEAST), most);
+	return fmin(fmax(log2(ratio), LOG_RATIO_MIN), max);
 }
 
-/* Return the expected ratio; @told is 0 if there is no report. */
-static double fit_expect(const struct fit *f, double told)
+/* Return the expected ratio; @report is 0 if there is no report. */
+static double fit_expect(const struct fit *f, double report)
 {
 	double mean = 1 + (f->ratio - 1) * f->n / (f->n + PRIOR);
 	double slope = fmin(fmax(f->product / (f->square + PRIOR_SQUARE), 0), 1);
 
-	if (told <= 0)
+	if (report <= 0)
 		return mean;
-	return mean * exp2(slope * (within(log2(told), TOLD_MOST) - f->told));
+	return mean * exp2(slope * (log_ratio(report, LOG_REPORT_MAX) - f->report));
 }
 
-/* Multiply the weight of all samples by @left. */
-static void fit_fade(struct fit *f, double left)
+/* Multiply the weight of all samples by @factor. */
+static void fit_decay(struct fit *f, double factor)
 {
-	f->n *= left;
-	f->n_told *= left;
-	f->square *= left;
-	f->product *= left;
+	f->n *= factor;
+	f->n_reports *= factor;
+	f->square *= factor;
+	f->product *= factor;
 }
 
-static void fit_learn(struct fit *f, double told, double ratio)
+static void fit_learn(struct fit *f, double report, double ratio)
 {
-	double by, took = within(log2(ratio), TOOK_MOST);
+	double deviation, latency = log_ratio(ratio, LOG_LATENCY_MAX);
 
-	fit_fade(f, KEPT);
+	fit_decay(f, DECAY);
 	f->n++;
 	f->ratio += (ratio - f->ratio) / f->n;
-	if (told <= 0)
+	if (report <= 0)
 		return;
-	told = within(log2(told), TOLD_MOST);
-	f->n_told++;
-	by = told - f->told;
-	f->told += by / f->n_told;
-	f->took += (took - f->took) / f->n_told;
-	f->square += by * (told - f->told);
-	f->product += by * (took - f->took);
+	report = log_ratio(report, LOG_REPORT_MAX);
+	f->n_reports++;
+	deviation = report - f->report;
+	f->report += deviation / f->n_reports;
+	f->latency += (latency - f->latency) / f->n_reports;
+	f->square += deviation * (report - f->report);
+	f->product += deviation * (latency - f->latency);
 }
 
 /* --- Medians and nodes --- */
@@ -166,14 +167,12 @@ uint64_t since(uint64_t then_ns, uint64_t now_ns)
 	return now_ns > then_ns ? now_ns - then_ns : 0;
 }
 
-static double faded(uint64_t age_ns, uint64_t half_ns)
+static double decayed(uint64_t age_ns, uint64_t half_ns)
 {
 	return exp2(-(double)age_ns / half_ns);
 }
 
-/*
- * Return the time until a slow node is probed again, which is also the half-life of its slowness.
- */
+/* Return the time until a slow node is probed again, also the half-life of its slowness. */
 static uint64_t probe_wait_ns(const struct node_estimator *k, const struct node *n)
 {
 	unsigned int doublings = n->consecutive_slow ? n->consecutive_slow - 1 : 0;
@@ -208,17 +207,17 @@ bool node_has_recent_data(const struct node_estimator *k, const struct node *n, 
 
 bool node_is_trusted(const struct node *n)
 {
-	return n->agent_error <= n->own_error + TRUST_BEYOND;
+	return n->agent_error <= n->own_error + DISTRUST_MARGIN;
 }
 
 /*
  * Return the ratio expected of a healthy node. If no read has completed there for a long time, it
  * approaches 1, that is, the median, whatever the agent reports.
  */
-static double healthy_ratio(const struct node *n, double told, uint64_t now_ns)
+static double healthy_ratio(const struct node *n, double report, uint64_t now_ns)
 {
-	return 1 + (fit_expect(&n->fit, told) - 1) *
-			   faded(since(n->last_completion_ns, now_ns), MEAN_HALF_NS);
+	return 1 + (fit_expect(&n->fit, report) - 1) *
+			   decayed(since(n->last_completion_ns, now_ns), MEAN_HALF_NS);
 }
 
 struct expected node_expect(const struct node_estimator *k, const struct node *n, uint64_t now_ns)
@@ -227,18 +226,18 @@ struct expected node_expect(const struct node_estimator *k, const struct node *n
 	struct expected e = {0};
 
 	if (n->last_completion_ns) {
-		double fade = faded(since(n->last_completion_ns, now_ns), HALF_NS);
+		double decay = decayed(since(n->last_completion_ns, now_ns), HALF_NS);
 
-		own_weight = fade / (n->own_error + ERROR_MIN);
+		own_weight = decay / (n->own_error + ERROR_MIN);
 		/*
 		 * The expected slowness of a slow node decays with the time until its next probe as
 		 * half-life, and does not decay while a probe is in flight.
 		 */
 		if (n->own_ratio >= SLOW)
-			fade = n->in_flight ? 1
-					    : faded(since(n->last_completion_ns, now_ns),
-						    probe_wait_ns(k, n));
-		e.own_ratio = 1 + (n->own_ratio - 1) * fade;
+			decay = n->in_flight ? 1
+					     : decayed(since(n->last_completion_ns, now_ns),
+						       probe_wait_ns(k, n));
+		e.own_ratio = 1 + (n->own_ratio - 1) * decay;
 	}
 	if (node_has_report(k, n, now_ns)) {
 		e.agent_ratio = n->agent_ratio * (1 + CROWDING * n->sent_since_query);
@@ -287,9 +286,9 @@ void node_forget(struct node *n, struct sending *s)
 
 static void record_error(float *error, double expected, double ratio)
 {
-	double by = fabs(log2(fmax(expected, RATIO_MIN) / fmax(ratio, RATIO_MIN)));
+	double now = fabs(log2(fmax(expected, RATIO_MIN) / fmax(ratio, RATIO_MIN)));
 
-	*error += (fmin(by, ERROR_MAX) - *error) * ERROR_SHARE;
+	*error += (fmin(now, ERROR_MAX) - *error) * ERROR_SHARE;
 }
 
 void node_learn(struct node_estimator *k, struct node *n, const struct sending *s, double ratio,
@@ -297,7 +296,7 @@ void node_learn(struct node_estimator *k, struct node *n, const struct sending *
 {
 	record_error(&n->own_error, s->own_ratio > 0 ? s->own_ratio : 1, ratio);
 	if (s->agent_ratio > 0) {
-		double step = step_of(&k->n_told);
+		double step = step_of(&k->n_reports);
 
 		k->agent_offset += ratio > s->agent_ratio ? step : -step;
 		k->agent_offset = fmin(fmax(k->agent_offset, -OFFSET_MAX), OFFSET_MAX);
@@ -305,7 +304,7 @@ void node_learn(struct node_estimator *k, struct node *n, const struct sending *
 	}
 	/* Probes of a slow node are not representative of other reads. */
 	if (ratio < SLOW || !n->consecutive_slow) {
-		fit_fade(&n->fit, faded(since(n->last_completion_ns, now_ns), MEAN_HALF_NS));
+		fit_decay(&n->fit, decayed(since(n->last_completion_ns, now_ns), MEAN_HALF_NS));
 		fit_learn(&n->fit, s->agent_ratio, fmin(fmax(ratio, RATIO_MIN), SLOW));
 	}
 	/* Adapt probe_wait_ns to the time after which one probe in two is fast again. */
@@ -317,9 +316,7 @@ void node_learn(struct node_estimator *k, struct node *n, const struct sending *
 			k->probe_wait_ns *= ratio < SLOW ? 1 / WAIT_STEP : WAIT_STEP;
 		k->probe_wait_ns = fmin(fmax(k->probe_wait_ns, WAIT_MIN_NS), WAIT_MAX_NS);
 	}
-	/*
-	 * Reads that were already in flight at the last completion belong to the same slow period.
-	 */
+	/* Reads that were in flight at the last completion belong to the same slow period. */
 	if (ratio < SLOW)
 		n->consecutive_slow = 0;
 	else if (s->sent_ns >= n->last_completion_ns || !n->consecutive_slow)

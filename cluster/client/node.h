@@ -66,10 +66,10 @@ double median_us(const struct medians *u, unsigned int size_class);
  * All values are relative to the median, and come from reads while the node was not slow.
  */
 struct fit {
-	float n;     /* number of all reads (decayed); n_told is that of the reads with a report */
-	float ratio; /* their mean ratio */
-	float n_told;
-	float told, took;      /* means of the base-2 logarithms of reports and latencies */
+	float n;	       /* number of all reads (decayed) */
+	float ratio;	       /* their mean ratio */
+	float n_reports;       /* number of the reads with a report (decayed) */
+	float report, latency; /* means of the base-2 logarithms of reports and latencies */
 	float square, product; /* sums of the products of the deviations from these means */
 };
 
@@ -110,7 +110,7 @@ struct node_estimator {
 	uint32_t report_max_uses;
 	double agent_offset; /* median of the latency of reads minus that predicted by agents,
 			       relative to the median latency */
-	uint32_t n_told;
+	uint32_t n_reports;
 };
 
 struct expected {

@@ -6,6 +6,6 @@
 #include <pthread.h>
 
 /* Start a thread that receives no signals. Return 0 or a negative errno. */
-int thread_begin(pthread_t *thread, void *(*run)(void *of), void *of);
+int thread_begin(pthread_t *thread, void *(*run)(void *data), void *data);
 
 #endif

@@ -62,7 +62,7 @@ static size_t receive(uint8_t datagram[DATAGRAM_BYTES_MAX], const uint8_t *data,
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct key signing = { .bytes = sizeof(key) };
-	struct agent agent = { .ask = ask, .n_drives = DRIVES, .keys = &signing };
+	struct agent agent = { .query = ask, .n_drives = DRIVES, .keys = &signing };
 	size_t key_bytes = data && size && data[0] & KEYED ? sizeof(key) : 0;
 	uint8_t datagram[DATAGRAM_BYTES_MAX], before[DATAGRAM_BYTES_MAX];
 	uint64_t ignored = 0;

@@ -24,7 +24,7 @@ static struct agent agent_of(const char *key)
 	memcpy(keys[0].key, key ? key : "", keys[0].bytes);
 	asked = 0;
 	return (struct agent){
-		.ask = ask,
+		.query = ask,
 		.n_drives = 2,
 		.generation = 7,
 		.keys = keys,

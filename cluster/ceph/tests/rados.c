@@ -26,7 +26,7 @@ struct io {
 
 struct completion {
 	rados_callback_t done;
-	void *of;
+	void *data;
 	int value;
 };
 
@@ -102,7 +102,7 @@ void end_request(unsigned int k, long bytes, char letter)
 	completion = op->completion;
 	completion->value = bytes < 0 ? bytes : 0;
 	/* the callback may release the op */
-	completion->done(completion, completion->of);
+	completion->done(completion, completion->data);
 	free(completion);
 }
 
@@ -142,9 +142,9 @@ unsigned int moved_sockets(void)
 	return n_moved;
 }
 
-int rados_connect(rados_t of)
+int rados_connect(rados_t cluster)
 {
-	struct client *client = of;
+	struct client *client = cluster;
 
 	if (*client->host && !client->is_impatient)
 		__atomic_fetch_add(&n_patient, 1, __ATOMIC_SEQ_CST);
@@ -284,12 +284,12 @@ void rados_buffer_free(char *buffer)
 
 /* ---- reads ---- */
 
-int rados_aio_create_completion2(void *of, rados_callback_t done, rados_completion_t *completion)
+int rados_aio_create_completion2(void *data, rados_callback_t done, rados_completion_t *completion)
 {
 	struct completion *c = calloc(1, sizeof(*c));
 
 	c->done = done;
-	c->of = of;
+	c->data = data;
 	*completion = c;
 	return 0;
 }
@@ -315,10 +315,10 @@ void rados_release_read_op(rados_read_op_t op)
 	free(op);
 }
 
-void rados_read_op_read(rados_read_op_t of, uint64_t offset, size_t room, char *buffer,
+void rados_read_op_read(rados_read_op_t read_op, uint64_t offset, size_t room, char *buffer,
 			size_t *bytes, int *status)
 {
-	struct op *op = of;
+	struct op *op = read_op;
 
 	op->request.offset = offset;
 	op->buffer = buffer;
@@ -327,10 +327,10 @@ void rados_read_op_read(rados_read_op_t of, uint64_t offset, size_t room, char *
 	op->status = status;
 }
 
-int rados_aio_read_op_operate(rados_read_op_t of, rados_ioctx_t io, rados_completion_t completion,
-			      const char *object, int flags)
+int rados_aio_read_op_operate(rados_read_op_t read_op, rados_ioctx_t io,
+			      rados_completion_t completion, const char *object, int flags)
 {
-	struct op *op = of;
+	struct op *op = read_op;
 
 	if (fail_each && __atomic_add_fetch(&n_tried, 1, __ATOMIC_SEQ_CST) % fail_each == 0) {
 		free(completion);

@@ -124,9 +124,9 @@ TEST(unanswered_requests_are_counted)
 	assert(!read_unanswered("{}", &unanswered));
 }
 
-static void *hang_up(void *of)
+static void *hang_up(void *data)
 {
-	int listener = *(int *)of;
+	int listener = *(int *)data;
 
 	for (int fd; (fd = accept(listener, NULL, NULL)) >= 0;)
 		close(fd);
@@ -143,10 +143,10 @@ struct asked {
 	pthread_t by;
 };
 
-static void *interrupt_and_answer(void *of)
+static void *interrupt_and_answer(void *data)
 {
 	static const char said[] = "{\"op_send\": 9, \"op_resend\": 0, \"op_reply\": 2}";
-	struct asked *asked = of;
+	struct asked *asked = data;
 	uint32_t bytes = htonl(sizeof(said) - 1);
 	int fd = accept(asked->listener, NULL, NULL);
 	char query[128];

@@ -33,9 +33,9 @@ static struct {
 	int osd;
 } ended;
 
-static void note(void *of, ssize_t bytes, int osd)
+static void note(void *data, ssize_t bytes, int osd)
 {
-	assert(of == buffer);
+	assert(data == buffer);
 	ended.n++;
 	ended.bytes = bytes;
 	ended.osd = osd;
@@ -586,9 +586,9 @@ TEST(library_threads_receive_no_signals)
 	assert(n_signals == 1);
 }
 
-static void *read_and_wait(void *of)
+static void *read_and_wait(void *data)
 {
-	assert(linnos_ceph_read(of, "a", buffer, sizeof(buffer), 0) == sizeof(buffer));
+	assert(linnos_ceph_read(data, "a", buffer, sizeof(buffer), 0) == sizeof(buffer));
 	return NULL;
 }
 

@@ -45,9 +45,9 @@ static void check(const struct slot *slot, ssize_t bytes)
 	n_ended++;
 }
 
-static void end(void *of, ssize_t bytes, int osd)
+static void end(void *data, ssize_t bytes, int osd)
 {
-	struct slot *slot = of;
+	struct slot *slot = data;
 
 	(void)osd;
 	check(slot, bytes);
@@ -76,9 +76,9 @@ static void begin(struct reader *r, struct slot *slot, const char *object)
 	slot->is_used = false;
 }
 
-static void *read_all(void *of)
+static void *read_all(void *data)
 {
-	struct reader *r = of;
+	struct reader *r = data;
 
 	for (uint64_t k = 0; k < n_reads / THREADS; k++) {
 		struct slot *slot = &r->slots[k % DEPTH];
@@ -107,11 +107,11 @@ static void *read_all(void *of)
 }
 
 /* One read in twenty fails; the others complete at once, or late if the drive is slow. */
-static void *serve(void *of)
+static void *serve(void *data)
 {
 	uint64_t random = 1;
 
-	(void)of;
+	(void)data;
 	while (!is_closed) {
 		unsigned int n = requests(), k;
 		bool fails;
@@ -142,9 +142,9 @@ static void change(struct monitors *m)
 	}
 }
 
-static void *change_map(void *of)
+static void *change_map(void *data)
 {
-	(void)of;
+	(void)data;
 	while (!is_closed) {
 		tell_monitors(change);
 		/* the placement of OSDs and the handles are outdated now */
@@ -171,11 +171,11 @@ static bool all_is_told(void)
 	return false;
 }
 
-static void *close_pool(void *of)
+static void *close_pool(void *data)
 {
 	linnos_ceph_close(ceph);
 	is_closed = true;
-	return of;
+	return data;
 }
 
 /* No OSD answers, and closing waits for all reads that librados has accepted. */

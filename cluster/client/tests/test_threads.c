@@ -116,9 +116,9 @@ static void tell_anything(uint64_t *state, uint64_t at_ns)
 	linnos_cluster_receive_report(cluster, node, datagram, bytes, at_ns + 50 * US);
 }
 
-static void *reader(void *of)
+static void *reader(void *data)
 {
-	uint64_t state = (uintptr_t)of, begun = 0, open = 0;
+	uint64_t state = (uintptr_t)data, begun = 0, open = 0;
 	struct in_flight reads[DEPTH] = {0};
 
 	while (begun < n_reads / THREADS || open) {
