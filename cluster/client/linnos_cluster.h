@@ -76,8 +76,8 @@ enum linnos_cluster_mode {
  *	reports
  * @report_max_uses: the maximum number of reads that one report is used for
  * @probe_after_ms: the initial time after which a slow node is probed again, by one read at a time.
- *It doubles after each probe that was slow again, up to 250 ms, and adapts to how long nodes stay
- *slow; 1 to 250
+ *	It doubles after each probe that was slow again, up to 250 ms, and adapts to how long nodes
+ *	stay slow; 1 to 250
  * @hedge_percent: a read is hedged after this percentage of the median latency of its size class,
  *	or of its expected latency if that is higher; 100 or more
  * @probe_percent: the maximum percentage of reads that are accompanied by a probe copy, a duplicate
@@ -310,11 +310,11 @@ int linnos_cluster_receive_report(struct linnos_cluster *cluster, uint32_t node,
  * @answers: answers accepted
  * @refused: received datagrams that were refused
  * @saved_us: sum over the reads in @redirected of the latency expected at the default node minus
- *the actual latency
+ *	the actual latency
  * @would_save_us: an estimate of the latency that redirecting would have saved: for each read in
  *	@would_redirect that the default node answered, the actual latency minus the latency
- *expected at the best node. To correct a bias of the expectations, they are multiplied by the ratio
- *of actual to expected latencies of recent reads.
+ *	expected at the best node. To correct a bias of the expectations, they are multiplied by the
+ *	ratio of actual to expected latencies of recent reads.
  */
 struct linnos_cluster_stats {
 	uint64_t reads;

@@ -12,13 +12,13 @@ int main(void)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct linnos_chooser *chooser;
-	struct linnos_predictor *known;
+	struct linnos_predictor *predictor;
 	unsigned int n_slow = 0, n_hedged = 0;
 	uint64_t now_ns = 1000000;
 
 	o.hedge_us = 1000;
-	if (linnos_predictor_create(&known, 3, NULL, &o) ||
-	    linnos_chooser_create(&chooser, known)) {
+	if (linnos_predictor_create(&predictor, 3, NULL, &o) ||
+	    linnos_chooser_create(&chooser, predictor)) {
 		puts(linnos_error());
 		return 1;
 	}
@@ -59,6 +59,6 @@ int main(void)
 	}
 	printf("%u hedged, %u slow\n", n_hedged, n_slow);
 	linnos_chooser_free(chooser);
-	linnos_predictor_free(known);
+	linnos_predictor_free(predictor);
 	return 0;
 }

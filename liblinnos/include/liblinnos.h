@@ -202,7 +202,7 @@ void linnos_array_write_complete(struct linnos_array *array, struct linnos_attem
  * @reads: reads begun
  * @bytes: bytes returned to callers
  * @redirected: reads that were redirected from their default replica because another one had a
- *lower prediction, or because the default replica had failed or hung
+ *	lower prediction, or because the default replica had failed or hung
  * @probes: probe copies, that is, copies of reads sent to replicas that had completed nothing for
  *	a while; without io_uring, users' reads that were sent there instead
  * @hedges: second attempts sent because the first had not been answered in time
@@ -214,8 +214,8 @@ void linnos_array_write_complete(struct linnos_array *array, struct linnos_attem
  * @in_flight: attempts in flight now, including the slower attempts of hedged reads, but not probe
  *	copies
  * @saved_us_estimate: sum over @redirected of the latency predicted for the default replica minus
- *the latency measured at the other one. It is only as accurate as the predictions, and negative if
- *redirection made reads slower.
+ *	the latency measured at the other one. It is only as accurate as the predictions, and
+ *	negative if redirection made reads slower.
  * @hedges_saved_us: sum over @hedges_won of the time from the answer of the hedge to that of the
  *	other attempt. It is measured, and therefore includes only other attempts that have been
  *	answered, or that were overdue when they were cancelled.

@@ -76,9 +76,9 @@ extern "C" {
  * @margin_percent: a read leaves its default replica only for a prediction that is lower by
  *	more than this percentage of the default replica's prediction, 0 to 100
  * @probe_after_ms: if a replica has completed nothing for this time and has nothing in flight, send
- *it a probe copy: a copy of the next read, for whose completion no caller waits. Probe copies are
- *at most 1 % of the reads, and at most a fifth of @max_duplicates if reads are hedged. 0 disables
- *them.
+ *	it a probe copy: a copy of the next read, for whose completion no caller waits. Probe copies
+ *	are at most 1 % of the reads, and at most a fifth of @max_duplicates if reads are hedged. 0
+ *	disables them.
  * @hedge_us: send a read that is not answered after this many us to a second replica as well; 0
  *	disables hedging after a fixed time
  * @duplicates_burst: a thread can save up the hedges that @max_duplicates allows and that it does
@@ -146,7 +146,7 @@ struct linnos_chooser;
 
 /**
  * linnos_predictor_create() - create a predictor for a set of replicas
- * @known: set to the predictor; NULL on failure
+ * @predictor: set to the predictor; NULL on failure
  * @n_replicas: 1 to linnos_replicas_max()
  * @models: for each replica a file written by `linnapp train --kind latency`, or NULL; or NULL for
  *	all replicas. If a replica has no model, reads are not redirected
@@ -155,18 +155,18 @@ struct linnos_chooser;
  *
  * Return: 0 or a negative errno.
  */
-int linnos_predictor_create(struct linnos_predictor **known, unsigned int n_replicas,
+int linnos_predictor_create(struct linnos_predictor **predictor, unsigned int n_replicas,
 			    const char *const *models, const struct linnos_options *options);
 
 /**
  * linnos_predictor_free() - free a predictor
- * @known: a predictor that has no choosers, or NULL
+ * @predictor: a predictor that has no choosers, or NULL
  */
-void linnos_predictor_free(struct linnos_predictor *known);
+void linnos_predictor_free(struct linnos_predictor *predictor);
 
 /**
  * linnos_predictor_drop_replica() - stop sending reads to a replica
- * @known: the predictor
+ * @predictor: the predictor
  * @replica: from 0
  *
  * The writer of a mirror calls this after a write has failed on a replica, because its contents are
@@ -175,11 +175,11 @@ void linnos_predictor_free(struct linnos_predictor *known);
  *
  * Return: 0; -%EINVAL if there is no such replica; -%EBUSY if all other replicas have been dropped.
  */
-int linnos_predictor_drop_replica(struct linnos_predictor *known, unsigned int replica);
+int linnos_predictor_drop_replica(struct linnos_predictor *predictor, unsigned int replica);
 
 /**
  * linnos_predictor_restore_replica() - use a dropped replica again
- * @known: the predictor
+ * @predictor: the predictor
  * @replica: from 0; it must hold the same data as the others
  *
  * The history of the replica is reset. If @probe_after_ms and @max_duplicates of the options allow
@@ -188,18 +188,18 @@ int linnos_predictor_drop_replica(struct linnos_predictor *known, unsigned int r
  * Return: 0; -%EINVAL if there is no such replica; -%ENODEV for a replica of an array that was
  * opened without it.
  */
-int linnos_predictor_restore_replica(struct linnos_predictor *known, unsigned int replica);
+int linnos_predictor_restore_replica(struct linnos_predictor *predictor, unsigned int replica);
 
 /**
  * linnos_predictor_set_model() - replace the model of a replica
- * @known: the predictor; other threads may be using it
+ * @predictor: the predictor; other threads may be using it
  * @replica: from 0
  * @model: a file as for linnos_predictor_create(), or NULL
  *
  * Return: 0, and no thread uses the old model any more; or a negative errno, and the old model
  * stays in use.
  */
-int linnos_predictor_set_model(struct linnos_predictor *known, unsigned int replica,
+int linnos_predictor_set_model(struct linnos_predictor *predictor, unsigned int replica,
 			       const char *model);
 
 /**
@@ -251,7 +251,7 @@ struct linnos_replica_stats {
 
 /**
  * linnos_predictor_get_replica_stats() - get the statistics of a replica
- * @known: the predictor
+ * @predictor: the predictor
  * @replica: from 0
  * @now_ns: current time
  * @stats: filled with the members that this library has; the rest is zeroed
@@ -259,13 +259,13 @@ struct linnos_replica_stats {
  *
  * Return: 0; -%EINVAL if there is no such replica.
  */
-int linnos_predictor_get_replica_stats(struct linnos_predictor *known, unsigned int replica,
+int linnos_predictor_get_replica_stats(struct linnos_predictor *predictor, unsigned int replica,
 				       uint64_t now_ns, struct linnos_replica_stats *stats,
 				       size_t bytes);
 
 /**
  * linnos_predictor_get_histogram() - get the latency histogram of a replica
- * @known: the predictor
+ * @predictor: the predictor
  * @replica: from 0
  * @counts: NULL, or filled: element i is the number of attempts whose latency was at least
  *	linnos_bucket_ns(i) and less than linnos_bucket_ns(i + 1)
@@ -273,7 +273,7 @@ int linnos_predictor_get_replica_stats(struct linnos_predictor *known, unsigned 
  *
  * Return: the number of buckets; -%EINVAL if there is no such replica.
  */
-int linnos_predictor_get_histogram(struct linnos_predictor *known, unsigned int replica,
+int linnos_predictor_get_histogram(struct linnos_predictor *predictor, unsigned int replica,
 				   uint64_t *counts, unsigned int n_counts);
 
 /**
@@ -289,11 +289,11 @@ uint64_t linnos_bucket_ns(unsigned int bucket);
 /**
  * linnos_chooser_create() - create a chooser for one thread
  * @chooser: set to the chooser; NULL on failure
- * @known: the predictor, which must outlive it
+ * @predictor: the predictor, which must outlive it
  *
  * Return: 0 or a negative errno.
  */
-int linnos_chooser_create(struct linnos_chooser **chooser, struct linnos_predictor *known);
+int linnos_chooser_create(struct linnos_chooser **chooser, struct linnos_predictor *predictor);
 
 /**
  * linnos_chooser_free() - free a chooser
@@ -391,13 +391,13 @@ struct linnos_attempt {
 /**
  * linnos_chooser_on_submit() - report that an attempt is being sent to a replica
  * @chooser: the chooser of this thread
- * @sending: the attempt, which this function fills
+ * @attempt: the attempt, which this function fills
  * @choice: the read it belongs to; for a write or a copy only @offset and @bytes are used
  * @replica: where it is sent
  * @kind: its purpose
  * @now_ns: current time
  */
-void linnos_chooser_on_submit(struct linnos_chooser *chooser, struct linnos_attempt *sending,
+void linnos_chooser_on_submit(struct linnos_chooser *chooser, struct linnos_attempt *attempt,
 			      const struct linnos_choice *choice, unsigned int replica,
 			      enum linnos_kind kind, uint64_t now_ns);
 
@@ -420,11 +420,11 @@ enum linnos_end {
 /**
  * linnos_chooser_on_complete() - report that an attempt has completed
  * @chooser: the chooser of this thread, which may differ from the one that reported the submission
- * @sending: the attempt, from linnos_chooser_on_submit()
+ * @attempt: the attempt, from linnos_chooser_on_submit()
  * @end: its result
  * @now_ns: current time
  */
-void linnos_chooser_on_complete(struct linnos_chooser *chooser, struct linnos_attempt *sending,
+void linnos_chooser_on_complete(struct linnos_chooser *chooser, struct linnos_attempt *attempt,
 				enum linnos_end end, uint64_t now_ns);
 
 /**

@@ -515,16 +515,16 @@ TEST(arrays_with_default_options_choose_differently)
 	for (int i = 0; i < 64; i++) {
 		struct linnos_choice c = {.bytes = 4096, .home = LINNOS_DEFAULT_ROUND_ROBIN};
 		struct linnos_chooser *chooser;
-		struct linnos_predictor *known;
+		struct linnos_predictor *predictor;
 
-		assert(!linnos_predictor_create(&known, 3, NULL, &o));
-		assert(!linnos_chooser_create(&chooser, known));
-		assert(known->common.guard.random != previous);
-		previous = known->common.guard.random;
+		assert(!linnos_predictor_create(&predictor, 3, NULL, &o));
+		assert(!linnos_chooser_create(&chooser, predictor));
+		assert(predictor->common.guard.random != previous);
+		previous = predictor->common.guard.random;
 		linnos_choose(chooser, &c, MS);
 		homes |= 1u << c.replica;
 		linnos_chooser_free(chooser);
-		linnos_predictor_free(known);
+		linnos_predictor_free(predictor);
 	}
 	random_is_fixed = true;
 	assert(homes == 7);

@@ -527,18 +527,18 @@ TEST(replica_stats_have_state_and_histogram)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	uint64_t counts[256] = {0}, n = 0;
-	struct linnos_predictor *known;
+	struct linnos_predictor *predictor;
 	int n_buckets;
 
 	o.home = 1;
 	simulate(&o, 1);
-	known = linnos_array_predictor(array);
+	predictor = linnos_array_predictor(array);
 	assert(replica(1).state == LINNOS_SILENT);
 	for (int i = 0; i < 40; i++)
 		assert(reads_at(0));
 	assert(replica(1).state == LINNOS_HEALTHY);
 	assert(replica(1).predicted_us > 3000 && replica(1).near >= 35);
-	n_buckets = linnos_predictor_get_histogram(known, 1, counts, 256);
+	n_buckets = linnos_predictor_get_histogram(predictor, 1, counts, 256);
 	assert(n_buckets > 200 && n_buckets <= 256 && linnos_bucket_ns(0) == 0);
 	for (int i = 0; i < n_buckets; i++) {
 		assert(i == n_buckets - 1 || linnos_bucket_ns(i) < linnos_bucket_ns(i + 1));
@@ -546,7 +546,7 @@ TEST(replica_stats_have_state_and_histogram)
 		       (linnos_bucket_ns(i) <= USUAL_NS && USUAL_NS < linnos_bucket_ns(i + 1)));
 		n += counts[i];
 	}
-	assert(n == 40 && linnos_predictor_get_histogram(known, N, NULL, 0) == -EINVAL);
+	assert(n == 40 && linnos_predictor_get_histogram(predictor, N, NULL, 0) == -EINVAL);
 	linnos_memory_set(memory, 1, 900 * MS, 0);
 	assert(reads_at(0));
 	assert(replica(1).state == LINNOS_SLOW);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Policies that count what is in flight. Like load balancers, they have no training and no
- *settings.
+ * Policies that count the I/O in flight. Like load balancers, they need no training and have no
+ * settings.
  *
  *	fewest			the replica with the fewest I/Os in flight
  *	shortest-queue		the replica with the fewest pending 4 KiB pages
