@@ -390,8 +390,7 @@ static void linnos_past_features(const struct linnos_completed_io *ended,
 }
 
 /*
- * Compute the features of a latency model. A read in flight for more than @overdue_us is
- * overdue.
+ * Compute the features of a latency model. A read in flight for more than @overdue_us is overdue.
  */
 void linnos_compute_features(const struct linnos_start_slots *slots,
 			     const struct linnos_drive_snapshot *view,

@@ -25,10 +25,9 @@
 #define LINNOS_PAGE_BYTES 4096
 
 /*
- * One word counts the reads in flight and their pages. Another word, on the same cache
- * line, counts the pages of writes. An I/O therefore needs one atomic operation. The first
- * word overflows at 2^24 reads of %LINNOS_IO_PAGES_MAX pages, whose requests alone would
- * take gigabytes of memory.
+ * One word counts the reads in flight and their pages. Another word, on the same cache line, counts
+ * the pages of writes. An I/O therefore needs one atomic operation. The first word overflows at
+ * 2^24 reads of %LINNOS_IO_PAGES_MAX pages, whose requests alone would take gigabytes of memory.
  */
 #define LINNOS_LOAD_PAGE_BITS 40
 #define LINNOS_LOAD_READ ((s64)1 << LINNOS_LOAD_PAGE_BITS)
@@ -100,9 +99,8 @@ struct linnos_history {
 };
 
 /*
- * Start times of the reads in flight. Slots are allocated from the lowest index, so that a
- * decision with few reads in flight touches few cache lines. If all slots are taken, a read
- * has none.
+ * Start times of the reads in flight. Slots are allocated from the lowest index, so that a decision
+ * with few reads in flight touches few cache lines. If all slots are taken, a read has none.
  */
 struct linnos_start_slots {
 	u64 start_ns[LINNOS_START_SLOTS]; /* still 0 for a moment after a slot is taken */

@@ -143,8 +143,7 @@ linnos_redirect_z_score(const struct linnos_moments samples[LINNOS_N_GROUPS])
 }
 
 /*
- * Return true if redirected reads took longer than was predicted for them at the default
- * replica.
+ * Return true if redirected reads took longer than was predicted for them at the default replica.
  */
 static bool linnos_redirect_underdelivers(const struct linnos_guard *guard,
 					  enum linnos_slowness slowness)

@@ -2,12 +2,11 @@
 /*
  * LinnOS guard: an online A/B test of redirecting reads. See linnos_guard.c.
  *
- * Every read has a default replica. A model may predict that another replica is faster, and
- * may be wrong. The guard classifies such reads by how slow the default replica is predicted
- * to be. Within each class, it assigns each read at random either to the redirected group,
- * which goes to the other replica, or to the control group, which goes to the default
- * replica. It compares the latencies of both groups, and redirects few reads of the classes
- * that gain nothing.
+ * Every read has a default replica. A model may predict that another replica is faster, and may be
+ * wrong. The guard classifies such reads by how slow the default replica is predicted to be. Within
+ * each class, it assigns each read at random either to the redirected group, which goes to the
+ * other replica, or to the control group, which goes to the default replica. It compares the
+ * latencies of both groups, and redirects few reads of the classes that gain nothing.
  *
  * Locking: the caller serializes all calls for one guard.
  */

@@ -79,8 +79,7 @@ bool read_number(const char *answer, const char *words, uint64_t *number)
 }
 
 /*
- * Example:
- * osdmap e15 pool 'data' (1) object 'o5' -> pg 1.232019de (1.6) -> up ([2,1,0], p2) acting
+ * Example: osdmap e15 pool 'data' (1) object 'o5' -> pg 1.232019de (1.6) -> up ([2,1,0], p2) acting
  * ([2,1,0], p2)
  */
 bool read_mapped(const char *answer, struct mapped *mapped)

@@ -42,10 +42,7 @@ static uint64_t made_up_ns(void)
 	return now_ns += CLOCK_STEP_NS;
 }
 
-/*
- * The same as linnos_query_drives() of blk-linnos-ioctl.c, which also holds the
- * files.
- */
+/* The same as linnos_query_drives() of blk-linnos-ioctl.c, which also holds the files. */
 static void ask(int n)
 {
 	enum blk_linnos_expected answers[DRIVES];
@@ -74,9 +71,7 @@ static void ask_8(void)
 	ask(8);
 }
 
-/*
- * The read is admitted, because the drive is in observe mode, and never sent.
- */
+/* The read is admitted, because the drive is in observe mode, and never sent. */
 static void decide(void)
 {
 	struct bio bio = { .bi_bdev = &bdevs[0], .bi_opf = REQ_LATCRIT };

@@ -48,10 +48,7 @@ static void resume(enum __ptrace_request how, int signal)
 		die("ptrace");
 }
 
-/*
- * Return the signal that stopped the child, 0 for an exec; exit when the child
- * ends.
- */
+/* Return the signal that stopped the child, 0 for an exec; exit when the child ends. */
 static int wait_for_stop(void)
 {
 	int status;
@@ -77,9 +74,8 @@ static struct user_regs_struct registers(void)
 }
 
 /*
- * Step from the function's first instruction to the one after its call. A
- * signal that arrives with the last step is stored in *pending, because losing
- * one makes a kernel wait forever.
+ * Step from the function's first instruction to the one after its call. A signal that arrives with
+ * the last step is stored in *pending, because losing one makes a kernel wait forever.
  */
 static long count_call(struct user_regs_struct entry, int *pending)
 {

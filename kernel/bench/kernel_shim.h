@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The parts of the kernel that the policy needs to run in a program: the same
- * atomic operations, locks and per-CPU data, so that its paths can be timed on
- * real cores. There are no interrupts and no preemption. Functions that are
- * only needed to compile do nothing. x86-64 only.
+ * The parts of the kernel that the policy needs to run in a program: the same atomic operations,
+ * locks and per-CPU data, so that its paths can be timed on real cores. There are no interrupts and
+ * no preemption. Functions that are only needed to compile do nothing. x86-64 only.
  */
 #ifndef _KERNEL_SHIM_H
 #define _KERNEL_SHIM_H
@@ -135,10 +134,7 @@ static inline void spin_lock(raw_spinlock_t *lock)
 #define raw_spin_lock_irqsave(lock, flags) ((void)((flags) = 0), spin_lock(lock))
 #define raw_spin_unlock_irqrestore(lock, flags) ((void)(flags), smp_store_release(&(lock)->locked, 0))
 
-/*
- * Held until the end of the block. No code waits for readers or for a change of
- * a setting.
- */
+/* Held until the end of the block. No code waits for readers or for a change of a setting. */
 #define guard(name) guard_##name
 #define guard_rcu() barrier()
 #define guard_mutex(lock) ((void)(lock))

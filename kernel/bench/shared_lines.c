@@ -30,10 +30,7 @@ static uint64_t sim_now_ns;
 
 #define QUIETLY __attribute__((no_sanitize("thread")))
 
-/*
- * Lines of the allocated memory; each is shared by some caches, or owned by
- * one.
- */
+/* Lines of the allocated memory; each is shared by some caches, or owned by one. */
 #define LINE_BYTES 64
 
 static struct line {
@@ -45,10 +42,7 @@ QUIETLY static void touch_line(struct line *line, bool write)
 {
 	uint64_t me = 1ULL << shim_cpu;
 
-	/*
-	 * a line that no CPU has used comes from memory and not from another
-	 * CPU
-	 */
+	/* a line that no CPU has used comes from memory and not from another CPU */
 	if (line->sharers && (write ? line->sharers != me : !(line->sharers & me)))
 		line->moved++;
 	line->sharers = write ? me : line->sharers | me;

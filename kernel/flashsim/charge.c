@@ -2,10 +2,9 @@
 /*
  * flashsim: the cost of an inference.
  *
- * Computing takes no virtual time. An experiment therefore writes the time of
- * one inference of LinnOS on real hardware to the parameter charge_ns. A thread
- * that submits a read with a prediction, or queries a prediction, waits for
- * this time.
+ * Computing takes no virtual time. An experiment therefore writes the time of one inference of
+ * LinnOS on real hardware to the parameter charge_ns. A thread that submits a read with a
+ * prediction, or queries a prediction, waits for this time.
  */
 #include <linux/delay.h>
 #include <linux/module.h>

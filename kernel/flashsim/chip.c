@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * flashsim: time. Chips with their backlogs, and channels, as model.c explains.
- */
+/* flashsim: time. Chips with their backlogs, and channels, as model.c explains. */
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
@@ -132,10 +130,7 @@ void flashsim_op_free(struct flashsim_model *m, u32 i)
 	m->ops_free++;
 }
 
-/*
- * Return the time for a page of a word line: early pages are fast, late ones
- * slow.
- */
+/* Return the time for a page of a word line: early pages are fast, late ones slow. */
 static u64 page_time(const struct flashsim_model *m, u64 ns, u32 page_type)
 {
 	return div_u64(ns * (100 + (int)(page_type - 1) *

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * flashsim: the state of the model, for model.c and chip.c only.
- */
+/* flashsim: the state of the model, for model.c and chip.c only. */
 #ifndef FLASHSIM_CHIP_H
 #define FLASHSIM_CHIP_H
 
@@ -16,9 +14,8 @@
 #include "profile.h"
 
 /*
- * Maximum number of bookings per channel. Normally, fewer are enough, even with
- * the largest reads. If there would be more, the two bookings with the shortest
- * gap between them are merged.
+ * Maximum number of bookings per channel. Normally, fewer are enough, even with the largest reads.
+ * If there would be more, the two bookings with the shortest gap between them are merged.
  */
 #define CHANNEL_SLOTS		512
 
@@ -95,10 +92,7 @@ struct fs_slot {
 	u64 end;
 };
 
-/*
- * A resource with one transfer at a time: a channel, or a direction of the
- * link.
- */
+/* A resource with one transfer at a time: a channel, or a direction of the link. */
 struct fs_channel {
 	u32 n;
 	struct fs_slot slot[CHANNEL_SLOTS];

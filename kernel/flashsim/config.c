@@ -386,10 +386,7 @@ static ssize_t rule_ranges_show(struct config_item *item, char *page)
 	return len;
 }
 
-/*
- * Parse two numbers in a line and nothing else; sscanf() would continue in the
- * next line.
- */
+/* Parse two numbers in a line and nothing else; sscanf() would continue in the next line. */
 static bool parse_range(const char *p, u64 *start, u64 *len)
 {
 	const char *end = strchrnul(p, '\n');

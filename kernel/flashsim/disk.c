@@ -2,12 +2,11 @@
 /*
  * flashsim: the block device. Receive requests, move data, complete requests.
  *
- * A request's data moves when it is submitted. Then the request is passed to
- * the model, under the drive's lock. The model returns the time of completion,
- * for which the request's own hrtimer is set. Only writes that wait for room in
- * the buffer, and cache flushes, get their time later, when the model has
- * advanced far enough. While there are such requests, the drive's timer
- * advances the model at each of its events.
+ * A request's data moves when it is submitted. Then the request is passed to the model, under the
+ * drive's lock. The model returns the time of completion, for which the request's own hrtimer is
+ * set. Only writes that wait for room in the buffer, and cache flushes, get their time later, when
+ * the model has advanced far enough. While there are such requests, the drive's timer advances the
+ * model at each of its events.
  *
  * All code that depends on the kernel version is in disk_limits() and the
  * ioctl's signature: before 6.9 the limits are set with blk_queue_*() calls on
@@ -26,9 +25,7 @@
 /* Largest request: 1 MiB, in the middle of what NVMe drives accept. */
 #define MAX_SECTORS		2048U
 
-/*
- * Longest read that the oracle accepts; this also bounds the time of the query.
- */
+/* Longest read that the oracle accepts; this also bounds the time of the query. */
 #define MAX_ORACLE_SECTORS	(64U << (20 - SECTOR_SHIFT))
 
 /* Longest discard taken at once: bounds the time with interrupts off. */
@@ -99,9 +96,7 @@ static void disk_complete_rq(struct request *rq)
 	blk_mq_end_request(rq, drq->status);
 }
 
-/*
- * Set the units that the request touches; a discard affects only whole units.
- */
+/* Set the units that the request touches; a discard affects only whole units. */
 static void cmd_set_range(struct flashsim_cmd *cmd, struct request *rq)
 {
 	u64 start = blk_rq_pos(rq);
@@ -266,10 +261,7 @@ static int disk_init_request(struct blk_mq_tag_set *set, struct request *rq,
 	return 0;
 }
 
-/*
- * A request has its timer or waits in the model: it may be slow, but is never
- * lost.
- */
+/* A request has its timer or waits in the model: it may be slow, but is never lost. */
 static enum blk_eh_timer_return disk_timeout(struct request *rq)
 {
 	return BLK_EH_RESET_TIMER;
@@ -292,10 +284,7 @@ static u32 oracle_part(struct gendisk *disk, u64 sector, u32 nr_sectors)
 	return min(nr_sectors, end > start ? end - start : max_sectors);
 }
 
-/*
- * Return the completion time of the last request of a read; all of them are
- * submitted at once.
- */
+/* Return the completion time of the last request of a read; all of them are submitted at once. */
 static u64 oracle_read(struct flashsim_drive *drive, struct gendisk *disk,
 		       u64 sector, u32 nr_sectors, u64 now)
 {
@@ -338,10 +327,7 @@ static int oracle_query(struct flashsim_drive *drive, struct gendisk *disk,
 	u64 now;
 
 	lockdep_assert_held(&drive->model_mutex);
-	/*
-	 * Since the disk was opened, it may have been switched off, or on again
-	 * as another disk.
-	 */
+	/* Since the disk was opened, it may have been switched off, or on again as another disk. */
 	if (drive->disk != disk || !drive->model)
 		return -ENODEV;
 	if (q->op != FLASHSIM_ORACLE_READ || !q->nr_sectors ||
@@ -405,10 +391,7 @@ static void disk_limits(const struct flashsim_drive *drive,
 		.max_segments = USHRT_MAX,
 		.max_hw_discard_sectors = MAX_DISCARD_SECTORS,
 		.discard_granularity = 1U << FLASHSIM_UNIT_SHIFT,
-		/*
-		 * A memory segment consists of whole sectors, as faults
-		 * require.
-		 */
+		/* A memory segment consists of whole sectors, as faults require. */
 		.dma_alignment = SECTOR_SIZE - 1,
 		.features = drive->params.volatile_cache ?
 			    BLK_FEAT_WRITE_CACHE : 0,
@@ -471,9 +454,7 @@ int flashsim_power_on(struct flashsim_drive *drive)
 	err = add_disk(disk);
 	if (err)
 		goto err_disk;
-	/*
-	 * A process with an open disk can query the drive: put in disk_free().
-	 */
+	/* A process with an open disk can query the drive: put in disk_free(). */
 	config_item_get(&drive->group.cg_item);
 	flashsim_stats_add(drive);
 	return 0;

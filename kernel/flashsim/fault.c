@@ -2,10 +2,9 @@
 /*
  * Faults by rule. Decide which I/Os are hit, and apply the effects.
  *
- * A rule defines its matches (kind of I/O, ranges of the disk, a tag), which of
- * the matches are hit (all; all after the first n; every n-th), and the fault.
- * Each rule counts its own matches, so a rule does the same on every run that
- * presents the same I/Os.
+ * A rule defines its matches (kind of I/O, ranges of the disk, a tag), which of the matches are hit
+ * (all; all after the first n; every n-th), and the fault. Each rule counts its own matches, so a
+ * rule does the same on every run that presents the same I/Os.
  *
  * A rule counts requests, or the 4 KiB blocks that they touch. Counting
  * blocks makes a rule independent of how the block layer merged and split what an
@@ -134,10 +133,7 @@ u32 flashsim_ranges_insert(struct flashsim_range *ranges, u32 n, u64 start,
 	return n - (j - i) + 1;
 }
 
-/*
- * Get the part of [@start, @end) in a range of the rule; return false if there
- * is none.
- */
+/* Get the part of [@start, @end) in a range of the rule; return false if there is none. */
 static bool rule_clip(const struct flashsim_rule *rule, u64 *start, u64 *end)
 {
 	u32 lo = 0, hi = rule->nr_ranges;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Fault rules: which I/Os of a disk are hit, and what happens to them. Emulated
- * drives (config.c, disk.c) and the device-mapper target (module/dm-faults.c) use
- * them.
+ * Fault rules: which I/Os of a disk are hit, and what happens to them. Emulated drives (config.c,
+ * disk.c) and the device-mapper target (module/dm-faults.c) use them.
  */
 #ifndef FLASHSIM_FAULT_H
 #define FLASHSIM_FAULT_H

@@ -17,9 +17,8 @@
  *  inject.c   additional latency, by pattern, shape, place and time
  *  profile.c  the predefined drives, with the sources of their parameters
  *
- * Each part calls only those listed after it. Only model.c, chip.c and ftl.c implement
- * the internals of a drive; they move no data. Only store.c holds data; it does
- * not use time.
+ * Each part calls only those listed after it. Only model.c, chip.c and ftl.c implement the
+ * internals of a drive; they move no data. Only store.c holds data; it does not use time.
  */
 #ifndef FLASHSIM_H
 #define FLASHSIM_H

@@ -2,11 +2,10 @@
 /*
  * The oracle: the latency that a read would have if it were submitted now.
  *
- * For evaluation only, as a bound: for a single read, no policy that sees the
- * drive from outside makes a better choice. It is not a bound if injection
- * selects I/Os by count or at random. The answer is then valid only until the
- * next read, and reading elsewhere changes what the next read gets. This file
- * compiles in the kernel and in user space.
+ * For evaluation only, as a bound: for a single read, no policy that sees the drive from outside
+ * makes a better choice. It is not a bound if injection selects I/Os by count or at random. The
+ * answer is then valid only until the next read, and reading elsewhere changes what the next read
+ * gets. This file compiles in the kernel and in user space.
  */
 #ifndef FLASHSIM_IOCTL_H
 #define FLASHSIM_IOCTL_H

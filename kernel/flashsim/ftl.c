@@ -17,11 +17,10 @@
  * with the fewest valid units; cost-benefit (Rosenblum and Ousterhout, SOSP
  * '91) weighs the space won against the cost of moving, times the block's age.
  *
- * Wear leveling: new data are written to the least erased free block. Data that
- * survived a garbage collection are probably cold and are written to the most
- * erased free block. If the least erased closed block of a chip lags its most
- * erased block by more than wear_delta erases, the next collection empties it
- * first, however many valid units it holds.
+ * Wear leveling: new data are written to the least erased free block. Data that survived a garbage
+ * collection are probably cold and are written to the most erased free block. If the least erased
+ * closed block of a chip lags its most erased block by more than wear_delta erases, the next
+ * collection empties it first, however many valid units it holds.
  *
  * The mapping changes at once. The chip time that this takes is passed to the
  * model as struct flashsim_gc_work. The model queues it before the row that
@@ -221,10 +220,9 @@ static u32 ftl_greedy(const struct flashsim_ftl *ftl, u32 chip)
 }
 
 /*
- * Return the closed block with the highest cost-benefit score, or FLASHSIM_NONE
- * if no closed block has garbage. The score is (1 - u) / 2u * age, where u is
- * the fraction of valid units. It is computed in 64-bit integers, with 16
- * fractional bits, so that neither factor is rounded to 0.
+ * Return the closed block with the highest cost-benefit score, or FLASHSIM_NONE if no closed block
+ * has garbage. The score is (1 - u) / 2u * age, where u is the fraction of valid units. It is
+ * computed in 64-bit integers, with 16 fractional bits, so that neither factor is rounded to 0.
  */
 static u32 ftl_cost_benefit(const struct flashsim_ftl *ftl, u32 chip)
 {
@@ -280,9 +278,7 @@ static void ftl_move(struct flashsim_ftl *ftl, u32 chip, u32 victim, u32 lpn,
 		c->gc_block = ftl_open(ftl, chip, true);
 		c->gc_unit = 0;
 	}
-	/*
-	 * Like ftl_map(), except that the blocks are known to be on this chip.
-	 */
+	/* Like ftl_map(), except that the blocks are known to be on this chip. */
 	ppn = c->gc_block * ftl->block_units + c->gc_unit;
 	ftl->l2p[lpn] = ppn;
 	ftl->p2l[ppn] = lpn;
@@ -301,9 +297,7 @@ static void ftl_move(struct flashsim_ftl *ftl, u32 chip, u32 victim, u32 lpn,
 	}
 }
 
-/*
- * Move the valid units of @victim to the chip's collection block, and erase it.
- */
+/* Move the valid units of @victim to the chip's collection block, and erase it. */
 static void ftl_collect(struct flashsim_ftl *ftl, u32 chip, u32 victim,
 			struct flashsim_gc_work *work)
 {
@@ -356,9 +350,7 @@ u32 flashsim_ftl_write_row(struct flashsim_ftl *ftl, const u32 *lpn, u32 n,
 	struct flashsim_ftl_chip *c;
 	u32 chip, first, i;
 
-	/*
-	 * Not all chips can be full: their limits add up to more than the disk.
-	 */
+	/* Not all chips can be full: their limits add up to more than the disk. */
 	for (i = 0; i < ftl->nr_chips; i++) {
 		chip = ftl->next_chip;
 		ftl->next_chip = (chip + 1) % ftl->nr_chips;
@@ -489,10 +481,9 @@ int flashsim_ftl_init(struct flashsim_ftl *ftl, const struct flashsim_params *p,
 	ftl->block_units = ftl->row_units * p->pages_per_block;
 
 	/*
-	 * The blocks of a chip are its share of the disk and spare blocks. The
-	 * spare share of a small drive may be too small for garbage collection
-	 * (two open blocks, the high watermark, two blocks of slack between
-	 * chips). It is then raised to this minimum.
+	 * The blocks of a chip are its share of the disk and spare blocks. The spare share of a
+	 * small drive may be too small for garbage collection (two open blocks, the high watermark,
+	 * two blocks of slack between chips). It is then raised to this minimum.
 	 */
 	share = DIV_ROUND_UP_ULL(nr_units,
 				 (u64)ftl->nr_chips * ftl->block_units);

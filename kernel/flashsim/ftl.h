@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * flashsim: space.
- */
+/* flashsim: space. */
 #ifndef FLASHSIM_FTL_H
 #define FLASHSIM_FTL_H
 
@@ -12,9 +10,7 @@ struct flashsim_counters;
 struct flashsim_ftl_chip;
 struct flashsim_params;
 
-/*
- * Maximum number of units programmed at once on one chip: 4 planes of 16 KiB.
- */
+/* Maximum number of units programmed at once on one chip: 4 planes of 16 KiB. */
 #define FLASHSIM_MAX_ROW_UNITS	16U
 
 /**

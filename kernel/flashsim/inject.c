@@ -2,10 +2,9 @@
 /*
  * flashsim: latency added to that of the emulated drive.
  *
- * An I/O matches if injection is armed, and the I/O is of the chosen kind,
- * touches the slow region, and reaches the drive during an active window. The
- * pattern then decides whether it is hit, and the shape how much latency is
- * added.
+ * An I/O matches if injection is armed, and the I/O is of the chosen kind, touches the slow region,
+ * and reaches the drive during an active window. The pattern then decides whether it is hit, and
+ * the shape how much latency is added.
  *
  * Patterns:
  *
@@ -33,18 +32,16 @@
  *              at the same time get the same value, and a query does not change
  *              the values of others.
  *
- * To make slow periods that move between drives, give several drives windows
- * with the same times. The windows are numbered from 0 to window_turns - 1,
- * again and again. A window is active on a drive if the bit with its number is
- * set in the drive's window_turn_mask.
+ * To make slow periods that move between drives, give several drives windows with the same times.
+ * The windows are numbered from 0 to window_turns - 1, again and again. A window is active on a
+ * drive if the bit with its number is set in the drive's window_turn_mask.
  *
- * With occupy 0, the latency is added to the I/O's own completion. It occupies no
- * chip, so other I/Os are not delayed, as if the drive had done retries for this
- * one with separate resources. With occupy 1, the I/O keeps what serves it for
- * the added time, so the I/Os behind it are delayed, too: a read of flash keeps
- * the chip of its first row, as if sensing took longer; a read of buffered data
- * keeps the link to the host, and a write the link to the drive. In both modes
- * the I/O keeps its tag until it is complete.
+ * With occupy 0, the latency is added to the I/O's own completion. It occupies no chip, so other
+ * I/Os are not delayed, as if the drive had done retries for this one with separate resources. With
+ * occupy 1, the I/O keeps what serves it for the added time, so the I/Os behind it are delayed,
+ * too: a read of flash keeps the chip of its first row, as if sensing took longer; a read of
+ * buffered data keeps the link to the host, and a write the link to the drive. In both modes the
+ * I/O keeps its tag until it is complete.
  */
 #include <linux/errno.h>
 #include <linux/log2.h>
@@ -55,10 +52,7 @@
 #include "flashsim.h"
 #include "inject.h"
 
-/*
- * Separate the random numbers of injection from those of the model, and from
- * each other.
- */
+/* Separate the random numbers of injection from those of the model, and from each other. */
 #define INJECT_SALT	0x696e6a656374ULL
 #define PARETO_SALT	0x70617265746fULL
 
@@ -180,10 +174,7 @@ static u64 ramp(const struct flashsim_inject *inj, u64 peak_ns, u64 into)
 	return mul_u64_u64_div_u64(peak_ns, 2 * min(into, len - into), len);
 }
 
-/*
- * Return the binary logarithm of @x, from 1 to 2^32, with LOG_BITS fractional
- * bits.
- */
+/* Return the binary logarithm of @x, from 1 to 2^32, with LOG_BITS fractional bits. */
 static u32 log2_fixed(u64 x)
 {
 	u32 log = ilog2(x);
@@ -205,9 +196,7 @@ static u32 log2_fixed(u64 x)
 	return log;
 }
 
-/*
- * Return @x times two to the power of @log, which has LOG_BITS fractional bits.
- */
+/* Return @x times two to the power of @log, which has LOG_BITS fractional bits. */
 static u64 scale_exp2(u64 x, s64 log, u64 max)
 {
 	/* Two to the powers of 1/2, 1/4, ..., with 31 fractional bits. */

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * flashsim: KUnit tests of injection: the latency added by a shape, where and
- * when.
- */
+/* flashsim: KUnit tests of injection: the latency added by a shape, where and when. */
 #include <kunit/test.h>
 #include <linux/math64.h>
 #include <linux/time64.h>
@@ -156,10 +153,7 @@ static void flashsim_test_pareto_bounds(struct kunit *test)
 {
 	struct flashsim_inject inj = armed(FLASHSIM_INJECT_PARETO);
 
-	/*
-	 * No value is less than the distribution's minimum: the median /
-	 * 2^(1/tail).
-	 */
+	/* No value is less than the distribution's minimum: the median / 2^(1/tail). */
 	inj.latency_us = 1000;
 	inj.tail_milli = 2000;
 	KUNIT_EXPECT_EQ(test, above(&inj, 707 * US, 0), DRAWS);
@@ -184,8 +178,7 @@ static void flashsim_test_pareto_is_of_place_and_time(struct kunit *test)
 	int i;
 
 	/*
-	 * The number of queries, the length of the I/O and other I/Os in the
-	 * drive do not matter.
+	 * The number of queries, the length of the I/O and other I/Os in the drive do not matter.
 	 */
 	for (i = 0; i < 5; i++)
 		KUNIT_EXPECT_EQ(test, first,

@@ -12,37 +12,31 @@
  *  channel 1  +--[backlog]--> chip 2      one transfer at a time on a channel
  *             ...                         and in each direction of the link
  *
- * A chip does one thing at a time. It has a time until which it is committed
- * (busy_until), and a backlog of programs, moves and erases that have not
- * started. A read goes before the backlog, but not before an operation that has
- * started: a read behind a program or an erase waits for its end, or for the
- * next point where the chip can suspend it. When reads_ahead reads in a row
- * have overtaken a chip's backlog, or the write buffer is nearly full, one step
- * of the backlog goes first. Reads are therefore fast while the drive is
- * internally idle, and slow in bursts while it flushes or collects garbage, and
- * writes are not starved.
+ * A chip does one thing at a time. It has a time until which it is committed (busy_until), and a
+ * backlog of programs, moves and erases that have not started. A read goes before the backlog, but
+ * not before an operation that has started: a read behind a program or an erase waits for its end,
+ * or for the next point where the chip can suspend it. When reads_ahead reads in a row have
+ * overtaken a chip's backlog, or the write buffer is nearly full, one step of the backlog goes
+ * first. Reads are therefore fast while the drive is internally idle, and slow in bursts while it
+ * flushes or collects garbage, and writes are not starved.
  *
- * A write first reserves room in the buffer; if the buffer is full, it waits
- * for a program to complete. Then its data cross the link, one write after
- * another. The write is complete when its data are in the buffer, where they
- * are dirty. Dirty units are sent to the chips in whole rows, when the number
- * of dirty units reaches the watermark, at every tick of the flush interval,
- * and while a write waits for room. A cache flush command sends all of them,
- * with a last row that may be short. Units stay readable in the buffer until
- * they are programmed.
+ * A write first reserves room in the buffer; if the buffer is full, it waits for a program to
+ * complete. Then its data cross the link, one write after another. The write is complete when its
+ * data are in the buffer, where they are dirty. Dirty units are sent to the chips in whole rows,
+ * when the number of dirty units reaches the watermark, at every tick of the flush interval, and
+ * while a write waits for room. A cache flush command sends all of them, with a last row that may
+ * be short. Units stay readable in the buffer until they are programmed.
  *
- * The model does not run by itself. Every access first brings the state up to
- * date, event by event and in the order of their times:
- * flashsim_model_advance() is called with the time of each submission, and by a
- * timer only while requests wait for the model. Advancing in one step or in
- * many steps gives the same state. The result of a run therefore does not
- * depend on when the model is advanced, and oracle queries do not change it.
+ * The model does not run by itself. Every access first brings the state up to date, event by event
+ * and in the order of their times: flashsim_model_advance() is called with the time of each
+ * submission, and by a timer only while requests wait for the model. Advancing in one step or in
+ * many steps gives the same state. The result of a run therefore does not depend on when the model
+ * is advanced, and oracle queries do not change it.
  *
- * Channel transfers are booked ahead, into the first gap that is long enough,
- * so that a read whose sense operation ends late does not block the channel for
- * other reads meanwhile. The same applies to the link to the host: the units of
- * a read that lie in one row are sent as soon as they have left the channel,
- * between the rows of other reads, and not when the whole read is complete.
+ * Channel transfers are booked ahead, into the first gap that is long enough, so that a read whose
+ * sense operation ends late does not block the channel for other reads meanwhile. The same applies
+ * to the link to the host: the units of a read that lie in one row are sent as soon as they have
+ * left the channel, between the rows of other reads, and not when the whole read is complete.
  */
 #include <linux/ktime.h>
 #include <linux/math64.h>
@@ -196,9 +190,7 @@ static void buffer_admit_waiting(struct flashsim_model *m, u64 t)
 		list_del(&cmd->wait);
 		buffer_admit(m, cmd, t);
 	}
-	/*
-	 * Writes that still wait need room soon, regardless of the watermark.
-	 */
+	/* Writes that still wait need room soon, regardless of the watermark. */
 	if (!list_empty(&m->waiting))
 		flush_rows(m);
 }

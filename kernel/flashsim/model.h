@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * flashsim: time, and the clock.
- */
+/* flashsim: time, and the clock. */
 #ifndef FLASHSIM_MODEL_H
 #define FLASHSIM_MODEL_H
 

@@ -61,15 +61,9 @@ static const char * const profile_names[] = {
 	"consumer-nvme",
 	/* MLC on NVMe, mixed use: no suspension, greedy. */
 	"enterprise-a",
-	/*
-	 * TLC on NVMe, mixed use: erases can be suspended, large buffer flushed
-	 * often.
-	 */
+	/* TLC on NVMe, mixed use: erases can be suspended, large buffer flushed often. */
 	"enterprise-b",
-	/*
-	 * TLC on NVMe, read-intensive: large rows, little spare flash, rare
-	 * flushes.
-	 */
+	/* TLC on NVMe, read-intensive: large rows, little spare flash, rare flushes. */
 	"enterprise-c",
 };
 

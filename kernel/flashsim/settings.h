@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * flashsim: all settings of a drive that are numbers or words, and its
- * counters. This table is included several times, with different definitions of
- * its macros: it declares the members of the structures, their defaults, the
- * files in configfs with the values that these accept, and the lines of the
- * file counters in debugfs.
+ * flashsim: all settings of a drive that are numbers or words, and its counters. This table is
+ * included several times, with different definitions of its macros: it declares the members of the
+ * structures, their defaults, the files in configfs with the values that these accept, and the
+ * lines of the file counters in debugfs.
  */
 #ifndef PARAM
 #define PARAM(...)

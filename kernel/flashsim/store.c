@@ -2,16 +2,14 @@
 /*
  * flashsim: the data itself.
  *
- * Pages are allocated when first written and freed when wholly discarded, so
- * memory usage depends on the data written, not on the drive's size. Data moves
- * when the request is submitted. A request may take effect at any time between
- * submission and completion, so this is correct.
+ * Pages are allocated when first written and freed when wholly discarded, so memory usage depends
+ * on the data written, not on the drive's size. Data moves when the request is submitted. A request
+ * may take effect at any time between submission and completion, so this is correct.
  *
- * A page whose 64-bit words, except the first, are an arithmetic series is
- * stored as its first word, base and step. A page of zeros or of one byte is
- * such a series, and so are the contents written by the replayer. Drives of
- * many GiB then fit into memory. A series that is written in part, or with
- * other data, becomes a page, and remains one until it is discarded.
+ * A page whose 64-bit words, except the first, are an arithmetic series is stored as its first
+ * word, base and step. A page of zeros or of one byte is such a series, and so are the contents
+ * written by the replayer. Drives of many GiB then fit into memory. A series that is written in
+ * part, or with other data, becomes a page, and remains one until it is discarded.
  */
 #include <linux/blk-mq.h>
 #include <linux/highmem.h>

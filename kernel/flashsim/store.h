@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * flashsim: the data itself.
- */
+/* flashsim: the data itself. */
 #ifndef FLASHSIM_STORE_H
 #define FLASHSIM_STORE_H
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * LinnOS: the history of a drive and its lock, predictions for a read, and answers to queries.
- * The policy in the block layer (blk-linnos.c), or the module that attaches to the block
- * layer's trace points, counts the requests in flight (linnos_drive.c) and reports their
- * completion.
+ * LinnOS: the history of a drive and its lock, predictions for a read, and answers to queries. The
+ * policy in the block layer (blk-linnos.c), or the module that attaches to the block layer's trace
+ * points, counts the requests in flight (linnos_drive.c) and reports their completion.
  */
 #include <linux/bitfield.h>
 #include <linux/blk-linnos.h>
@@ -225,11 +224,10 @@ enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
  * @sector: first sector of the read on @bdev
  * @bytes: size of the read
  *
- * For callers that store the same data on several drives. Call it right before the read is
- * sent, without the hint, to one of the drives that blk_linnos_best() returns. Query all
- * drives, or only the default drive if blk_linnos_may_redirect() returns false for it. The
- * answers are the same in the modes observe and enforce. The answer for a drive that is gone is
- * %BLK_LINNOS_UNKNOWN.
+ * For callers that store the same data on several drives. Call it right before the read is sent,
+ * without the hint, to one of the drives that blk_linnos_best() returns. Query all drives, or only
+ * the default drive if blk_linnos_may_redirect() returns false for it. The answers are the same in
+ * the modes observe and enforce. The answer for a drive that is gone is %BLK_LINNOS_UNKNOWN.
  *
  * Context: Process context. Takes no lock, does not sleep, allocates nothing.
  */

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * LinnOS: BLKEXPECT, an ioctl by which a program queries which of its drives should serve a
- * read.
+ * LinnOS: BLKEXPECT, an ioctl by which a program queries which of its drives should serve a read.
  *
  * One call queries all drives, so that all are predicted for the same moment. The caller then
  * sends the read without the hint. A mapped page with the state of the drives could not replace
  * the call, because a model has to compute each answer, and because an answer may select the
  * caller's read as a probe.
  *
- * Permissions: each descriptor must be open for reading, and a security module can refuse the
- * query as it can refuse a read. A process that may read a drive can measure its own latencies
- * and read the disk's stat file. The answers reveal no more than that about other processes,
- * except that a model may use, and thus reveal, in which of the 64 regions of the addresses
- * (linnos_drive.h) they are reading. As with the hint, a process can cause a drive to be probed
- * by one read at a time.
+ * Permissions: each descriptor must be open for reading, and a security module can refuse the query
+ * as it can refuse a read. A process that may read a drive can measure its own latencies and read
+ * the disk's stat file. The answers reveal no more than that about other processes, except that a
+ * model may use, and thus reveal, in which of the 64 regions of the addresses (linnos_drive.h) they
+ * are reading. As with the hint, a process can cause a drive to be probed by one read at a time.
  *
  * No drive is queried before all descriptors have been checked, so that no drive waits for a
  * probe that is not sent. Only after EFAULT a drive may wait for one. When a probe would be due

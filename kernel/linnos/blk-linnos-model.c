@@ -220,9 +220,8 @@ static int linnos_upload_refuse(struct blk_linnos *linnos,
  *
  * sysfs passes a write in chunks of a page. A chunk at offset 0 starts a new file, and the chunk
  * that completes the file activates the model. A chunk that is shorter than a page and does not
- * complete the file is the end of a truncated file. A file that is truncated at a page boundary
- * is detected only when the next file starts, because sysfs does not report when a file is
- * closed.
+ * complete the file is the end of a truncated file. A file that is truncated at a page boundary is
+ * detected only when the next file starts, because sysfs does not report when a file is closed.
  */
 int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 			const void *chunk, size_t offset, size_t bytes)

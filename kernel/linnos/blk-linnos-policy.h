@@ -51,9 +51,8 @@ struct linnos_prediction {
 };
 
 /*
- * Latencies are counted in a histogram with four buckets per power of two, so that a
- * percentile is accurate to within an eighth. The first bucket ends at 4 us, the last one
- * begins at 12.6 s.
+ * Latencies are counted in a histogram with four buckets per power of two, so that a percentile is
+ * accurate to within an eighth. The first bucket ends at 4 us, the last one begins at 12.6 s.
  */
 #define LINNOS_LATENCY_BUCKETS 88
 

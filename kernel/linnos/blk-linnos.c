@@ -2,17 +2,15 @@
 /*
  * LinnOS: count the I/O of a drive, as a policy of its queue (rq_qos).
  *
- * An SSD is slow in bursts, because of garbage collection, buffer flushes or failing chips. A
- * model of the drive predicts how it would serve a read right now. A caller that has the same
- * data on several drives queries each of them (blk-linnos-expect.c) and sends its read to the
- * best one.
+ * An SSD is slow in bursts, because of garbage collection, buffer flushes or failing chips. A model
+ * of the drive predicts how it would serve a read right now. A caller that has the same data on
+ * several drives queries each of them (blk-linnos-expect.c) and sends its read to the best one.
  *
- * The inputs of a model are collected per request (linnos_drive.c): the 4 KiB pages of reads
- * and writes in flight, and for each of the last four reads its latency, from issue to
- * completion, and the pages that were in flight when it started. I/O that is held back by
- * cgroups, tags, schedulers or plugs is not counted as load, and the time it waits there is
- * not counted as latency. Discards, flushes without data and passthrough requests are not
- * counted.
+ * The inputs of a model are collected per request (linnos_drive.c): the 4 KiB pages of reads and
+ * writes in flight, and for each of the last four reads its latency, from issue to completion, and
+ * the pages that were in flight when it started. I/O that is held back by cgroups, tags, schedulers
+ * or plugs is not counted as load, and the time it waits there is not counted as latency. Discards,
+ * flushes without data and passthrough requests are not counted.
  *
  * Models are trained in user space and uploaded per drive (blk-linnos-model.c). There are two
  * kinds: decision trees predict the latency in microseconds (linnos_latency.c), and a network

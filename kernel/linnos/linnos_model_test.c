@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * KUnit tests of LinnOS: the model file, its upload, and the memory of a model.
- */
+/* KUnit tests of LinnOS: the model file, its upload, and the memory of a model. */
 #include "linnos_test.h"
 
 static void linnos_test_model_round_trip(struct kunit *test)

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * KUnit tests of LinnOS: the network.
- */
+/* KUnit tests of LinnOS: the network. */
 #include "linnos_test.h"
 
 static void linnos_test_features(struct kunit *test)

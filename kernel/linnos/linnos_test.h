@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Shared by the KUnit tests of LinnOS: a model file, and a policy without a disk.
- */
+/* Shared by the KUnit tests of LinnOS: a model file, and a policy without a disk. */
 #ifndef _LINNOS_TEST_H
 #define _LINNOS_TEST_H
 

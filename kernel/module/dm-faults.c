@@ -12,15 +12,13 @@
  * Sectors of a rule are those of the target, not of the device below it. SEED is
  * the seed of the bits that a rule derives by itself.
  *
- * A bio without a hit goes to the device below as it is. The data that a read
- * returns are damaged when it has completed. A write never changes the memory of
- * the writer, because others use it, too: the page cache keeps it, and the
- * mirrors of an array share it. So the data of a write with a hit are copied, and
- * written by new bios, one for each part that is not lost.
+ * A bio without a hit goes to the device below as it is. The data that a read returns are damaged
+ * when it has completed. A write never changes the memory of the writer, because others use it,
+ * too: the page cache keeps it, and the mirrors of an array share it. So the data of a write with a
+ * hit are copied, and written by new bios, one for each part that is not lost.
  *
- * A target under a file system or an array costs a test of nr_rules for each bio
- * until there is a rule. With rules, a bio takes the spinlock and allocates
- * memory, as in an emulated drive.
+ * A target under a file system or an array costs a test of nr_rules for each bio until there is a
+ * rule. With rules, a bio takes the spinlock and allocates memory, as in an emulated drive.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -256,9 +254,8 @@ static enum hrtimer_restart io_timer(struct hrtimer *timer)
 }
 
 /*
- * Apply the rules; return false if out of memory. A read is completed in
- * interrupts, where only memory of kmalloc() can be freed, so the hits are copied
- * to it.
+ * Apply the rules; return false if out of memory. A read is completed in interrupts, where only
+ * memory of kmalloc() can be freed, so the hits are copied to it.
  */
 static bool io_decide(struct faults_io *io, u32 nr_rules)
 {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * LinnOS module for a kernel that has LinnOS built in: it only reports that it is not needed.
- */
+/* LinnOS module for a kernel that has LinnOS built in: it only reports that it is not needed. */
 #define pr_fmt(fmt) "linnos: " fmt
 
 #include <linux/module.h>

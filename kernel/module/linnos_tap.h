@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * LinnOS as a module: observe I/O through trace points, see linnos_tap.c.
- */
+/* LinnOS as a module: observe I/O through trace points, see linnos_tap.c. */
 #ifndef _LINNOS_TAP_H
 #define _LINNOS_TAP_H
 
