@@ -119,11 +119,10 @@ const struct option_row option_rows[] = {
 	FLAG("duplicates", duplicates, "duplicates",
 	     "fastest: a second replica gets the read as well, at once or later, when that gains "
 	     "more than it costs other reads"),
-	NUMBER_AS(
-		OPTION_PERCENT, "max-duplicates", "P", max_duplicates, 0, 100, INFINITY,
-		"max_duplicates",
-		"fastest: at most P percent of the reads have a duplicate or are copied as probes "
-		"(no limit)"),
+	NUMBER_AS(OPTION_PERCENT, "max-duplicates", "P", max_duplicates, 0, 100, INFINITY,
+		  "max_duplicates",
+		  "fastest: at most P percent of the reads have a duplicate or are copied as "
+		  "probes (no limit)"),
 	LIST("heimdall-network", "F[,F]", heimdall_networks, n_heimdall_networks,
 	     "heimdall_network",
 	     "heimdall: a network for each drive, by `python -m eval.heimdall`"),
@@ -132,8 +131,7 @@ const struct option_row option_rows[] = {
 	      "(25)"),
 	FLAG("unguarded", unguarded, "unguarded",
 	     "fastest: always follow the predictions; otherwise a random part of the reads that "
-	     "would "
-	     "be redirected stays at the default replica, a larger part the less they gain"),
+	     "would be redirected stays at the default replica, a larger part the less they gain"),
 	NUMBER("probe-after-ms", "X", probe_after_ms, 0, 1e9, 20, "probe_after_ms",
 	       "fastest: a drive unheard of for X ms gets a read, of at most 1 in 100 (20; 0: "
 	       "never)"),
@@ -167,11 +165,11 @@ static const char *const introduction[] = {
 	"",
 	"A trace is of any format that `linnapp help formats` lists: a fio iolog of version 3, "
 	"other text with an I/O a line, or a recording of blktrace (the file that `blkparse -d` "
-	"wrote, or the per-CPU ones by their common name). It may be packed with "
-	"gzip, xz, zstd or bzip2. With one trace per drive, "
-	"trace k's I/Os have drive k as their home; with a single trace, drive 0 is everyone's "
-	"home unless --spread is given. A read may be served by any drive (at the same offset); a "
-	"write goes to its home drive, or to all of them with --replicate-writes.",
+	"wrote, or the per-CPU ones by their common name). It may be packed with gzip, xz, zstd or "
+	"bzip2. With one trace per drive, trace k's I/Os have drive k as their home; with a single "
+	"trace, drive 0 is everyone's home unless --spread is given. A read may be served by any "
+	"drive (at the same offset); a write goes to its home drive, or to all of them with "
+	"--replicate-writes.",
 };
 
 static void print_injections(void)
@@ -194,8 +192,8 @@ static void print_injections(void)
 	       "      when      start_ms=N slot_ms=N every_ms=N; rotate: the drives have the slots "
 	       "in turn,\n"
 	       "                with at_once=N so many in each\n"
-	       "      Example: --inject continuous:latency_us=2000,op=read,ratio=100%%,slot_ms=50,"
-	       "every_ms=500,rotate\n"
+	       "      Example: --inject "
+	       "continuous:latency_us=2000,op=read,ratio=100%%,slot_ms=50,every_ms=500,rotate\n"
 	       "      every 500 ms one drive, each in its turn, is 2 ms slower for 50 ms.\n"
 	       "      Example: --inject all:latency_us=5000,start_ms=20000,slot_ms=60000,drive=1\n"
 	       "      one drive is slow for a minute.\n");
@@ -261,11 +259,10 @@ static void help(void)
 	       "  replayer --devices /dev/loop0,/dev/loop1 --trace t.iolog --spread --policy hedge "
 	       "--hedge-us 300\n"
 	       "\n");
-	print_wrapped(
-		"Exit status: 0; 1 on an error; 2 when a read returned wrong data, an I/O was "
-		"answered by no drive, or did not come back within --timeout; 130 after an "
-		"interrupt (the summary so far is written).",
-		0, 0);
+	print_wrapped("Exit status: 0; 1 on an error; 2 when a read returned wrong data, an I/O "
+		      "was answered by no drive, or did not come back within --timeout; 130 after "
+		      "an interrupt (the summary so far is written).",
+		      0, 0);
 }
 
 static double number(const char *option, const char *text, double min, double max)
@@ -550,8 +547,7 @@ static void require_shares(const struct options *o)
 		    o->threads, o->policy->name);
 	if (o->depth < o->threads || o->max_orphans < o->threads || o->hedge_burst < o->threads)
 		die("--threads %u: --depth, --max-orphans and --hedge-burst are shared out, and "
-		    "must be "
-		    "%u at least",
+		    "must be %u at least",
 		    o->threads, o->threads);
 }
 

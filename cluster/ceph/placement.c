@@ -224,11 +224,10 @@ static int add_handle(struct placement *p, const char *host, unsigned int slot)
 		goto shut;
 	status = rados_connect(client);
 	if (status < 0) {
-		format_error(
-			status,
-			"cannot connect to the monitors as client.%s: %s; check the keyring and "
-			"the network with `ceph -s --id %s`",
-			user, strerror(-status), user);
+		format_error(status,
+			     "cannot connect to the monitors as client.%s: %s; check the keyring "
+			     "and the network with `ceph -s --id %s`",
+			     user, strerror(-status), user);
 		goto shut;
 	}
 	status = rados_ioctx_create(client, p->login.pool, &pool);

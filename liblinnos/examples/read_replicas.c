@@ -107,8 +107,7 @@ static void print_stats(struct linnos_array *array)
 
 	linnos_array_get_stats(array, &s, sizeof(s));
 	printf("queried %llu\nredirected %llu\nprobes %llu\nfailovers %llu\nhedges "
-	       "%llu\nhedges_won "
-	       "%llu\n"
+	       "%llu\nhedges_won %llu\n"
 	       "saved_us_estimate %lld\n",
 	       (unsigned long long)s.queried, (unsigned long long)s.redirected,
 	       (unsigned long long)s.probes, (unsigned long long)s.failovers,
@@ -200,8 +199,8 @@ static int run(const struct settings *s, char **arguments, unsigned int n)
 	best = s->ask_kernel ? linnos_kernel_best_drives(n, fds, BLOCK_BYTES, NULL) : 0;
 	if (best < 0) {
 		fprintf(stderr,
-			"read_replicas: --ask-kernel: %s; it takes block devices, and a "
-			"kernel with LinnOS\n",
+			"read_replicas: --ask-kernel: %s; it takes block devices, and a kernel "
+			"with LinnOS\n",
 			strerror(-best));
 		return 1;
 	}

@@ -46,11 +46,10 @@ static int set_backend(struct linnos_array *a, const struct linnos_backend *back
 		return 0;
 	}
 	if (file_flags)
-		return format_error(
-			-EINVAL,
-			"options: flags has 0x%x, which a backend does not support; it is only for "
-			"files and block devices",
-			file_flags);
+		return format_error(-EINVAL,
+				    "options: flags has 0x%x, which a backend does not support; it "
+				    "is only for files and block devices",
+				    file_flags);
 	return versioned_struct_copy_in(&set->backend, sizeof(set->backend), backend,
 					LINNOS_BACKEND_SIZE_VER0, "struct linnos_backend");
 }
@@ -142,9 +141,8 @@ int linnos_array_close(struct linnos_array *a)
 	if (!a)
 		return 0;
 	if (a->queues)
-		return format_error(-EBUSY,
-				    "the array has open queues; close them first, each in its "
-				    "thread or after that thread has exited");
+		return format_error(-EBUSY, "the array has open queues; close them first, each in "
+					    "its thread or after that thread has exited");
 	destroy(a);
 	return 0;
 }

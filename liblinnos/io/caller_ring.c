@@ -40,9 +40,8 @@ int linnos_queue_prep_read(struct linnos_queue *q, struct io_uring_sqe *sqe,
 		return prepare_nothing(sqe, error_null("queue"));
 	if (!q->array->set.is_files)
 		return prepare_nothing(
-			sqe,
-			format_error(-EINVAL, "a ring cannot read the replicas of a backend; call "
-					      "linnos_queue_submit_read() instead"));
+			sqe, format_error(-EINVAL, "a ring cannot read the replicas of a backend; "
+						   "call linnos_queue_submit_read() instead"));
 	target.timed = &q->in_callers_ring;
 	target.callers_ring = &q->callers_ring;
 	r = queue_begin_read(q, iov, n_iov, offset, options, user, &target, &error);

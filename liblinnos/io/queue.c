@@ -113,9 +113,8 @@ static int check_options(const struct linnos_array *a, const struct linnos_queue
 		return format_error(-EINVAL, "queue options: n_buffers is %u, but buffers is NULL",
 				    o->n_buffers);
 	if (!a->set.is_files && (o->n_buffers || o->register_files || o->fixed_files))
-		return format_error(-EINVAL,
-				    "queue options: a backend supports no registered buffers or "
-				    "files; only files and block devices do");
+		return format_error(-EINVAL, "queue options: a backend supports no registered "
+					     "buffers or files; only files and block devices do");
 	return 0;
 }
 
@@ -183,12 +182,11 @@ int linnos_queue_close(struct linnos_queue *q)
 	for (struct attempt *at = q->callers_ring.first; at; at = at->later)
 		n++;
 	if (n)
-		return format_error(
-			-EBUSY,
-			"%u attempts of linnos_queue_prep_read() are in flight; pass their "
-			"completions to linnos_queue_complete(), or call "
-			"linnos_queue_abandon_reads() after their ring was torn down",
-			n);
+		return format_error(-EBUSY,
+				    "%u attempts of linnos_queue_prep_read() are in flight; pass "
+				    "their completions to linnos_queue_complete(), or call "
+				    "linnos_queue_abandon_reads() after their ring was torn down",
+				    n);
 	if (q->in_channel.n_in_flight || q->in_channel.first_done)
 		return format_error(-EBUSY,
 				    "reads of linnos_queue_submit_read() have not been returned; "

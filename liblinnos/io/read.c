@@ -375,8 +375,7 @@ static enum linnos_outcome fail_over(struct linnos_read *r, const struct attempt
 	if (replica < 0)
 		say(r, error, NULL,
 		    "all %u replicas have failed; the last one, %s: %s; the kernel log (dmesg) has "
-		    "the "
-		    "errors of drives",
+		    "the errors of drives",
 		    r->account->set->n, name,
 		    r->error ? strerror(-r->error) : "it ends before the others do");
 	else if (add_attempt(r, replica, LINNOS_PRIMARY_ATTEMPT, now_ns))

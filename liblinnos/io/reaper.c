@@ -209,12 +209,10 @@ int reaper_start(struct reaper *reaper)
 	pthread_mutex_lock(&reaper->lock);
 	error = start(reaper, &what);
 	pthread_mutex_unlock(&reaper->lock);
-	return error ? format_error(
-			       error,
-			       "hedging needs %s, which cannot be created: %s; to read without "
-			       "hedging, "
-			       "do not set the options for it",
-			       what, strerror(-error))
+	return error ? format_error(error,
+				    "hedging needs %s, which cannot be created: %s; to read "
+				    "without hedging, do not set the options for it",
+				    what, strerror(-error))
 		     : 0;
 }
 

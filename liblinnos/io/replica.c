@@ -141,11 +141,10 @@ static int measure(struct replica_set *set, struct replica *r)
 		replica_direct_alignment(r->fd, &r->align_bytes, &r->memory_align_bytes);
 	/* No current drive requires more. All reads of such a drive would fail. */
 	if (r->memory_align_bytes > BOUNCE_ALIGN)
-		return format_error(
-			-EINVAL,
-			"replica %s: O_DIRECT requires memory that is aligned to %u bytes; at most "
-			"%u are supported, so set LINNOS_BUFFERED",
-			r->name, r->memory_align_bytes, BOUNCE_ALIGN);
+		return format_error(-EINVAL,
+				    "replica %s: O_DIRECT requires memory that is aligned to %u "
+				    "bytes; at most %u are supported, so set LINNOS_BUFFERED",
+				    r->name, r->memory_align_bytes, BOUNCE_ALIGN);
 	return set_size(set, r, bytes);
 }
 
@@ -175,11 +174,10 @@ int replica_add(struct replica_set *set, const struct linnos_replica *given)
 		r->memory_align_bytes = given->memory_align_bytes;
 	if (!is_power_of_two(r->align_bytes) || !is_power_of_two(r->memory_align_bytes) ||
 	    r->memory_align_bytes > BOUNCE_ALIGN)
-		return format_error(
-			-EINVAL,
-			"%s: align_bytes is %u and memory_align_bytes is %u; both must be powers "
-			"of two, and the second at most %u",
-			r->name, r->align_bytes, r->memory_align_bytes, BOUNCE_ALIGN);
+		return format_error(-EINVAL,
+				    "%s: align_bytes is %u and memory_align_bytes is %u; both must "
+				    "be powers of two, and the second at most %u",
+				    r->name, r->align_bytes, r->memory_align_bytes, BOUNCE_ALIGN);
 	return set_size(set, r, given->bytes);
 }
 

@@ -46,17 +46,15 @@ static int check(const struct linnos_options *o, unsigned int n)
 	    !(o->max_duplicates >= 0 && o->max_duplicates <= 100))
 		return format_error(-EINVAL, percent, "max_duplicates", o->max_duplicates);
 	if (o->hedge_percentile > 0 && o->hedge_percentile < 1)
-		return format_error(
-			-EINVAL,
-			"options: hedge_percentile is %g; it is in percent, so it must be at least "
-			"1; is %g meant?",
-			o->hedge_percentile, 100 * o->hedge_percentile);
+		return format_error(-EINVAL,
+				    "options: hedge_percentile is %g; it is in percent, so it must "
+				    "be at least 1; is %g meant?",
+				    o->hedge_percentile, 100 * o->hedge_percentile);
 	if (!(o->hedge_percentile >= 0 && o->hedge_percentile < 100))
-		return format_error(
-			-EINVAL,
-			"options: hedge_percentile is %g; it must be at least 1 and less than 100, "
-			"or 0 to disable hedging after a percentile",
-			o->hedge_percentile);
+		return format_error(-EINVAL,
+				    "options: hedge_percentile is %g; it must be at least 1 and "
+				    "less than 100, or 0 to disable hedging after a percentile",
+				    o->hedge_percentile);
 	if (!!o->hedge_us + (o->hedge_percentile > 0) + !!(o->flags & LINNOS_DUPLICATES) > 1)
 		return format_error(-EINVAL,
 				    "options: hedge_us, hedge_percentile and LINNOS_DUPLICATES "

@@ -142,11 +142,10 @@ int linnos_predictor_restore_replica(struct linnos_predictor *p, unsigned int re
 	if (error)
 		return error;
 	if (p->missing & 1u << replica)
-		return format_error(
-			-ENODEV,
-			"replica %u was absent when the array was opened; to use it, open "
-			"another array",
-			replica);
+		return format_error(-ENODEV,
+				    "replica %u was absent when the array was opened; to use it, "
+				    "open another array",
+				    replica);
 	pthread_mutex_lock(&p->lock);
 	if (p->common.dropped & 1u << replica)
 		observer_reset(&p->drives[replica]);

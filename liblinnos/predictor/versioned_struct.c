@@ -20,17 +20,14 @@ int versioned_struct_copy_in(void *to, size_t bytes, const void *given, size_t v
 	if (size < ver0_bytes || size > BYTES_MAX)
 		return format_error(size < ver0_bytes ? -EINVAL : -E2BIG,
 				    "%s: size is %zu; it must be between %zu and %d; set it to the "
-				    "sizeof of the "
-				    "structure",
+				    "sizeof of the structure",
 				    name, size, ver0_bytes, BYTES_MAX);
 	for (size_t i = bytes; i < size; i++)
 		if (((const char *)given)[i])
-			return format_error(
-				-E2BIG,
-				"%s: byte %zu is not zero, but this library supports only "
-				"%zu bytes; it is older "
-				"than the program's header",
-				name, i, bytes);
+			return format_error(-E2BIG,
+					    "%s: byte %zu is not zero, but this library supports "
+					    "only %zu bytes; it is older than the program's header",
+					    name, i, bytes);
 	memcpy(to, given, size < bytes ? size : bytes);
 	/* The copy has the size of this library's structure. */
 	memcpy(to, &bytes, sizeof(bytes));

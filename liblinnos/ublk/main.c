@@ -44,9 +44,9 @@ static void open_array(struct mirror *m, const struct options *o)
 		    o->reads.flags & LINNOS_DUPLICATES;
 	linnos_array_get_stats(m->array, &stats, sizeof(stats));
 	if (stats.not_choosing)
-		warn("%llu of %u replicas have no model; reads are not "
-		     "redirected from or to them, except after failures and by hedges; train "
-		     "one with `linnapp train --kind latency`",
+		warn("%llu of %u replicas have no model; reads are not redirected from or to them, "
+		     "except after failures and by hedges; train one with `linnapp train --kind "
+		     "latency`",
 		     (unsigned long long)stats.not_choosing, m->n);
 }
 
@@ -107,8 +107,8 @@ static bool is_recovered(struct mirror *m, const struct options *o)
 		if (!(m->in & 1u << k)) {
 			snprintf(m->why_dropped[k], sizeof(m->why_dropped[k]),
 				 "before the device was recovered");
-			warn("/dev/ublkb%u: %s was DROPPED before the device was recovered; it "
-			     "is out of date",
+			warn("/dev/ublkb%u: %s was DROPPED before the device was recovered; it is "
+			     "out of date",
 			     o->device, o->paths[k]);
 		}
 	return true;

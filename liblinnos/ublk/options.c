@@ -46,10 +46,9 @@ static void parse_size(void *options, const char *text)
 	unsigned int shift = suffix ? 10 * (unsigned int)(suffix - suffixes + 1) : 0;
 
 	if (!n || n >= sizeof(digits) || (text[n] && (!suffix || text[n + 1])))
-		die_of_usage(
-			"--size %s: it must be a number of bytes, optionally followed by K, M, "
-			"G or T",
-			text);
+		die_of_usage("--size %s: it must be a number of bytes, optionally followed by K, "
+			     "M, G or T",
+			     text);
 	snprintf(digits, sizeof(digits), "%.*s", (int)n, text);
 	((struct options *)options)->bytes =
 		parse_whole("size", digits, 1, (uint64_t)INT64_MAX >> shift) << shift;

@@ -60,8 +60,7 @@ int record_write(uint32_t number, const char *const *paths, unsigned int n, uint
 static void refuse(uint32_t number, const char *why)
 {
 	die("--recover: %s: %s; name the replicas of /dev/ublkb%" PRIu32
-	    " in their original order, "
-	    "or delete the device with --remove %" PRIu32,
+	    " in their original order, or delete the device with --remove %" PRIu32,
 	    path_of(number, ""), why, number, number);
 }
 

@@ -64,8 +64,8 @@ void replicas_compare(const struct replica *replicas, unsigned int n, uint64_t b
 			while (first[i] == other[i])
 				i++;
 			die("--compare: %s and %s differ at byte %llu; if the mirror has a record, "
-			    "use --resync; otherwise copy the correct replica over the other "
-			    "one, for example with dd if=CORRECT of=OTHER bs=1M oflag=direct",
+			    "use --resync; otherwise copy the correct replica over the other one, "
+			    "for example with dd if=CORRECT of=OTHER bs=1M oflag=direct",
 			    replicas[0].path, replicas[k].path, (unsigned long long)(at + i));
 		}
 	}

@@ -476,9 +476,8 @@ static void check_equal(const struct mirror_state *s, const struct options *o, u
 	for (unsigned int k = 0; k < o->n; k++)
 		if (!(current & 1u << k) && s->member_of[k] < s->head.n_members)
 			die("--assume-clean: %s is out of date, because a write failed on it or "
-			    "the "
-			    "mirror was used without it (%s). Copy the missing data to it: " PROGRAM
-			    " --resync%s",
+			    "the mirror was used without it (%s). Copy the missing data to "
+			    "it: " PROGRAM " --resync%s",
 			    o->paths[k], s->path, join_paths(o));
 	if (!s->head.is_clean && is_any_set(s))
 		die("--assume-clean: the last server was killed or the machine crashed, and the "
@@ -494,14 +493,12 @@ static void check_repairable(const struct mirror_state *s, const struct options 
 	for (unsigned int k = 0; k < o->n; k++)
 		if (opened & 1u << k && s->member_of[k] == s->head.n_members)
 			die("--resync: %s is not in the record of this mirror (%s). To add it, "
-			    "copy "
-			    "a replica to it (dd if=REPLICA of=%s bs=1M oflag=direct) while the "
-			    "mirror is stopped, and start with --compare",
+			    "copy a replica to it (dd if=REPLICA of=%s bs=1M oflag=direct) while "
+			    "the mirror is stopped, and start with --compare",
 			    o->paths[k], s->path, o->paths[k]);
 	if (is_needed && s->head.bytes != bytes)
 		die("--resync: the record of the mirror is for %llu bytes (%s), not %llu; start "
-		    "with "
-		    "--size %llu first",
+		    "with --size %llu first",
 		    (unsigned long long)s->head.bytes, s->path, (unsigned long long)bytes,
 		    (unsigned long long)s->head.bytes);
 }
@@ -571,9 +568,8 @@ uint32_t state_open(struct mirror_state *s, const struct options *o, uint64_t by
 	identify(&g, o, opened);
 	find_record(s, &g, o->compare && !has_died);
 	if (s->fd < 0 && by_record && !has_died)
-		die("--resync: " STATE_FOLDER
-		    " has no record of these replicas, so they may differ anywhere; start with "
-		    "--compare");
+		die("--resync: " STATE_FOLDER " has no record of these replicas, so they may "
+					      "differ anywhere; start with --compare");
 	for (unsigned int k = 0; k < o->n; k++) {
 		s->member_of[k] = opened & 1u << k ? find_member(s, g.ids[k]) : STATE_MEMBERS_MAX;
 		if (s->member_of[k] < s->head.n_members && s->head.in & 1u << s->member_of[k])

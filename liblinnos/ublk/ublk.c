@@ -81,9 +81,8 @@ void ublk_open_control(struct ublk_device *d)
 	*d = (struct ublk_device){.number = NO_DEVICE, .fd = -1};
 	d->control_fd = open(CONTROL, O_RDWR | O_CLOEXEC);
 	if (d->control_fd < 0 && (errno == ENOENT || errno == ENODEV || errno == ENXIO))
-		die(CONTROL
-		    ": %s; load the ublk driver with modprobe ublk_drv (Linux 6.0 or later, "
-		    "CONFIG_BLK_DEV_UBLK)",
+		die(CONTROL ": %s; load the ublk driver with modprobe ublk_drv (Linux 6.0 or "
+			    "later, CONFIG_BLK_DEV_UBLK)",
 		    strerror(errno));
 	if (d->control_fd < 0)
 		die(CONTROL ": %s%s", strerror(errno),

@@ -116,19 +116,17 @@ static void drop(struct mirror *m, unsigned int k, const struct request *r)
 		error = record_write(m->device.number, m->recorded, m->n, in);
 	__atomic_store_n(&m->in, in, __ATOMIC_RELEASE);
 	warn("/dev/ublkb%u: %s DROPPED: %s; it is no longer used, and is out of date until "
-	     "--resync "
-	     "has copied the missing data to it; %d of %u replicas left",
+	     "--resync has copied the missing data to it; %d of %u replicas left",
 	     m->device.number, m->replicas[k].path, m->why_dropped[k], __builtin_popcount(in),
 	     m->n);
 	if (state_error)
 		warn("/dev/ublkb%u: the drop cannot be recorded in %s: %s; from now on all writes "
-		     "fail, because after a crash %s would be taken for up to date; make the "
-		     "file writable, stop the server, and start it with --resync",
+		     "fail, because after a crash %s would be taken for up to date; make the file "
+		     "writable, stop the server, and start it with --resync",
 		     m->device.number, m->state.path, strerror(-state_error), m->replicas[k].path);
 	if (error)
 		warn("/dev/ublkb%u: the drop cannot be recorded in /run/linnos-ublk: %s; the "
-		     "device "
-		     "cannot be recovered if this server is killed",
+		     "device cannot be recovered if this server is killed",
 		     m->device.number, strerror(-error));
 }
 

@@ -157,11 +157,9 @@ void device_require_linnos(const struct device *d, char mode[16], char model_id[
 {
 	if (!latcrit_is_known(d->fd, d->size_bytes))
 		die("drive %s: this kernel lacks the LinnOS patch, or has no LinnOS policy for it "
-		    "(a "
-		    "read with RWF_LATCRIT is not supported). Run inside the lab (`linnapp lab run "
-		    "-- replayer ...`) or on a "
-		    "kernel built by `make kernel`; the policies without \"linnos\" in their name "
-		    "run on any kernel",
+		    "(a read with RWF_LATCRIT is not supported). Run inside the lab (`linnapp lab "
+		    "run -- replayer ...`) or on a kernel built by `make kernel`; the policies "
+		    "without \"linnos\" in their name run on any kernel",
 		    d->path);
 	if (!read_linnos(d, "mode", mode, 16) || !read_linnos(d, "model_id", model_id, 16))
 		die("drive %s: the kernel offers no LinnOS policy for it (no "

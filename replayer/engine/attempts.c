@@ -301,8 +301,8 @@ bool attempts_timed_out(struct replay *r)
 	for (struct attempt *a = first; a && a != r->unsubmitted; a = a->later)
 		r->c.timed_out += r->ring.now_ns - a->submit_ns >= limit_ns;
 	fprintf(stderr,
-		"replayer: %s: %s of %u bytes at %llu has not come back in %g s (--timeout); "
-		"%u I/Os are at this drive\n",
+		"replayer: %s: %s of %u bytes at %llu has not come back in %g s (--timeout); %u "
+		"I/Os are at this drive\n",
 		r->devices[first->drive].path, first->io->is_write ? "write" : "read",
 		first->io->size_bytes, (unsigned long long)first->io->offset_bytes, r->o.timeout_s,
 		r->in_flight[first->drive]);

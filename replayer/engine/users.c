@@ -89,8 +89,8 @@ static void report_data_error(struct replay *r, const struct attempt *a,
 	if (r->c.data_errors++ >= REPORTED_ERRORS)
 		return;
 	fprintf(stderr,
-		"replayer: DATA ERROR %s block %llu (byte %llu): word %u is %016llx, "
-		"expected %016llx; generations %u to %u would do, ",
+		"replayer: DATA ERROR %s block %llu (byte %llu): word %u is %016llx, expected "
+		"%016llx; generations %u to %u would do, ",
 		r->devices[a->drive].path, (unsigned long long)e->block,
 		(unsigned long long)e->block * BLOCK_BYTES, e->word, (unsigned long long)e->found,
 		(unsigned long long)e->expected, e->low, e->high);

@@ -28,8 +28,8 @@ void hedging_setup_percentile(struct replay *r, double percentile)
 	}
 	if (!r->o.profile_path)
 		die("policy %s: hedging at p%g needs to know the latencies: run once with --policy "
-		    "baseline --log L, then "
-		    "give --profile L here (or give the time itself with --hedge-us)",
+		    "baseline --log L, then give --profile L here (or give the time itself with "
+		    "--hedge-us)",
 		    r->o.policy->name, percentile);
 	r->hedge_percentile_used = percentile;
 	set_all(r, profile_percentile_us(r->o.profile_path, percentile / 100));

@@ -464,9 +464,8 @@ static void print_guard(const struct linnos_guard *g)
 		if (!g->eligible[i])
 			continue;
 		linnos_guard_get_benefit(g, i, &benefit);
-		printf("default drive %-11s  %llu reads, %llu redirected; recent mean latency "
-		       "%u us in the control group, %u us if redirected; now %.0f %% are "
-		       "redirected\n",
+		printf("default drive %-11s  %llu reads, %llu redirected; recent mean latency %u "
+		       "us in the control group, %u us if redirected; now %.0f %% are redirected\n",
 		       slowness_names[i], ULL(g->eligible[i]), ULL(g->redirected[i]),
 		       benefit.control_us, benefit.redirected_us, 100 * benefit.share / 1024.0);
 	}
