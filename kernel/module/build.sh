@@ -8,20 +8,20 @@
 #	kernel/module/build.sh [--kernel RELEASE] --check
 #	kernel/module/build.sh --dkms DIR
 #
-# --kernel RELEASE	as `uname -r` has it; its headers must be installed. By default
-#			the kernel that runs.
-# --raid		also raid1.ko and raid10.ko that ask, from Debian's package of the
-#			source of exactly this kernel
-# --stock DIR		where the kernel's own modules are, by default /lib/modules/RELEASE
-# --out DIR		by default build/module/RELEASE
-# --chroot DIR		build in this folder, another Debian with the compiler and the packages (root);
-#			the other folders are in this clone
-# --built DIR		not one of Debian's kernels, but what ../build.sh has left in DIR, from the
-#			same package of the source
-# --check		build nothing: say what would keep raid1.ko and raid10.ko from it
-# --dkms DIR		build nothing: leave there what DKMS needs to do it
+# --kernel RELEASE	release of the kernel, as printed by `uname -r`; its headers must be
+#			installed. The default is the running kernel.
+# --raid		also build raid1.ko and raid10.ko that query LinnOS, from Debian's
+#			package of the source of exactly this kernel
+# --stock DIR		folder of the kernel's own modules; /lib/modules/RELEASE
+# --out DIR		output folder; build/module/RELEASE
+# --chroot DIR		build in this folder, which holds another Debian with the compiler and the
+#			packages (root); the other folders are in this clone
+# --built DIR		build for the kernel that ../build.sh has left in DIR, built from the same
+#			package of the source, and not for a kernel of Debian
+# --check		build nothing; report what would prevent building raid1.ko and raid10.ko
+# --dkms DIR		build nothing; copy what DKMS needs to DIR
 #
-# Leaves DIR/linnos.ko and DIR/dm-linnos-faults.ko, and DIR/raid/raid1.ko and raid10.ko if all is well with both.
+# Writes linnos.ko and dm-linnos-faults.ko to the output folder, and raid/raid1.ko and raid/raid10.ko if both build.
 
 set -euo pipefail
 
@@ -73,7 +73,7 @@ while [ $# -gt 0 ]; do
 	shift
 done
 
-# All that this script takes, as it is here, so that it runs there, too.
+# Copy everything that this script needs, in the same layout, so that it also runs in the copy.
 dkms_source() {
 	local version
 
@@ -94,7 +94,7 @@ if [ -n "$dkms_dir" ]; then
 	exit
 fi
 
-# The clone has the same path there, so that the arguments mean the same.
+# The clone has the same path inside the chroot, so that the arguments are valid there.
 if [ -n "$chroot" ] && [ -z "${LINNOS_INSIDE:-}" ]; then
 	[ "$(id -u)" = 0 ] || die "--chroot needs root"
 	[ -x "$chroot/usr/bin/make" ] || die "$chroot holds no Debian with make"
@@ -128,7 +128,7 @@ check_headers() {
 			"apt-get install linux-headers-$release"
 }
 
-# Keep the time of a file that has not changed, and so what was made from it.
+# Copy a file only if it has changed, so that make does not rebuild what depends on it.
 copy_in() {
 	local to=$out_dir/$2
 
@@ -194,36 +194,37 @@ source_version() {
 	echo "$release" | sed 's/^\([0-9]*\.[0-9]*\).*/\1/'
 }
 
-# Its files are there; DKMS runs while the headers, or others, are being configured.
+# Print the version of a package whose files are unpacked. It need not be configured yet, because
+# DKMS runs while the headers or other packages are being configured.
 installed_version() {
 	dpkg-query -W -f '${db:Status-Status} ${Version}' "$1" 2>/dev/null |
 		sed -nE 's/^(installed|unpacked|half-configured|triggers-[a-z]+) //p' || true
 }
 
-# A point release may change what is patched, or what it shares with md-mod.
+# A point release may change the patched code, or the structures that it shares with md-mod.
 check_versions() {
-	local of_headers of_source of_image
+	local headers_version source_package image_version
 
-	of_headers=$(installed_version "linux-headers-$release")
-	of_source=$(installed_version "linux-source-$1")
-	of_image=$(installed_version "linux-image-$release")
-	[ -n "$of_headers" ] ||
+	headers_version=$(installed_version "linux-headers-$release")
+	source_package=$(installed_version "linux-source-$1")
+	image_version=$(installed_version "linux-image-$release")
+	[ -n "$headers_version" ] ||
 		die "linux-headers-$release is not installed as a Debian package: raid1 and raid10 are not built"
-	[ "$of_headers" = "$of_source" ] ||
-		die "raid1 and raid10 are not built: linux-headers-$release is $of_headers, linux-source-$1 is" \
-			"${of_source:-not installed}; as root: apt-get install linux-source-$1=$of_headers"
-	[ "${of_image:-$of_headers}" = "$of_headers" ] ||
-		die "raid1 and raid10 are not built: linux-headers-$release is $of_headers, linux-image-$release is" \
-			"$of_image; as root: apt-get install linux-headers-$release=$of_image"
+	[ "$headers_version" = "$source_package" ] ||
+		die "raid1 and raid10 are not built: linux-headers-$release is $headers_version, linux-source-$1 is" \
+			"${source_package:-not installed}; as root: apt-get install linux-source-$1=$headers_version"
+	[ "${image_version:-$headers_version}" = "$headers_version" ] ||
+		die "raid1 and raid10 are not built: linux-headers-$release is $headers_version, linux-image-$release is" \
+			"$image_version; as root: apt-get install linux-headers-$release=$image_version"
 }
 
-# hunks_of PATCH: the parts of a patch that change raid1 and raid10
+# hunks_of PATCH: print the parts of a patch that change raid1 and raid10
 hunks_of() {
 	awk '/^diff --git / { wanted = $4 ~ "^b/drivers/md/raid1(0|-10)?\\.[ch]$" }
 		wanted' "$1"
 }
 
-# patch_raid FOLDER: apply the first series that applies without fuzz, whichever kernel it was made for
+# patch_raid FOLDER: apply the first series that applies without fuzz, for whichever kernel it was written
 patch_raid() {
 	local series f tried=$1.tried
 
@@ -245,7 +246,7 @@ patch_raid() {
 unpack_raid() {
 	local version=$1 tarball=/usr/src/linux-source-$1.tar.xz new=$out_dir/raid.new f id
 
-	# unpacked before, and nothing has changed since
+	# do nothing if the same sources and patches were unpacked before
 	id=$(stat -L -c '%s %Y' "$tarball" &&
 		cat "$kernel_dir"/patches/*/*-md-raid*.patch "$module_dir/raid/Kbuild" | sha256sum)
 	[ ! -e "$out_dir/raid/.source" ] || [ "$(cat "$out_dir/raid/.source")" != "$id" ] || return 0
@@ -256,7 +257,7 @@ unpack_raid() {
 	patch_raid "$new"
 	rm -rf "$out_dir/raid"
 	mkdir "$out_dir/raid"
-	# whose it is that is loaded; DKMS replaces a kernel's module by one that differs
+	# the version tells which module is loaded, and lets DKMS replace the kernel's own module
 	for f in raid1 raid10; do
 		echo 'MODULE_VERSION("linnos");' >>"$new/drivers/md/$f.c"
 	done
@@ -267,7 +268,7 @@ unpack_raid() {
 	rm -rf "$new"
 }
 
-# imports FILE: the names that a module takes from others, with their versions if the kernel has versions
+# imports FILE: print the symbols that a module imports, with their versions if the kernel has versions
 imports() {
 	local found
 
@@ -278,26 +279,26 @@ imports() {
 		found=$(nm -u "$out_dir/raid/unpacked.ko" | sort)
 		rm "$out_dir/raid/unpacked.ko"
 	fi
-	[ -n "$found" ] || die "raid1 and raid10 are not built: $1 does not tell what it takes from other modules"
+	[ -n "$found" ] || die "raid1 and raid10 are not built: $1 does not list the symbols that it imports"
 	echo "$found"
 }
 
-# Each symbol that the kernel's own module takes must be taken by ours, in the same version. Of
-# md-mod's we have made them ourselves, from the headers that raid1 and raid10 are compiled with:
-# if they are the same, so are the structures. All others but those of LinnOS come from the kernel. If it
-# has no versions (Debian's 7.3), the names are compared; that the structures are the same follows
-# from the versions of the packages alone.
+# Our module must import each symbol that the kernel's own module imports, in the same version. The
+# versions of the symbols of md-mod are computed here, from the headers that raid1 and raid10 are
+# compiled with: if they are equal, so are the structures. All other symbols, except those of LinnOS,
+# come from the kernel. If the kernel has no versions (Debian's 7.3), only the names are compared, and
+# only the versions of the packages show that the structures are equal.
 check_symbols() {
-	local name=$1 stock of_stock ours missing
+	local name=$1 stock stock_imports ours missing
 
 	stock=$(find "$stock_dir/kernel/drivers/md" -name "$name.ko*" 2>/dev/null | head -n 1)
 	[ -n "$stock" ] ||
-		die "raid1 and raid10 are not built: $stock_dir has no $name.ko to compare with; linux-image-$release has"
-	of_stock=$(imports "$stock")
+		die "raid1 and raid10 are not built: $stock_dir has no $name.ko to compare with; linux-image-$release has one"
+	stock_imports=$(imports "$stock")
 	ours=$(imports "$out_dir/raid/$name.ko")
-	missing=$(comm -23 <(echo "$of_stock") <(echo "$ours"))
+	missing=$(comm -23 <(echo "$stock_imports") <(echo "$ours"))
 	[ -z "$missing" ] ||
-		die "raid1 and raid10 are not built: $name.ko of this source and $stock are of different kernels:" \
+		die "raid1 and raid10 are not built: $name.ko of this source and $stock belong to different kernels:" \
 			"$(echo "$missing" | awk '{ print $2 }' | paste -sd ' ')"
 }
 
