@@ -13,6 +13,7 @@
  * clock that does not read the hardware.
  */
 #define _GNU_SOURCE
+#include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/blk-linnos.h>
@@ -34,12 +35,6 @@
 #define BLOCK 4096
 #define READ_BEFORE 8
 
-static void die(const char *what)
-{
-	fprintf(stderr, "ask_calls: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
 static int by_value(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -49,7 +44,7 @@ static int by_value(const void *a, const void *b)
 
 int main(int argc, char **argv)
 {
-	struct blk_expect *question;
+	struct blk_expect *request;
 	struct iovec block = { .iov_base = aligned_alloc(BLOCK, BLOCK), .iov_len = BLOCK };
 	int want_ticks = argc > 1 && !strcmp(argv[1], "--ticks");
 	int n_drives, k, first = -1;
@@ -67,28 +62,28 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	ticks = calloc(n, sizeof(*ticks));
-	question = calloc(1, BLK_EXPECT_BYTES(n_drives));
-	if (!question || !block.iov_base || !ticks)
-		die("memory");
-	question->n_drives = n_drives;
-	question->bytes = BLOCK;
+	request = calloc(1, BLK_EXPECT_BYTES(n_drives));
+	if (!request || !block.iov_base || !ticks)
+		err(1, "memory");
+	request->n_drives = n_drives;
+	request->bytes = BLOCK;
 	for (k = n_drives - 1; k >= 0; k--) {
 		first = open(argv[3 + k], O_RDONLY | O_DIRECT);
 		if (first < 0)
-			die(argv[3 + k]);
-		question->drives[k].fd = first;
+			err(1, "%s", argv[3 + k]);
+		request->drives[k].fd = first;
 		for (i = 0; i < READ_BEFORE; i++)
 			if (pread(first, block.iov_base, BLOCK, i * BLOCK) != BLOCK)
-				die(argv[3 + k]);
+				err(1, "%s", argv[3 + k]);
 	}
 	for (i = 0; i < n; i++) {
 		begin = __rdtsc();
 		if (!strcmp(argv[1], "ask")) {
-			if (ioctl(first, BLKEXPECT, question))
-				die("BLKEXPECT");
+			if (ioctl(first, BLKEXPECT, request))
+				err(1, "BLKEXPECT");
 		} else if (!strcmp(argv[1], "hinted")) {
 			if (preadv2(first, &block, 1, 0, RWF_LATCRIT) != BLOCK && errno != EBUSY)
-				die("hinted read");
+				err(1, "hinted read");
 		} else if (!strcmp(argv[1], "clock")) {
 			/* alternate between the two clocks */
 			syscall(SYS_clock_gettime, clocks[i % 2], &now);

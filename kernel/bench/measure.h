@@ -7,6 +7,7 @@
 #ifndef MEASURE_H
 #define MEASURE_H
 
+#include <err.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,22 +51,18 @@ static inline FILE *open_json(const char *path)
 {
 	FILE *f = fopen(path ? path : "/dev/null", "w");
 
-	if (!f) {
-		perror(path);
-		exit(1);
-	}
+	if (!f)
+		err(1, "%s", path);
 	return f;
 }
 
 static inline void close_json(FILE *f)
 {
-	if (ferror(f) || fclose(f)) {
-		perror("JSON");
-		exit(1);
-	}
+	if (ferror(f) || fclose(f))
+		err(1, "JSON");
 }
 
-/* A function to measure; the others are compared with the first one. */
+/* A function to measure; all are compared with the first one. */
 struct way {
 	const char *name;
 	void (*run)(void);

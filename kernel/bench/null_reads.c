@@ -16,6 +16,7 @@
  * whose clock does not include the time of computations.
  */
 #define _GNU_SOURCE
+#include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
@@ -37,12 +38,6 @@
 #define BATCH_MAX 64
 #define SPREAD 4096 /* number of blocks that are read */
 
-static void die(const char *what)
-{
-	fprintf(stderr, "null_reads: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
 static int by_value(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -60,7 +55,7 @@ static void timed(int fd, char *buffer, long batches, long batch, int hint, int 
 	long i, k, block = 0;
 
 	if (!ticks || syscall(SYS_io_setup, BATCH_MAX, &context))
-		die("io_setup");
+		err(1, "io_setup");
 	for (i = 0; i < batches; i++) {
 		uint64_t begin;
 
@@ -79,13 +74,13 @@ static void timed(int fd, char *buffer, long batches, long batch, int hint, int 
 		}
 		begin = __rdtsc();
 		if (syscall(SYS_io_submit, context, batch, list) != batch)
-			die("io_submit");
+			err(1, "io_submit");
 		if (syscall(SYS_io_getevents, context, batch, batch, events, NULL) != batch)
-			die("io_getevents");
+			err(1, "io_getevents");
 		ticks[i] = __rdtsc() - begin;
 		for (k = 0; k < batch; k++)
 			if (events[k].res != size && !(hint && events[k].res == -EBUSY))
-				die(writes ? "write" : "read");
+				err(1, writes ? "write" : "read");
 	}
 	qsort(ticks, batches, sizeof(*ticks), by_value);
 	printf("%.2f %.2f %.2f\n", (double)ticks[batches / 2] / batch,
@@ -144,10 +139,10 @@ int main(int argc, char **argv)
 	}
 	fd = open(argv[1], (writes ? O_RDWR : O_RDONLY) | O_DIRECT);
 	if (fd < 0)
-		die(argv[1]);
+		err(1, "%s", argv[1]);
 	buffer = aligned_alloc(BLOCK, BATCH_MAX * BLOCK);
 	if (!buffer)
-		die("memory");
+		err(1, "memory");
 	memset(buffer, 0, BATCH_MAX * BLOCK);
 	if (!strcmp(argv[2], "--batches")) {
 		long batch = argc > 4 ? atol(argv[4]) : 0;
@@ -163,6 +158,6 @@ int main(int argc, char **argv)
 		one = hinted;
 	for (i = 0; i < n; i++)
 		if (one(fd, buffer, i * 1037 % SPREAD * BLOCK) != BLOCK)
-			die("read");
+			err(1, "read");
 	return 0;
 }
