@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void say(const char *what, const char *format, va_list args)
+static void print_message(const char *prefix, const char *format, va_list args)
 {
 	fflush(stdout);
-	fprintf(stderr, "replayer: %s", what);
+	fprintf(stderr, "replayer: %s", prefix);
 	vfprintf(stderr, format, args);
 	fputc('\n', stderr);
 }
@@ -21,7 +21,7 @@ void die(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	say("", format, args);
+	print_message("", format, args);
 	va_end(args);
 	exit(1);
 }
@@ -31,7 +31,7 @@ void warn_user(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	say("warning: ", format, args);
+	print_message("warning: ", format, args);
 	va_end(args);
 }
 

@@ -47,52 +47,54 @@ const struct option_row option_rows[] = {
 	     "block devices or plain files, at most " AS_TEXT(MAX_DRIVES)),
 	LIST("trace", "T[,T,T]", traces, n_traces, "traces", "one for all drives or one per drive"),
 	TEXT("from", "FORMAT[:UNIT]", from, "from",
-	     "format of text traces, and unit of time (s, ms, us, 100ns, ns) if it is another; "
-	     "found out when not given"),
+	     "format of text traces, and their unit of time (s, ms, us, 100ns, ns) if it is not "
+	     "the usual one; detected if not given"),
 	TEXT("volume", "NAME", volume, "volume",
-	     "the volume (device, disk, file) to replay of text traces of several"),
+	     "the volume (device, disk, file) to replay, for text traces with several"),
 	TEXT_AS(OPTION_POLICY, "policy", "P", policy, NULL,
-		"where a read goes: one of those above"),
+		"how a replica is chosen for each read: one of the policies above"),
 	FLAG("readonly", readonly, "readonly",
-	     "open the drives for reading only: the traces' writes are left out, nothing is "
-	     "prefilled, and the content of reads is not checked"),
+	     "open the drives for reading only: skip the traces' writes, prefill nothing, and do "
+	     "not check the content of reads"),
 	LIST("force", "A[,B]", forced, n_forced, "force",
 	     "overwrite these of --devices although they carry a signature"),
 	WHOLE("loops", "N", loops, 1, UINT32_MAX, 1, "loops",
-	      "the traces N times, each time after the last of them has ended (1)"),
-	FLAG("spread", spread, "spread", "single trace: home drives in turn, I/O by I/O"),
-	NUMBER("skip", "S", skip_s, 0, 1e9, 0, "skip_s", "leave out the trace's first S seconds"),
+	      "replay the traces N times, starting again when the last of them has ended (1)"),
+	FLAG("spread", spread, "spread",
+	     "for a single trace: its I/Os have the drives in turn as their default drive"),
+	NUMBER("skip", "S", skip_s, 0, 1e9, 0, "skip_s", "skip the first S seconds of the trace"),
 	NUMBER("duration", "S", duration_s, 1e-6, 1e9, 0, "duration_s",
 	       "stop after S seconds of the run's time"),
-	NUMBER("rerate", "X", rerate, 1e-6, 1e6, 1, "rerate", "X times as fast as recorded"),
+	NUMBER("rerate", "X", rerate, 1e-6, 1e6, 1, "rerate", "replay X times as fast as recorded"),
 	FLAG("saturate", saturate, "saturate",
 	     "ignore the trace's times: always --depth I/Os in flight"),
 	WHOLE("depth", "N", depth, 1, 16384, 0, "depth",
-	      "at most N user I/Os not answered yet (4096; with --saturate 32)"),
+	      "at most N user I/Os in flight (4096; with --saturate 32)"),
 	WHOLE("threads", "N", threads, 1, 64, 1, "threads",
-	      "submit from N threads, each one of N I/Os (1); with policies that keep no count of "
-	      "the drives"),
+	      "submit from N threads, each every Nth I/O (1); only with policies that do not count "
+	      "the I/O of the drives"),
 	WHOLE("max-orphans", "N", max_orphans, 1, 1u << 20, 4096, "max_orphans",
-	      "a drive that holds N reads whose race is lost gets no further copies (4096)"),
+	      "a drive gets no further copies while it holds N reads that another drive has "
+	      "answered (4096)"),
 	NUMBER("timeout", "S", timeout_s, 0, 1e9, 120, "timeout_s",
 	       "end the run when a drive keeps an I/O for S seconds (120; 0 disables this)"),
 	FLAG("replicate-writes", replicate_writes, "replicate_writes",
-	     "a write goes to every drive and is done when all have it"),
-	FLAG("fit", fit, "fit", "fold offsets beyond the smallest drive into it"),
+	     "send each write to every drive; it completes when all of them have completed it"),
+	FLAG("fit", fit, "fit", "wrap offsets that are beyond the end of the smallest drive"),
 	CHOICE("prefill", "touched|none", prefill, "prefill",
 	       "first write the blocks that reads touch (touched), on every drive"),
 	WHOLE("settle-ms", "N", settle_ms, 0, 1000000, 1000, "settle_ms",
 	      "pause between prefill and run (1000)"),
 	CHOICE("unwritten", "zero|any", unwritten, "unwritten",
-	       "what a block holds that was not written (zero); any: not checked"),
+	       "the content of blocks that were not written (zero); any: do not check it"),
 	NUMBER("start-every", "S", start_every_s, 1e-6, 3600, 0.1, "start_every_s",
-	       "start when the clock is a multiple of S seconds (0.1): drives with a rhythm of "
-	       "their own then meet every replay in the same phase"),
+	       "start when the clock is a multiple of S seconds (0.1), so that every replay meets "
+	       "drives with periodic behaviour in the same phase"),
 	LIST_AS(OPTION_TAGS, "tag", "N[,N,N]", tags, n_tags, "tags",
 		"I/O tag (8 to 1023; 0: none) that fault rules can match: one for all or one per "
 		"trace"),
 	WHOLE_AS(OPTION_WHOLE64, "seed", "N", seed, 0, INT64_MAX, 1, "seed",
-		 "of the written patterns and of random choices (1)"),
+		 "seed of the written patterns and of random choices (1)"),
 
 	HEADING("Policy settings"),
 	NUMBER("failover-us", "X", failover_us, 0, 1e9, 15, "failover_us",
@@ -105,15 +107,17 @@ const struct option_row option_rows[] = {
 	NUMBER_AS(OPTION_SHARE, "hedge-budget", "X%|none", hedge_budget, 0, 1, 0.05, "hedge_budget",
 		  "cap on hedges as a share of reads (5%)"),
 	WHOLE_AS(OPTION_WHOLE_NUMBER, "hedge-burst", "N", hedge_burst, 1, 1u << 30, 100,
-		 "hedge_burst", "hedges that calm reads save up at most (100)"),
+		 "hedge_burst", "at most N hedges are saved up by reads that needed none (100)"),
 	NUMBER("false-submit-ratio", "X", false_submit_ratio, 0, 1, -1, NULL,
-	       "for linnos-hl (default: what the kernel has counted)"),
+	       "for linnos-hl: ratio of false submits (by default the one that the kernel has "
+	       "counted)"),
 	WHOLE("heuristic-queue", "N", heuristic_queue_pages, 1, 1u << 30, 0,
 	      "heuristic_queue_pages", "pending 4 KiB pages from which a drive counts as slow"),
 	NUMBER("heuristic-busy-us", "X", heuristic_busy_us, 0, 1e9, -1, "heuristic_busy_us",
 	       "latency from which a read counts as slow"),
 	WHOLE("threshold-us", "N", threshold_us, 1, 1u << 30, 0, NULL,
-	      "verdict: a read that takes more is slow (each drive's sysfs threshold_us)"),
+	      "verdict: a read that takes longer is slow (by default threshold_us of each drive in "
+	      "sysfs)"),
 	LIST("latency-model", "F[,F]", latency_models, n_latency_models, "latency_model",
 	     "fastest: a model of latencies for each drive, by `linnapp train --kind latency`"),
 	FLAG("duplicates", duplicates, "duplicates",
@@ -127,14 +131,14 @@ const struct option_row option_rows[] = {
 	     "heimdall_network",
 	     "heimdall: a network for each drive, by `python -m eval.heimdall`"),
 	WHOLE("margin", "P", margin, 0, 100, 25, "margin",
-	      "fastest: a read leaves its home drive for a prediction more than P percent lower "
+	      "fastest: a read leaves its default drive for a prediction more than P percent lower "
 	      "(25)"),
 	FLAG("unguarded", unguarded, "unguarded",
 	     "fastest: always follow the predictions; otherwise a random part of the reads that "
 	     "would be redirected stays at the default replica, a larger part the less they gain"),
 	NUMBER("probe-after-ms", "X", probe_after_ms, 0, 1e9, 20, "probe_after_ms",
-	       "fastest: a drive unheard of for X ms gets a read, of at most 1 in 100 (20; 0: "
-	       "never)"),
+	       "fastest: probe a drive that has completed nothing for X ms with a read, at most 1 "
+	       "in 100 reads (20; 0: never)"),
 
 	HEADING("Slow bursts"),
 	LIST_AS(OPTION_REPEATED, "inject", "PATTERN:key=value,...", injects, n_injects, "inject",
@@ -166,32 +170,17 @@ static const char *const introduction[] = {
 	"A trace is of any format that `linnapp help formats` lists: a fio iolog of version 3, "
 	"other text with an I/O a line, or a recording of blktrace (the file that `blkparse -d` "
 	"wrote, or the per-CPU ones by their common name). It may be packed with gzip, xz, zstd or "
-	"bzip2. With one trace per drive, trace k's I/Os have drive k as their home; with a single "
-	"trace, drive 0 is everyone's home unless --spread is given. A read may be served by any "
-	"drive (at the same offset); a write goes to its home drive, or to all of them with "
-	"--replicate-writes.",
+	"bzip2. With one trace per drive, the I/Os of trace k have drive k as their default drive; "
+	"with a single trace, drive 0 is the default drive of all I/Os unless --spread is given. A "
+	"read may be "
+	"served by any drive (at the same offset); a write goes to its default drive, or to all of "
+	"them with --replicate-writes.",
 };
 
-static void print_injections(void)
+/* The patterns and keys of --inject take a page of replayer(1). */
+static void print_injection_examples(void)
 {
-	printf("      Slows flashsim drives. PATTERN, which I/Os: all, continuous (of every "
-	       "period_ios=N the first\n"
-	       "      ratio=1%% share, in a row), random (ratio=1%%), interval (one of every "
-	       "interval=N). Keys:\n"
-	       "      how slow  latency_us=N shape=constant\n"
-	       "                shape=ramp       from 0 to latency_us and back over the slot\n"
-	       "                shape=queue,at_depth=N   latency_us for every N requests in the "
-	       "drive\n"
-	       "                shape=pareto,tail=X      by chance: median latency_us, tail index "
-	       "X\n"
-	       "                occupy           a slow I/O keeps its chip (or the link): those "
-	       "behind it wait\n"
-	       "      where     drive=all|K|K+K, region_start_mb=N region_mb=N (only I/O that "
-	       "touches it)\n"
-	       "      which     op=both|read|write\n"
-	       "      when      start_ms=N slot_ms=N every_ms=N; rotate: the drives have the slots "
-	       "in turn,\n"
-	       "                with at_once=N so many in each\n"
+	printf("      Slows I/Os of flashsim drives; replayer(1) describes the patterns and keys.\n"
 	       "      Example: --inject "
 	       "continuous:latency_us=2000,op=read,ratio=100%%,slot_ms=50,every_ms=500,rotate\n"
 	       "      every 500 ms one drive, each in its turn, is 2 ms slower for 50 ms.\n"
@@ -241,7 +230,7 @@ static void print_row(const struct option_row *row)
 		at = printf("\n%*s", HELP_INDENT, "") - 1;
 	print_wrapped(row->help, at, HELP_INDENT);
 	if (row->kind == OPTION_REPEATED)
-		print_injections();
+		print_injection_examples();
 }
 
 static void help(void)
@@ -541,9 +530,9 @@ static void require_shares(const struct options *o)
 	if (o->threads == 1)
 		return;
 	if (o->policy->keeps_count)
-		die("--threads %u: policy %s goes by what is at the drives and what they have "
-		    "answered, of which each thread would know a part only; leave --threads out, "
-		    "or take a policy that keeps no count, as baseline, clone, hedge or linnos",
+		die("--threads %u: policy %s counts the I/O of the drives, of which each thread "
+		    "would know only a part; leave --threads out, or choose a policy that does not "
+		    "count, such as baseline, clone, hedge or linnos",
 		    o->threads, o->policy->name);
 	if (o->depth < o->threads || o->max_orphans < o->threads || o->hedge_burst < o->threads)
 		die("--threads %u: --depth, --max-orphans and --hedge-burst are shared out, and "

@@ -198,7 +198,7 @@ static const struct drive *held_by_any(const struct drive *drives, unsigned int 
 	return held;
 }
 
-static void exit_when_parent_dies(const struct drive *d, const char *pid)
+static void die_because_held(const struct drive *d, const char *pid)
 {
 	char name[32];
 
@@ -215,7 +215,7 @@ static void require_not_held(const struct drive *drives, unsigned int n)
 
 	for (unsigned int i = 0; (held = held_by_any(drives, n, pid)); i++) {
 		if (i == HOLDER_TRIES)
-			exit_when_parent_dies(held, pid);
+			die_because_held(held, pid);
 		usleep(HOLDER_PAUSE_US);
 	}
 }
@@ -320,27 +320,27 @@ static void require_replaceable(const struct options *o, const char *option, con
  * Resolve the path of an output that may not exist yet: its folder without symbolic links, and its
  * name.
  */
-static char *look_at_output(const struct options *o, const char *option, const char *path)
+static char *check_output(const struct options *o, const char *option, const char *path)
 {
-	char *copy = xstrdup(path), *beside = xasprintf("%s.new", path), *folder, *place;
+	char *copy = xstrdup(path), *temporary = xasprintf("%s.new", path), *folder, *resolved;
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
 	if (!*name)
 		die("--%s \"%s\": not a file's name", option, path);
 	require_replaceable(o, option, path);
-	require_replaceable(o, option, beside);
+	require_replaceable(o, option, temporary);
 	folder = realpath(dirname(copy), NULL);
 	if (!folder)
 		die("--%s %s: %s", option, path, strerror(errno));
-	place = xasprintf("%s/%s", folder, name);
+	resolved = xasprintf("%s/%s", folder, name);
 	free(folder);
-	free(beside);
+	free(temporary);
 	free(copy);
-	return place;
+	return resolved;
 }
 
 /* Return true if b is the temporary file that a is written to before it is renamed. */
-static bool is_beside(const char *a, const char *b)
+static bool is_temporary_of(const char *a, const char *b)
 {
 	size_t n = strlen(a);
 
@@ -349,12 +349,12 @@ static bool is_beside(const char *a, const char *b)
 
 static void require_outputs(const struct options *o)
 {
-	char *json = o->json_path ? look_at_output(o, "json", o->json_path) : NULL;
-	char *log = o->log_path ? look_at_output(o, "log", o->log_path) : NULL;
+	char *json = o->json_path ? check_output(o, "json", o->json_path) : NULL;
+	char *log = o->log_path ? check_output(o, "log", o->log_path) : NULL;
 	struct stat st;
 
 	if (json && log &&
-	    (!strcmp(json, log) || is_beside(json, log) || is_beside(log, json) ||
+	    (!strcmp(json, log) || is_temporary_of(json, log) || is_temporary_of(log, json) ||
 	     (!stat(json, &st) && trace_is_file(log, &st))))
 		die("--json %s and --log %s are the same file, or one is what the other is written "
 		    "to before it gets its name (.new)",

@@ -4,8 +4,8 @@
  *
  * With N threads, thread k takes the I/Os k, k + N, ... of each trace. It has its own rings,
  * buffers, timers and counters, and a share of --depth, --max-orphans and --hedge-burst, so that
- * all hedges together do not exceed the budget. The threads share the drives and their contents,
- * the the log. Their results are added up when all have ended.
+ * all hedges together do not exceed the budget. The threads share the drives, their contents and
+ * the log. Their results are added up when all have ended.
  */
 #ifndef REPLAYER_ENGINE_H
 #define REPLAYER_ENGINE_H

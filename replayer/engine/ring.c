@@ -35,19 +35,19 @@ uint64_t ring_monotonic_ns(void)
  * after which completions are checked: some microseconds. Reading the clock costs 256 ns of the
  * lab's virtual time.
  */
-#define LOOK_BYTES (16u << 10)
+#define CLOCK_BYTES (16u << 10)
 #define COLLECT_BYTES (64u << 10)
 
-static void look(struct ring *ring)
+static void read_clock(struct ring *ring)
 {
 	ring->now_ns = ring->clock_ns();
 	ring->worked_bytes = 0;
 }
 
-static void look_after_work(struct ring *ring)
+static void read_clock_after_work(struct ring *ring)
 {
-	if (ring->worked_bytes >= LOOK_BYTES)
-		look(ring);
+	if (ring->worked_bytes >= CLOCK_BYTES)
+		read_clock(ring);
 }
 
 static uint32_t completion_tail(const struct ring *ring)
@@ -74,7 +74,7 @@ uint64_t ring_seen_ns(struct ring *ring, uint32_t place)
 		ring->next_seen++;
 	}
 	ring->next_seen = ring->n_seen = 0;
-	look(ring);
+	read_clock(ring);
 	note_completions(ring);
 	return ring->now_ns;
 }
@@ -90,12 +90,12 @@ void ring_worked(struct ring *ring, uint32_t bytes)
 	/* Completions are delivered only during a system call. */
 	io_uring_get_events(&ring->uring);
 	if (completion_tail(ring) != ring->seen_tail) {
-		look(ring);
+		read_clock(ring);
 		note_completions(ring);
 	}
 }
 
-static void tell_submission(struct ring *ring)
+static void count_submission(struct ring *ring)
 {
 	ring->marked = false;
 	if (ring->submitting)
@@ -105,8 +105,8 @@ static void tell_submission(struct ring *ring)
 void ring_submit(struct ring *ring)
 {
 	if (ring->marked) {
-		look_after_work(ring);
-		tell_submission(ring);
+		read_clock_after_work(ring);
+		count_submission(ring);
 	}
 	while (io_uring_sq_ready(&ring->uring)) {
 		int n = io_uring_submit(&ring->uring);
@@ -154,7 +154,7 @@ void ring_wait_until(struct ring *ring, uint64_t at_ns)
 	if (n < 0 && n != -ETIME && n != -EINTR && n != -EBUSY && n != -EAGAIN)
 		die("io_uring_enter: %s", strerror(-n));
 	ring->uncollected_bytes = 0;
-	look(ring);
+	read_clock(ring);
 	note_completions(ring);
 }
 
@@ -171,14 +171,14 @@ void ring_submit_and_wait(struct ring *ring)
 {
 	int n;
 
-	look_after_work(ring);
+	read_clock_after_work(ring);
 	if (ring->marked)
-		tell_submission(ring);
+		count_submission(ring);
 	n = io_uring_submit_and_wait(&ring->uring, 1);
 	if (n < 0 && n != -EINTR && n != -EBUSY && n != -EAGAIN)
 		die("io_uring_submit_and_wait: %s", strerror(-n));
 	ring->uncollected_bytes = 0;
-	look(ring);
+	read_clock(ring);
 	note_completions(ring);
 }
 

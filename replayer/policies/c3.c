@@ -29,7 +29,6 @@
 #include "policy.h"
 #include "rankings.h"
 #include "score.h"
-#include "stale.h"
 
 /* The weight of each new answer in the average: about the last ten answers count. */
 #define WEIGHT 0.1

@@ -8,7 +8,6 @@
 #include "error.h"
 #include "policy.h"
 #include "score.h"
-#include "stale.h"
 
 /* The weight of each new latency: about the last ten count, as for c3. */
 #define WEIGHT 0.1

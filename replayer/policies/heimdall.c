@@ -20,7 +20,7 @@
 #include "heimdall_network.h"
 #include "policy.h"
 #include "results/io_log.h"
-#include "stale.h"
+#include "score.h"
 
 struct remembered {
 	uint32_t met, latency_us, bytes_per_us;
@@ -29,7 +29,7 @@ struct remembered {
 struct watched { /* one drive */
 	const struct heimdall_network *network;
 	struct remembered last[HEIMDALL_HISTORY];
-	uint64_t n, heard_ns;
+	uint64_t n, last_completion_ns;
 };
 
 static void heimdall_setup(struct replay *r)
@@ -55,7 +55,7 @@ static bool is_slow(const struct replay *r, const struct io *io, unsigned int dr
 	const struct watched *d = (const struct watched *)r->policy_state + drive;
 	uint32_t features[HEIMDALL_INPUTS] = {r->in_flight[drive]};
 
-	if (is_stale(r, drive, d->heard_ns))
+	if (is_stale(r, drive, d->last_completion_ns))
 		return false;
 	/* The oldest first. */
 	for (unsigned int i = 0; i < HEIMDALL_HISTORY; i++) {
@@ -92,7 +92,7 @@ static void heimdall_answered(struct replay *r, struct io *io, struct attempt *a
 		.latency_us = latency_us,
 		.bytes_per_us = io->size_bytes / (latency_us ? latency_us : 1),
 	};
-	d->heard_ns = r->ring.now_ns;
+	d->last_completion_ns = r->ring.now_ns;
 }
 
 const struct policy policy_heimdall = {

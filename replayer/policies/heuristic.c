@@ -12,6 +12,7 @@
 #include "error.h"
 #include "policy.h"
 #include "profile.h"
+#include "score.h"
 
 #define QUEUE_PERCENTILE 0.95
 
@@ -78,15 +79,10 @@ const struct policy policy_heuristic = {
  */
 #define HISTORY 4
 #define SLOW_OF_HISTORY 2
-/*
- * Buffer flushes and garbage collection keep a drive slow for some milliseconds. An earlier attempt
- * would find it still slow; a later one would leave a recovered drive idle.
- */
-#define STALE_NS 10000000ull
 
 struct drive_state {
 	uint64_t slow_ns;
-	uint64_t heard_ns;
+	uint64_t last_completion_ns;
 	bool slow[HISTORY];
 	unsigned int next;
 	bool busy;
@@ -117,9 +113,9 @@ static bool is_slow(struct replay *r, const struct io *io, unsigned int drive)
 {
 	struct drive_state *s = (struct drive_state *)r->policy_state + drive;
 
-	if (s->busy && r->ring.now_ns - s->heard_ns > STALE_NS) {
-		*s = (struct drive_state){.slow_ns = s->slow_ns, .heard_ns = s->heard_ns};
-	}
+	if (s->busy && r->ring.now_ns - s->last_completion_ns > STALE_NS)
+		*s = (struct drive_state){.slow_ns = s->slow_ns,
+					  .last_completion_ns = s->last_completion_ns};
 	return s->busy || queue_is_long(r, io, drive);
 }
 
@@ -134,7 +130,7 @@ static void heuristic_adv_answered(struct replay *r, struct io *io, struct attem
 	bool slow = r->done_ns - a->submit_ns > s->slow_ns;
 	unsigned int n = 0;
 
-	s->heard_ns = r->ring.now_ns;
+	s->last_completion_ns = r->ring.now_ns;
 	s->slow[s->next++ % HISTORY] = slow;
 	for (unsigned int i = 0; i < HISTORY; i++)
 		n += s->slow[i];

@@ -11,7 +11,7 @@ static void baseline_read(struct replay *r, struct io *io)
 
 const struct policy policy_baseline = {
 	.name = "baseline",
-	.help = "the home drive, however long it takes",
+	.help = "the default drive, however long it takes",
 	.read = baseline_read,
 };
 
@@ -47,6 +47,6 @@ static void clone_read(struct replay *r, struct io *io)
 
 const struct policy policy_clone = {
 	.name = "clone",
-	.help = "the home drive and the next replica at once, first answer wins",
+	.help = "the default drive and the next replica at once; the first answer counts",
 	.read = clone_read,
 };

@@ -21,7 +21,7 @@
 #include "policy.h"
 #include "rankings.h"
 #include "results/io_log.h"
-#include "stale.h"
+#include "score.h"
 
 #include <stdlib.h>
 
@@ -29,7 +29,7 @@
  * The number of samples for the quantile. With three drives these are the last 80 reads, few enough
  * to follow a burst of requests and enough to limit noise.
  */
-#define LOOKS 240u
+#define SAMPLES 240u
 /* Higher numbers of requests in flight are treated as equal. */
 #define RIF_MAX 1023u
 /*
@@ -48,14 +48,14 @@ struct answer {
 struct estimator { /* of one drive */
 	struct answer last[LATENCIES];
 	uint64_t n;
-	uint64_t heard_ns;
+	uint64_t last_completion_ns;
 };
 
 struct prequal {
 	struct estimator drives[MAX_DRIVES];
-	uint16_t looks[LOOKS];
+	uint16_t samples[SAMPLES];
 	uint32_t n_with[RIF_MAX + 1]; /* histogram of the samples, by requests in flight */
-	uint64_t n_looks;
+	uint64_t n_samples;
 };
 
 static void prequal_setup(struct replay *r)
@@ -68,20 +68,21 @@ static uint32_t in_flight(const struct replay *r, unsigned int drive)
 	return r->in_flight[drive] < RIF_MAX ? r->in_flight[drive] : RIF_MAX;
 }
 
-static void look(struct prequal *p, uint32_t requests)
+static void add_sample(struct prequal *p, uint32_t requests)
 {
-	uint16_t *place = &p->looks[p->n_looks % LOOKS];
+	uint16_t *oldest = &p->samples[p->n_samples % SAMPLES];
 
-	if (p->n_looks++ >= LOOKS)
-		p->n_with[*place]--;
-	*place = requests;
+	if (p->n_samples++ >= SAMPLES)
+		p->n_with[*oldest]--;
+	*oldest = requests;
 	p->n_with[requests]++;
 }
 
 /* Return the maximum number of requests in flight of a cold drive. */
 static uint32_t cold_max(const struct prequal *p)
 {
-	uint32_t rank = nearest_rank(p->n_looks < LOOKS ? p->n_looks : LOOKS, PREQUAL_HOT_QUANTILE);
+	uint32_t rank =
+		nearest_rank(p->n_samples < SAMPLES ? p->n_samples : SAMPLES, PREQUAL_HOT_QUANTILE);
 	uint32_t requests = 0, n = p->n_with[0];
 
 	while (n < rank)
@@ -131,7 +132,7 @@ static uint32_t expected_us(const struct replay *r, unsigned int drive)
 {
 	const struct estimator *e = &((const struct prequal *)r->policy_state)->drives[drive];
 
-	if (is_stale(r, drive, e->heard_ns))
+	if (is_stale(r, drive, e->last_completion_ns))
 		return 0;
 	return estimate_us(e, in_flight(r, drive));
 }
@@ -144,7 +145,7 @@ static void prequal_read(struct replay *r, struct io *io)
 	bool some_cold = false;
 
 	for (unsigned int k = 0; k < r->n_drives; k++)
-		look(p, in_flight(r, k));
+		add_sample(p, in_flight(r, k));
 	limit = cold_max(p);
 	for (unsigned int i = 0; i < r->n_drives; i++) {
 		unsigned int drive = (io->home + i) % r->n_drives;
@@ -171,7 +172,7 @@ static void prequal_answered(struct replay *r, struct io *io, struct attempt *a)
 		.met = a->met < RIF_MAX ? a->met : RIF_MAX,
 		.latency_us = saturate_u32((r->done_ns - a->submit_ns) / 1000),
 	};
-	e->heard_ns = r->ring.now_ns;
+	e->last_completion_ns = r->ring.now_ns;
 }
 
 const struct policy policy_prequal = {

@@ -15,7 +15,7 @@
 struct log_file {
 	FILE *file;
 	int error; /* errno of the failed write */
-	char *path, *beside;
+	char *path, *temporary_path;
 };
 
 static char *unfinished; /* removed if the program exits on an error */
@@ -37,23 +37,24 @@ struct log_file *log_create(const char *path, const char *policy, uint32_t n_dri
 	memcpy(header.magic, LOG_MAGIC, 8);
 	strncpy(header.policy, policy, sizeof(header.policy) - 1);
 	l->path = xstrdup(path);
-	l->beside = xasprintf("%s.new", path);
-	l->file = fopen(l->beside, "we");
+	l->temporary_path = xasprintf("%s.new", path);
+	l->file = fopen(l->temporary_path, "we");
 	if (!l->file)
-		die("log %s: %s", l->beside, strerror(errno));
+		die("log %s: %s", l->temporary_path, strerror(errno));
 	setvbuf(l->file, NULL, _IOFBF, BUFFER_BYTES);
-	unfinished = l->beside;
+	unfinished = l->temporary_path;
 	atexit(remove_unfinished);
 	if (fwrite(&header, sizeof(header), 1, l->file) != 1 || fflush(l->file))
-		die("log %s: %s", l->beside, strerror(errno));
+		die("log %s: %s", l->temporary_path, strerror(errno));
 	return l;
 }
 
 static void give_up(struct log_file *l)
 {
 	l->error = errno;
-	warn_user("log %s: %s; the run goes on without a log", l->beside, strerror(l->error));
-	unlink(l->beside);
+	warn_user("log %s: %s; the run goes on without a log", l->temporary_path,
+		  strerror(l->error));
+	unlink(l->temporary_path);
 }
 
 void log_append(struct log_file *l, const struct log_record *record)
@@ -66,13 +67,13 @@ const char *log_finish(struct log_file *l)
 {
 	if (!l->error && fflush(l->file))
 		give_up(l);
-	if ((fclose(l->file) || rename(l->beside, l->path)) && !l->error) {
+	if ((fclose(l->file) || rename(l->temporary_path, l->path)) && !l->error) {
 		l->error = errno;
 		warn_user("log %s: %s", l->path, strerror(l->error));
-		unlink(l->beside);
+		unlink(l->temporary_path);
 	}
 	unfinished = NULL;
 	free(l->path);
-	free(l->beside);
+	free(l->temporary_path);
 	return l->error ? strerror(l->error) : NULL;
 }

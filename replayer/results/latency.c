@@ -30,7 +30,7 @@ void latency_free(struct latency *l)
 	memset(l, 0, sizeof(*l));
 }
 
-static void keep(struct latency *l, uint32_t ns)
+static void store_value(struct latency *l, uint32_t ns)
 {
 	if (l->count == (uint64_t)l->n_chunks * CHUNK_VALUES)
 		l->chunks[l->n_chunks++] = xcalloc(CHUNK_VALUES, sizeof(**l->chunks));
@@ -44,7 +44,7 @@ void latency_add(struct latency *l, uint64_t ns)
 	if (l->count >= l->exact_max || ns > UINT32_MAX)
 		l->exact = false;
 	if (l->exact)
-		keep(l, ns);
+		store_value(l, ns);
 	else if (l->n_chunks)
 		free(l->chunks[--l->n_chunks]);
 	l->count++;
@@ -73,11 +73,6 @@ void latency_merge(struct latency *l, const struct latency *other)
 		l->min_ns = other->min_ns;
 	if (other->max_ns > l->max_ns)
 		l->max_ns = other->max_ns;
-}
-
-bool latency_is_exact(const struct latency *l)
-{
-	return l->exact;
 }
 
 static int by_value(const void *a, const void *b)

@@ -5,7 +5,7 @@
  * Every value is counted in a logarithmic histogram with 2048 linear buckets per power of two, so
  * that the relative error of a percentile is at most 1/2048. The first LATENCY_EXACT_MAX values are
  * also stored individually, and percentiles are exact as long as there are no more.
- * latency_is_exact() tells which of the two applies. Adding a value always takes about the same
+ * @exact tells which of the two applies. Adding a value always takes about the same
  * time: stored values are in chunks, and chunks that are no longer needed are freed one at a time.
  */
 #ifndef REPLAYER_LATENCY_H
@@ -34,7 +34,6 @@ void latency_free(struct latency *l);
 void latency_add(struct latency *l, uint64_t ns);
 /* Add all values of another set. */
 void latency_merge(struct latency *l, const struct latency *other);
-bool latency_is_exact(const struct latency *l);
 /*
  * Return the smallest recorded value, in ns, such that at least a fraction of `fraction` of all
  * values does not exceed it (nearest rank).

@@ -82,9 +82,9 @@ static void set_latencies(json_t *o, const char *prefix, struct latency *l)
 	set(o, key, number(max_us(l)));
 }
 
-static double ratio(uint64_t part, uint64_t of)
+static double ratio(uint64_t part, uint64_t whole)
 {
-	return of ? (double)part / (double)of : NAN;
+	return whole ? (double)part / (double)whole : NAN;
 }
 
 /*
@@ -169,12 +169,12 @@ static json_t *option_value(const struct options *o, const struct option_row *ro
 }
 
 /* Return an array with an object or a number for each drive. */
-static json_t *by_drive(struct replay *r, json_t *(*of)(struct replay *r, unsigned int drive))
+static json_t *by_drive(struct replay *r, json_t *(*value)(struct replay *r, unsigned int drive))
 {
 	json_t *a = json_array();
 
 	for (unsigned int k = 0; k < r->n_drives; k++)
-		json_array_append_new(a, of(r, k));
+		json_array_append_new(a, value(r, k));
 	return a;
 }
 
@@ -251,7 +251,8 @@ static bool all_direct(const struct replay *r)
 static const char *data_check(const struct replay *r)
 {
 	if (r->o.readonly)
-		return "what reads return is not compared, for nothing was written (--readonly)";
+		return "the content of reads is not compared, because nothing was written "
+		       "(--readonly)";
 	if (r->o.replicate_writes)
 		return "each write goes to every drive; what a read returns is compared with what "
 		       "was written to the drive that served it";
@@ -386,9 +387,8 @@ static void set_run(json_t *o, struct replay *r)
 	kernel = xasprintf("%s %s %s", u.sysname, u.release, u.machine);
 	set(o, "elapsed_s", number((double)(r->end_ns - r->start_ns) / 1e9));
 	set(o, "percentiles",
-	    text(latency_is_exact(&r->latency[READ_SERVICE])
-			 ? "exact"
-			 : "histogram, relative error at most 1/2048"));
+	    text(r->latency[READ_SERVICE].exact ? "exact"
+						: "histogram, relative error at most 1/2048"));
 	set(o, "stopped", text(r->stop_reason));
 	set(o, "log_error", text(r->log_error));
 	set(o, "direct_io", json_boolean(all_direct(r)));
@@ -403,20 +403,20 @@ static void set_run(json_t *o, struct replay *r)
 
 void report_require_writable(const char *path)
 {
-	char *beside = xasprintf("%s.new", path);
-	FILE *f = fopen(beside, "we");
+	char *temporary_path = xasprintf("%s.new", path);
+	FILE *f = fopen(temporary_path, "we");
 
 	if (!f)
-		die("summary %s: %s", beside, strerror(errno));
+		die("summary %s: %s", temporary_path, strerror(errno));
 	fclose(f);
-	unlink(beside);
-	free(beside);
+	unlink(temporary_path);
+	free(temporary_path);
 }
 
 bool report_json(struct replay *r, const char *path)
 {
 	json_t *o = json_object();
-	char *beside = xasprintf("%s.new", path);
+	char *temporary_path = xasprintf("%s.new", path);
 	bool written = true;
 
 	set_answers(o, r);
@@ -425,24 +425,24 @@ bool report_json(struct replay *r, const char *path)
 	set_load(o, r);
 	set_run(o, r);
 	/* A fixed order and number of digits, so that equal runs give equal files. */
-	if (json_dump_file(o, beside, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) ||
-	    rename(beside, path)) {
+	if (json_dump_file(o, temporary_path, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) ||
+	    rename(temporary_path, path)) {
 		int error = errno;
 
-		unlink(beside);
+		unlink(temporary_path);
 		warn_user("summary %s: %s", path, strerror(error));
 		written = false;
 	}
 	json_decref(o);
-	free(beside);
+	free(temporary_path);
 	return written;
 }
 
-static void print_latencies(const char *what, struct latency *l)
+static void print_latencies(const char *kind, struct latency *l)
 {
 	if (!l->count)
 		return;
-	printf("%s time (us)  mean %.1f", what, latency_mean(l) / 1000);
+	printf("%s time (us)  mean %.1f", kind, latency_mean(l) / 1000);
 	for (unsigned int i = 0; i < N_PERCENTILES; i++) {
 		double us = percentile_us(l, percentiles[i].fraction);
 
@@ -454,7 +454,7 @@ static void print_latencies(const char *what, struct latency *l)
 
 #define ULL(x) ((unsigned long long)(x))
 /* Print a count if it is not 0. */
-#define NOTE(n, what, ...) ((n) ? (void)printf("%llu " what "\n", ULL(n), ##__VA_ARGS__) : (void)0)
+#define NOTE(n, text, ...) ((n) ? (void)printf("%llu " text "\n", ULL(n), ##__VA_ARGS__) : (void)0)
 
 static void print_guard(const struct linnos_guard *g)
 {
@@ -501,7 +501,7 @@ void report_text(struct replay *r)
 	print_latencies("read  service ", &r->latency[READ_SERVICE]);
 	print_latencies("write response", &r->latency[WRITE_RESPONSE]);
 	print_latencies("write service ", &r->latency[WRITE_SERVICE]);
-	if (!latency_is_exact(&r->latency[READ_SERVICE]))
+	if (!r->latency[READ_SERVICE].exact)
 		printf("percentiles from a histogram, within 1/2048\n");
 	printf("revoked %llu  hedged %llu (won %llu, denied by the budget %llu)  extra I/O %.2f %% "
 	       " cancelled %llu of %llu\n",

@@ -229,7 +229,7 @@ void sources_scan(struct sources *all, scan_visit *visit, void *context)
 	if (!scan_pass(all, visit, context, &last_ns))
 		die_of_nothing(all);
 	for (unsigned int i = 0; i < all->o->n_traces; i++)
-		trace_tell(all->each[i].trace);
+		trace_warn(all->each[i].trace);
 	forget_counts(all);
 	all->loops = all->o->loops;
 }

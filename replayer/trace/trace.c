@@ -96,10 +96,10 @@ uint64_t trace_skipped(struct trace *t)
 	return t->format->skipped(t->state);
 }
 
-void trace_tell(struct trace *t)
+void trace_warn(struct trace *t)
 {
-	if (t->format->tell)
-		t->format->tell(t->state);
+	if (t->format->warn)
+		t->format->warn(t->state);
 }
 
 const char *trace_path(struct trace *t)

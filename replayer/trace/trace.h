@@ -38,7 +38,7 @@ struct trace_format {
 	/* Return the number of lines or records without data to read or write. */
 	uint64_t (*skipped)(void *state);
 	/* Print warnings after everything was read; may be NULL. */
-	void (*tell)(void *state);
+	void (*warn)(void *state);
 	void (*close)(void *state);
 };
 
@@ -61,7 +61,7 @@ bool trace_clock_start(struct trace *t, uint64_t *at_ns);
 void trace_set_zero(struct trace *t, uint64_t zero_ns);
 uint64_t trace_skipped(struct trace *t);
 /* Warn about several volumes, and about times out of order; call it after the last I/O. */
-void trace_tell(struct trace *t);
+void trace_warn(struct trace *t);
 const char *trace_path(struct trace *t);
 void trace_close(struct trace *t);
 

@@ -103,7 +103,7 @@ static uint64_t text_skipped(void *state)
 	return counts->skipped + counts->empty;
 }
 
-static void text_tell(void *state)
+static void text_warn(void *state)
 {
 	struct text *t = state;
 	const struct lt_text_counts *counts = lt_text_counts(t->reader);
@@ -145,6 +145,6 @@ const struct trace_format trace_text = {
 	.open = text_open,
 	.next = text_next,
 	.skipped = text_skipped,
-	.tell = text_tell,
+	.warn = text_warn,
 	.close = text_close,
 };

@@ -100,7 +100,7 @@ def test_a_policy_that_keeps_a_count_of_the_drives_is_refused(
              "--policy", policy, "--threads", "2", "--settle-ms", "0"],
             capture_output=True, text=True, check=False,
         ).stderr  # fmt: skip
-        said = f"--threads 2: policy {policy} goes by what is at the drives" in refused
+        said = f"--threads 2: policy {policy} counts the I/O of the drives" in refused
         assert said == (policy not in KEEP_NO_COUNT), (policy, refused)
 
 
