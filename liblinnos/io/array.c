@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* The replicas to open. Exactly one of paths, fds and replicas is set. */
-struct given {
+struct replica_sources {
 	const char *const *paths;
 	const int *fds;
 	const struct linnos_replica *replicas;
@@ -19,16 +19,16 @@ struct given {
 };
 
 static int add_replica(struct replica_set *set, const struct linnos_options *o,
-		       const struct given *given, unsigned int k, unsigned int n)
+		       const struct replica_sources *sources, unsigned int k, unsigned int n)
 {
-	const char *at = (const char *)given->replicas;
+	const char *at = (const char *)sources->replicas;
 	struct linnos_replica r = {.size = sizeof(r)};
 	int error;
 
 	if (!at)
-		return replica_add_file(set, given->paths ? given->paths[k] : NULL,
-					given->fds ? given->fds[k] : -1, o->flags, n > 1);
-	error = versioned_struct_copy_in(&r, sizeof(r), at + k * given->replicas->size,
+		return replica_add_file(set, sources->paths ? sources->paths[k] : NULL,
+					sources->fds ? sources->fds[k] : -1, o->flags, n > 1);
+	error = versioned_struct_copy_in(&r, sizeof(r), at + k * sources->replicas->size,
 					 LINNOS_REPLICA_SIZE_VER0, "struct linnos_replica");
 	return error ? error : replica_add(set, &r);
 }
@@ -83,8 +83,9 @@ static void destroy(struct linnos_array *a)
 	free(a);
 }
 
-static int open_array(struct linnos_array **array, unsigned int n, const struct given *given,
-		      const char *const *models, const struct linnos_options *options)
+static int open_array(struct linnos_array **array, unsigned int n,
+		      const struct replica_sources *sources, const char *const *models,
+		      const struct linnos_options *options)
 {
 	struct linnos_array *a = calloc(1, sizeof(*a));
 	struct linnos_options o;
@@ -95,12 +96,13 @@ static int open_array(struct linnos_array **array, unsigned int n, const struct 
 		return error_memory();
 	pthread_mutex_init(&a->lock, NULL);
 	reaper_init(&a->reaper, &a->set);
-	error = given->paths || given->fds || given->replicas ? options_copy_in(&o, options, n)
-							      : error_null("list of replicas");
+	error = sources->paths || sources->fds || sources->replicas
+			? options_copy_in(&o, options, n)
+			: error_null("list of replicas");
 	if (!error)
-		error = set_backend(a, given->backend, &o);
+		error = set_backend(a, sources->backend, &o);
 	for (unsigned int k = 0; !error && k < n; k++)
-		error = add_replica(&a->set, &o, given, k, n);
+		error = add_replica(&a->set, &o, sources, k, n);
 	if (!error)
 		error = set_up(a, models, &o);
 	if (error)
@@ -114,13 +116,15 @@ int linnos_array_open(struct linnos_array **array, unsigned int n_replicas,
 		      const char *const *paths, const char *const *models,
 		      const struct linnos_options *options)
 {
-	return open_array(array, n_replicas, &(struct given){.paths = paths}, models, options);
+	return open_array(array, n_replicas, &(struct replica_sources){.paths = paths}, models,
+			  options);
 }
 
 int linnos_array_open_fds(struct linnos_array **array, unsigned int n_replicas, const int *fds,
 			  const char *const *models, const struct linnos_options *options)
 {
-	return open_array(array, n_replicas, &(struct given){.fds = fds}, models, options);
+	return open_array(array, n_replicas, &(struct replica_sources){.fds = fds}, models,
+			  options);
 }
 
 int linnos_array_open_backend(struct linnos_array **array, unsigned int n_replicas,
@@ -132,8 +136,8 @@ int linnos_array_open_backend(struct linnos_array **array, unsigned int n_replic
 	if (!backend)
 		return error_null("backend");
 	return open_array(array, n_replicas,
-			  &(struct given){.replicas = replicas, .backend = backend}, models,
-			  options);
+			  &(struct replica_sources){.replicas = replicas, .backend = backend},
+			  models, options);
 }
 
 int linnos_array_close(struct linnos_array *a)

@@ -31,7 +31,8 @@ struct attempt {
 	_Alignas(ATTEMPT_ALIGN) struct attempt *next; /* free list, or sent after it */
 	struct attempt_list *list;		      /* NULL if it is in none */
 	struct linnos_read *read;		      /* NULL for an orphan or a copy */
-	struct linnos_read *held;   /* complete; the caller has it until this attempt is prepared */
+	struct linnos_read
+		*retry_of;	    /* complete; the caller has it until this attempt is prepared */
 	struct io_channel *channel; /* NULL if it is in a caller's ring, or was not sent yet */
 	struct bounce *bounce;	    /* NULL if it reads into the caller's memory */
 	size_t from;		    /* where the next submission starts in buf */

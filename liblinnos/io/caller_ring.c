@@ -86,7 +86,7 @@ static enum linnos_outcome fill(struct linnos_completion *c, enum linnos_outcome
 	c->error_text = r->error_text;
 	/* The caller still has the read and will pass it to linnos_queue_prep_retry(). */
 	if (r->next)
-		r->next->held = r;
+		r->next->retry_of = r;
 	else
 		queue_put_read(queue_of(r->account), r);
 	return outcome;

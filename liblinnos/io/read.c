@@ -24,33 +24,33 @@
 
 /* --- Begin ---------------------------------------------------------------------------------- */
 
-int read_options_copy_in(const struct account *account, struct linnos_read_options *taken,
-			 const struct linnos_read_options *given)
+int read_options_copy_in(const struct account *account, struct linnos_read_options *copy,
+			 const struct linnos_read_options *options)
 {
 	struct linnos_read_options defaults = LINNOS_READ_OPTIONS_INIT;
 	int error;
 
-	*taken = defaults;
-	if (!given)
+	*copy = defaults;
+	if (!options)
 		return 0;
-	error = versioned_struct_copy_in(taken, sizeof(*taken), given,
+	error = versioned_struct_copy_in(copy, sizeof(*copy), options,
 					 LINNOS_READ_OPTIONS_SIZE_VER0,
 					 "struct linnos_read_options");
 	if (error)
 		return error;
-	if (taken->flags & ~LINNOS_NEVER_HEDGE)
+	if (copy->flags & ~LINNOS_NEVER_HEDGE)
 		return format_error(-EINVAL,
 				    "read options: flags is 0x%x; the known flags are 0x%x",
-				    taken->flags, LINNOS_NEVER_HEDGE);
-	error = options_check_default_replica("read options", taken->home, account->set->n);
+				    copy->flags, LINNOS_NEVER_HEDGE);
+	error = options_check_default_replica("read options", copy->home, account->set->n);
 	if (error)
 		return error;
-	if (taken->sqe_flags & ~SQE_FLAGS)
+	if (copy->sqe_flags & ~SQE_FLAGS)
 		return format_error(
 			-EINVAL,
 			"read options: sqe_flags is 0x%x; only IOSQE_ASYNC and IOSQE_IO_DRAIN are "
 			"supported, because a read may take several attempts",
-			taken->sqe_flags);
+			copy->sqe_flags);
 	return 0;
 }
 
@@ -75,8 +75,8 @@ static int total_bytes(const struct iovec *iov, int n_iov, size_t *bytes)
 }
 
 /* Set the text of an error: which read, which replica, what has failed. */
-__attribute__((format(printf, 4, 5))) static int say(const struct linnos_read *r, int error,
-						     const char *replica, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static int
+set_error(const struct linnos_read *r, int error, const char *replica, const char *format, ...)
 {
 	char what[ERROR_BYTES / 2];
 	va_list args;
@@ -109,7 +109,7 @@ static struct read_memory memory_of(const struct linnos_read *r)
 		.n_iov = r->n_iov,
 		/* The attempt can outlive the read if another attempt or a deadline ends the read.
 		 * The same is true if linnos_pread() gives up because the backend's wait fails. */
-		.may_outlive = read_is_timed(r) || r->flying[0] ||
+		.may_outlive = read_is_timed(r) || r->in_flight[0] ||
 			       (r->target.is_only_read && !r->account->set->is_files),
 	};
 }
@@ -125,7 +125,7 @@ static bool add_prepared(struct linnos_read *r, struct attempt *at)
 	at->in_callers_ring = r->target.callers_ring;
 	if (at->in_callers_ring)
 		attempt_list_add(r->target.callers_ring, at);
-	r->flying[r->flying[0] ? 1 : 0] = at;
+	r->in_flight[r->in_flight[0] ? 1 : 0] = at;
 	send_next(r, at);
 	return true;
 }
@@ -215,7 +215,7 @@ int read_begin(struct account *account, struct linnos_read *r, const struct iove
 	if (!can_read_at_once(r) &&
 	    !add_attempt(r, r->choice.replica, LINNOS_PRIMARY_ATTEMPT, now_ns)) {
 		count(&account->counts.failed, 1);
-		return say(r, -ENOMEM, name_of(r, r->choice.replica), "out of memory");
+		return set_error(r, -ENOMEM, name_of(r, r->choice.replica), "out of memory");
 	}
 	if (r->choice.copy >= 0)
 		add_copy(r, now_ns);
@@ -286,9 +286,9 @@ static void orphan(struct attempt *at)
 
 static void remove_attempt(struct linnos_read *r, const struct attempt *at)
 {
-	if (r->flying[0] == at)
-		r->flying[0] = r->flying[1];
-	r->flying[1] = NULL;
+	if (r->in_flight[0] == at)
+		r->in_flight[0] = r->in_flight[1];
+	r->in_flight[1] = NULL;
 }
 
 /* Complete the read. @at is the attempt that has answered or failed, or NULL if no attempt has
@@ -304,7 +304,8 @@ static enum linnos_outcome finish(struct linnos_read *r, const struct attempt *a
 	read_unlist(r);
 	if (result >= 0 || !at)
 		linnos_chooser_on_answer(account->chooser, &r->choice, at ? &at->report : NULL,
-					 at && r->flying[0] ? &r->flying[0]->report : NULL, now_ns);
+					 at && r->in_flight[0] ? &r->in_flight[0]->report : NULL,
+					 now_ns);
 	if (result >= 0) {
 		count(&account->counts.bytes, result);
 	} else {
@@ -315,15 +316,16 @@ static enum linnos_outcome finish(struct linnos_read *r, const struct attempt *a
 			r->error_text = strdup(linnos_error());
 	}
 	for (unsigned int i = 0; i < 2; i++)
-		if (r->flying[i])
-			orphan(r->flying[i]);
+		if (r->in_flight[i])
+			orphan(r->in_flight[i]);
 	return LINNOS_READ_DONE;
 }
 
 void read_give_up(struct linnos_read *r, int error)
 {
 	finish(r, NULL,
-	       say(r, error, name_of(r, r->choice.replica), "waiting for it: %s", strerror(-error)),
+	       set_error(r, error, name_of(r, r->choice.replica), "waiting for it: %s",
+			 strerror(-error)),
 	       account_now_ns(r->account));
 }
 
@@ -343,11 +345,11 @@ enum linnos_outcome read_expire(struct account *account, struct timed_reads *lis
 		if (r->deadline_ns <= now_ns && !r->next) {
 			count(&account->counts.late, 1);
 			return finish(r, NULL,
-				      say(r, -ETIME, name_of(r, r->choice.replica),
-					  "no answer by its deadline"),
+				      set_error(r, -ETIME, name_of(r, r->choice.replica),
+						"no answer by its deadline"),
 				      now_ns);
 		}
-		if (r->choice.hedge_at_ns > now_ns || r->next || r->flying[1]) {
+		if (r->choice.hedge_at_ns > now_ns || r->next || r->in_flight[1]) {
 			r->choice.hedge_at_ns = UINT64_MAX;
 			if (!r->next)
 				read_list(r);
@@ -369,19 +371,19 @@ static enum linnos_outcome fail_over(struct linnos_read *r, const struct attempt
 	const char *name = name_of(r, at->replica);
 	int replica, error = r->error ? r->error : -EIO;
 
-	if (r->flying[0])
+	if (r->in_flight[0])
 		return LINNOS_READ_PENDING;
 	replica = linnos_choose_next(r->account->chooser, &r->choice, now_ns);
 	if (replica < 0)
-		say(r, error, NULL,
-		    "all %u replicas have failed; the last one, %s: %s; the kernel log (dmesg) has "
-		    "the errors of drives",
-		    r->account->set->n, name,
-		    r->error ? strerror(-r->error) : "it ends before the others do");
+		set_error(r, error, NULL,
+			  "all %u replicas have failed; the last one, %s: %s; the kernel log "
+			  "(dmesg) has the errors of drives",
+			  r->account->set->n, name,
+			  r->error ? strerror(-r->error) : "it ends before the others do");
 	else if (add_attempt(r, replica, LINNOS_PRIMARY_ATTEMPT, now_ns))
 		return LINNOS_READ_RESUBMIT;
 	else
-		error = say(r, -ENOMEM, name_of(r, replica), "out of memory");
+		error = set_error(r, -ENOMEM, name_of(r, replica), "out of memory");
 	return finish(r, at, error, now_ns);
 }
 
@@ -399,22 +401,22 @@ static enum linnos_outcome on_end(struct linnos_read *r, struct attempt *at, enu
 		/* The library cancels only orphans. This attempt was cancelled by the caller,
 		 * because a chain of the caller's entries was broken, or because the ring was
 		 * closed. */
-		say(r, result, name, "the attempt was cancelled");
+		set_error(r, result, name, "the attempt was cancelled");
 		return finish(r, at, result, now_ns);
 	case ATTEMPT_CALLERS_FAULT:
-		say(r, result, name, "the memory to read into is not writable");
+		set_error(r, result, name, "the memory to read into is not writable");
 		return finish(r, at, result, now_ns);
 	case ATTEMPT_NO_MEMORY:
-		return finish(r, at, say(r, -ENOMEM, name, "out of memory"), now_ns);
+		return finish(r, at, set_error(r, -ENOMEM, name, "out of memory"), now_ns);
 	case ATTEMPT_NOT_SENT:
 		/* The replica did not cause the error, and no other replica could be read either.
 		 */
-		if (r->flying[0])
+		if (r->in_flight[0])
 			return LINNOS_READ_PENDING;
-		say(r, result, name,
-		    "io_uring cannot be used any more: %s; was io_uring_enter(2) forbidden, or the "
-		    "ring's descriptor closed, after the array was opened?",
-		    strerror(-(int)result));
+		set_error(r, result, name,
+			  "io_uring cannot be used any more: %s; was io_uring_enter(2) forbidden, "
+			  "or the ring's descriptor closed, after the array was opened?",
+			  strerror(-(int)result));
 		return finish(r, at, result, now_ns);
 	default:
 		r->error = result < 0 ? result : 0;
@@ -494,8 +496,8 @@ void read_cannot_be_sent(struct linnos_read *r, struct attempt *at, int error)
 {
 	uint64_t now_ns = account_now_ns(r->account);
 
-	say(r, error, name_of(r, at->replica),
-	    "a deadline needs io_uring, or the backend's queue: %s", strerror(-error));
+	set_error(r, error, name_of(r, at->replica),
+		  "a deadline needs io_uring, or the backend's queue: %s", strerror(-error));
 	attempt_report(at, ATTEMPT_CALLERS_FAULT, now_ns);
 	remove_attempt(r, at);
 	finish(r, at, error, now_ns);
@@ -506,11 +508,11 @@ void read_abandon_attempts(struct attempt_list *ring, struct linnos_read **unuse
 {
 	while (ring->first) {
 		struct attempt *at = ring->first;
-		struct linnos_read *r = at->read, *ended = at->held;
+		struct linnos_read *r = at->read, *ended = at->retry_of;
 
 		if (r)
 			remove_attempt(r, at);
-		if (r && !r->flying[0]) {
+		if (r && !r->in_flight[0]) {
 			read_unlist(r);
 			ended = r;
 		}

@@ -41,7 +41,7 @@ struct read_target {
 
 struct linnos_read {
 	/* Zero at the beginning. */
-	struct attempt *flying[2];
+	struct attempt *in_flight[2];
 	struct attempt *next; /* to be sent; the remainder of a short read before a hedge */
 	struct attempt *copy; /* to be sent as a probe; NULL for none */
 	uint32_t sqe_flags, ioprio;
@@ -65,9 +65,9 @@ struct linnos_read {
 	char *error_text; /* message of a failed read, for its completion; NULL for none */
 };
 
-/* Copy and check the options of a read. @given may be NULL for the defaults. */
-int read_options_copy_in(const struct account *account, struct linnos_read_options *taken,
-			 const struct linnos_read_options *given);
+/* Copy and check the options of a read. @options may be NULL for the defaults. */
+int read_options_copy_in(const struct account *account, struct linnos_read_options *copy,
+			 const struct linnos_read_options *options);
 /* Begin a read and choose its first replica. The caller must send r->copy, if there is one, and
  * then r->next, or call read_at_once() if there is no r->next. Return 0 or a negative errno. @o may
  * be NULL for the defaults. */

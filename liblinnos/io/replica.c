@@ -162,23 +162,23 @@ int replica_add_file(struct replica_set *set, const char *path, int fd, uint32_t
 	return error || r->fd == -1 ? error : measure(set, r);
 }
 
-int replica_add(struct replica_set *set, const struct linnos_replica *given)
+int replica_add(struct replica_set *set, const struct linnos_replica *replica)
 {
-	struct replica *r = add(set, given->name, "replica", (int)set->n);
+	struct replica *r = add(set, replica->name, "replica", (int)set->n);
 
 	if (!r)
 		return error_memory();
-	if (given->align_bytes)
-		r->align_bytes = given->align_bytes;
-	if (given->memory_align_bytes)
-		r->memory_align_bytes = given->memory_align_bytes;
+	if (replica->align_bytes)
+		r->align_bytes = replica->align_bytes;
+	if (replica->memory_align_bytes)
+		r->memory_align_bytes = replica->memory_align_bytes;
 	if (!is_power_of_two(r->align_bytes) || !is_power_of_two(r->memory_align_bytes) ||
 	    r->memory_align_bytes > BOUNCE_ALIGN)
 		return format_error(-EINVAL,
 				    "%s: align_bytes is %u and memory_align_bytes is %u; both must "
 				    "be powers of two, and the second at most %u",
 				    r->name, r->align_bytes, r->memory_align_bytes, BOUNCE_ALIGN);
-	return set_size(set, r, given->bytes);
+	return set_size(set, r, replica->bytes);
 }
 
 static bool is_same(const struct stat *a, const struct stat *b)

@@ -49,7 +49,7 @@ struct replica_set {
 /* Add a file. @path is NULL to use the descriptor @fd, and both are absent if the replica is. */
 int replica_add_file(struct replica_set *set, const char *path, int fd, uint32_t flags,
 		     bool may_be_absent);
-int replica_add(struct replica_set *set, const struct linnos_replica *given);
+int replica_add(struct replica_set *set, const struct linnos_replica *replica);
 /* Check that no two files or devices are the same, that none is empty unless all are, and that one
  * is present. */
 int replica_set_check_files(struct replica_set *set);

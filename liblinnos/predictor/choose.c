@@ -106,16 +106,16 @@ static void end_choosing(struct linnos_chooser *ch)
 	__atomic_store_n(&ch->choosing, ch->choosing + 1, __ATOMIC_RELEASE);
 }
 
-static unsigned int default_of(struct linnos_chooser *ch, int32_t given)
+static unsigned int default_of(struct linnos_chooser *ch, int32_t home)
 {
 	const unsigned int n = ch->predictor->n;
 	uint32_t dropped = READ_ONCE(ch->predictor->common.dropped);
 	unsigned int replica;
 
-	if (given < 0)
-		given = ch->predictor->o.home;
-	replica = given >= 0 ? (unsigned int)given % n : ch->next_default;
-	if (given < 0 && ++ch->next_default == n)
+	if (home < 0)
+		home = ch->predictor->o.home;
+	replica = home >= 0 ? (unsigned int)home % n : ch->next_default;
+	if (home < 0 && ++ch->next_default == n)
 		ch->next_default = 0;
 	while (dropped & 1u << replica)
 		replica = (replica + 1) % n;

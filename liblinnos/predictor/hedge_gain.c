@@ -24,7 +24,7 @@
 /* The counts of a distribution are halved when they reach this number. */
 #define FULL 4000
 /* The distribution over all predictions counts as this many latencies of each power of two. */
-#define OF_ALL 50
+#define ALL_WEIGHT 50
 /*
  * One latency that was never observed is added: half of its distribution is beyond 8 times the
  * prediction, a quarter beyond 16 times, and so on. A read that has waited longer than any read
@@ -34,7 +34,7 @@
 /* Curves are computed again when one in this many observations is new. */
 #define NEW_PART 4
 /* It is useless to wait for a bin with a smaller fraction of the reads than this. */
-#define SELDOM 1e-4
+#define WEIGHT_MIN 1e-4
 
 /* A hedge raises the price by this fraction. The number of reads that earn one hedge lowers it
  * again by the same amount. */
@@ -53,7 +53,7 @@
 /* Initially expected and measured gain are equal, with the weight of one hedge that gains 1 ms. The
  * expectation is never reduced to less than this fraction. */
 #define CLAIMED_FIRST_US 1000
-#define BELIEVED_LEAST (1 / 16.0)
+#define TRUST_MIN (1 / 16.0)
 
 /* 2^(1/8) */
 #define EIGHTH_DOUBLING 0x1.172b83c7d517bp0
@@ -145,12 +145,12 @@ static void expect(const struct hedge_gain *g, unsigned int class, double predic
 	e->before[0] = e->before_us[0] = 0;
 	for (unsigned int i = 0; i < GAIN_BINS; i++) {
 		e->us[i] = predicted_us * middle(i);
-		e->weights[i] = own->bins[i] + OF_ALL * g->all.bins[i] / g->all.n;
+		e->weights[i] = own->bins[i] + ALL_WEIGHT * g->all.bins[i] / g->all.n;
 		if (i >= TAIL_FROM) {
 			e->weights[i] += tail;
 			tail *= exp2(-1.0 / BINS_A_DOUBLING);
 		}
-		e->weights[i] /= own->n + OF_ALL + 1;
+		e->weights[i] /= own->n + ALL_WEIGHT + 1;
 		e->before[i + 1] = e->before[i] + e->weights[i];
 		e->before_us[i + 1] = e->before_us[i] + e->weights[i] * e->us[i];
 	}
@@ -193,17 +193,17 @@ static double us_a_page(const struct hedge_gain *g)
 /* The other reads are those in flight at the second replica and those that arrive while the second
  * attempt is in flight. The mean number of reads in flight arrives within one mean latency
  * (Little's law). */
-static double others_lose_us(const struct hedge_gain *g, const struct hedge_candidate *read)
+static double delay_of_others_us(const struct hedge_gain *g, const struct hedge_candidate *read)
 {
-	double usual_us = g->us / g->n;
+	double mean_us = g->us / g->n;
 	double each_us = fmax(us_a_page(g) * read->pages, read->second_us / (double)AT_ONCE);
 
-	return each_us * (read->reads + g->reads * read->second_us / usual_us);
+	return each_us * (read->reads + g->reads * read->second_us / mean_us);
 }
 
-static double believed(const struct hedge_gain *g)
+static double gain_trust(const struct hedge_gain *g)
 {
-	return fmin(1, fmax(BELIEVED_LEAST, g->gained_us / g->claimed_us));
+	return fmin(1, fmax(TRUST_MIN, g->gained_us / g->claimed_us));
 }
 
 struct hedge_plan hedge_plan(const struct hedge_gain *g, const struct hedge_candidate *read)
@@ -214,26 +214,26 @@ struct hedge_plan hedge_plan(const struct hedge_gain *g, const struct hedge_cand
 
 	if (!read->first_us || !read->second_us)
 		return plan;
-	trust = believed(g);
-	cost_us = g->price_us + others_lose_us(g, read);
+	trust = gain_trust(g);
+	cost_us = g->price_us + delay_of_others_us(g, read);
 	expect(g, class_of(read->first_us), read->first_us, &first);
 	expect(g, class_of(read->second_us), read->second_us, &second);
 	/* The second attempt is sent at once, or after one of the bins, in which the first may be
 	 * answered. */
 	for (unsigned int i = 0; i < GAIN_BINS; i++) {
 		double t = i ? read->first_us * lower_edge(i) : read->waited_us;
-		double late, gain_us, worth_us;
+		double late, gain_us, benefit_us;
 
-		if (i && (t <= read->waited_us || first.weights[i - 1] < SELDOM))
+		if (i && (t <= read->waited_us || first.weights[i - 1] < WEIGHT_MIN))
 			continue;
 		gain_us = gain_after(&first, &second, i, t, &late);
 		/* The gain decreases with the waiting time. */
 		if (trust * gain_us <= best_us)
 			break;
-		worth_us = trust * gain_us - late * cost_us;
-		if (worth_us <= best_us)
+		benefit_us = trust * gain_us - late * cost_us;
+		if (benefit_us <= best_us)
 			continue;
-		best_us = worth_us;
+		best_us = benefit_us;
 		plan.wait_us = t - read->waited_us;
 		plan.gain_us = gain_us / late;
 	}
@@ -265,7 +265,7 @@ static void compute_curve(const struct hedge_gain *g, struct gain_curve *curve)
 	for (unsigned int i = 0; i < GAIN_BINS; i++) {
 		double late;
 
-		if (i && first.weights[i - 1] < SELDOM)
+		if (i && first.weights[i - 1] < WEIGHT_MIN)
 			continue;
 		curve->waits[n] = i ? lower_edge(i) : 0;
 		curve->gains[n] = gain_after(&first, &second, i, curve->waits[n], &late);
@@ -306,8 +306,8 @@ struct hedge_plan gain_planner_plan(struct gain_planner *p, const struct hedge_c
 	if (!read->first_us || !read->second_us || read->waited_us > 0)
 		return hedge_plan(&p->gain, read);
 	curve = find_curve(p, read->first_us, read->second_us);
-	trust = believed(&p->gain);
-	cost = (p->gain.price_us + others_lose_us(&p->gain, read)) / read->first_us;
+	trust = gain_trust(&p->gain);
+	cost = (p->gain.price_us + delay_of_others_us(&p->gain, read)) / read->first_us;
 	for (unsigned int i = 0; i < curve->n && trust * curve->gains[i] > best; i++) {
 		double worth = trust * curve->gains[i] - curve->late[i] * cost;
 

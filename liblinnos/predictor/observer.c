@@ -93,11 +93,11 @@ void observer_submitted(struct observer *o, struct linnos_io *io, uint64_t now_n
 /* The read may have waited for everything in flight, so the limit grows with the pending pages. */
 static bool is_late(const struct observer *o, uint64_t start_ns, uint64_t now_ns, uint32_t pending)
 {
-	uint64_t usual_ns = LATE_OVERDUES * READ_ONCE(o->overdue_us) * 1000ull;
+	uint64_t limit_ns = LATE_OVERDUES * READ_ONCE(o->overdue_us) * 1000ull;
 
-	if (usual_ns < LATE_NS_MIN)
-		usual_ns = LATE_NS_MIN;
-	return now_ns > start_ns + usual_ns + pending * LATE_NS_PER_PAGE;
+	if (limit_ns < LATE_NS_MIN)
+		limit_ns = LATE_NS_MIN;
+	return now_ns > start_ns + limit_ns + pending * LATE_NS_PER_PAGE;
 }
 
 bool observer_has_late_read(const struct observer *o, uint64_t now_ns)
@@ -111,7 +111,7 @@ bool observer_has_late_read(const struct observer *o, uint64_t now_ns)
 	return is_late(o, oldest_ns, now_ns, load.read_pages + load.write_pages);
 }
 
-static void be_quiet(struct observer *o, const struct linnos_io *io, uint64_t now_ns)
+static void extend_quiet_time(struct observer *o, const struct linnos_io *io, uint64_t now_ns)
 {
 	uint64_t took_ns = now_ns > io->issued_ns ? now_ns - io->issued_ns : 0;
 	uint64_t first_ns = QUIET_TIMES * took_ns, quiet_ns = o->quiet_ns;
@@ -125,14 +125,14 @@ static void be_quiet(struct observer *o, const struct linnos_io *io, uint64_t no
 	WRITE_ONCE(o->quiet_ns, quiet_ns < QUIET_NS_MAX ? quiet_ns : QUIET_NS_MAX);
 }
 
-static void judge(struct observer *o, const struct linnos_io *io, uint64_t now_ns,
-		  enum observed_end end)
+static void update_health(struct observer *o, const struct linnos_io *io, uint64_t now_ns,
+			  enum observed_end end)
 {
 	bool failing = end == OBSERVED_FAILED,
 	     slow = is_late(o, io->issued_ns, now_ns, io->pending);
 
 	if (failing || slow)
-		be_quiet(o, io, now_ns);
+		extend_quiet_time(o, io, now_ns);
 	else if (o->quiet_ns)
 		WRITE_ONCE(o->quiet_ns, 0);
 	WRITE_ONCE(o->failing, failing);
@@ -166,7 +166,7 @@ void observer_ended(struct observer *o, struct linnos_io *io, uint64_t now_ns,
 	if (!(io->flags & LINNOS_IO_READ) || end == OBSERVED_IGNORED)
 		return;
 	spin_take(&o->lock);
-	judge(o, io, now_ns, end);
+	update_health(o, io, now_ns, end);
 	if (answered)
 		add(o, &ended);
 	spin_leave(&o->lock);

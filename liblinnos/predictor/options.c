@@ -72,19 +72,19 @@ int options_check_default_replica(const char *what, int32_t replica, unsigned in
 		replica, n - 1);
 }
 
-int options_copy_in(struct linnos_options *taken, const struct linnos_options *given,
+int options_copy_in(struct linnos_options *copy, const struct linnos_options *options,
 		    unsigned int n_replicas)
 {
 	struct linnos_options defaults = LINNOS_OPTIONS_INIT;
 	int error;
 
-	*taken = defaults;
-	error = versioned_struct_copy_in(taken, sizeof(*taken), given, LINNOS_OPTIONS_SIZE_VER0,
+	*copy = defaults;
+	error = versioned_struct_copy_in(copy, sizeof(*copy), options, LINNOS_OPTIONS_SIZE_VER0,
 					 "struct linnos_options");
 	if (!error)
-		error = check(taken, n_replicas);
-	if (taken->max_duplicates == LINNOS_MAX_DUPLICATES_DEFAULT)
-		taken->max_duplicates =
-			taken->flags & LINNOS_DUPLICATES ? INFINITY : HEDGES_DEFAULT_PERCENT;
+		error = check(copy, n_replicas);
+	if (copy->max_duplicates == LINNOS_MAX_DUPLICATES_DEFAULT)
+		copy->max_duplicates =
+			copy->flags & LINNOS_DUPLICATES ? INFINITY : HEDGES_DEFAULT_PERCENT;
 	return error;
 }

@@ -6,7 +6,7 @@
 #include "linnos_choose.h"
 
 /* These functions return 0, or a negative errno after setting the error text. */
-int options_copy_in(struct linnos_options *taken, const struct linnos_options *given,
+int options_copy_in(struct linnos_options *copy, const struct linnos_options *options,
 		    unsigned int n_replicas);
 int options_check_default_replica(const char *what, int32_t replica, unsigned int n_replicas);
 

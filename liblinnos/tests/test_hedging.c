@@ -309,7 +309,7 @@ static void assert_list(unsigned int waiting)
 
 	for (const struct linnos_read *r = queue()->in_callers_ring.first; r; r = r->later) {
 		assert(++n <= waiting && r->earlier == last);
-		assert(r->is_listed && !r->is_done && r->flying[0] && !r->flying[1]);
+		assert(r->is_listed && !r->is_done && r->in_flight[0] && !r->in_flight[1]);
 		assert(!last || read_due_ns(r) >= read_due_ns(last));
 		last = r;
 	}

@@ -35,7 +35,7 @@ static void pause_before_stop(struct mirror *m, const struct mirror_stats *now)
 {
 	struct io_uring_sqe *sqe = get_sqe(m->workers);
 
-	m->given_before = now->given;
+	m->received_before = now->received;
 	m->pause.tv_nsec = PAUSE_NS;
 	io_uring_prep_timeout(sqe, &m->pause, 0, 0);
 	sqe->user_data = user_data_pack(&(struct user_data){.kind = KIND_PAUSE});
@@ -48,7 +48,7 @@ static void paused(struct mirror *m)
 
 	mirror_sum_stats(m, &now);
 	m->n_commands--;
-	if ((now.given != m->given_before || now.given != now.answered) &&
+	if ((now.received != m->received_before || now.received != now.answered) &&
 	    ++m->n_pauses < PAUSES_MAX)
 		pause_before_stop(m, &now);
 	else
@@ -116,7 +116,7 @@ static void serve(struct worker *w, struct request *r)
 {
 	const struct ublksrv_io_desc *d = &w->mirror->device.requests[w->queue][r->tag];
 
-	count(&w->stats.given, 1);
+	count(&w->stats.received, 1);
 	r->op = ublksrv_get_op(d);
 	r->is_fua = d->op_flags & UBLK_IO_F_FUA;
 	r->keeps_blocks = r->op == UBLK_IO_OP_WRITE_ZEROES && d->op_flags & UBLK_IO_F_NOUNMAP;

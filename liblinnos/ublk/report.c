@@ -16,7 +16,7 @@ struct counter {
 #define IN_MIRROR(field) offsetof(struct mirror_stats, field)
 #define IN_READS(field) offsetof(struct linnos_stats, field)
 
-static const struct counter of_mirror[] = {
+static const struct counter mirror_counters[] = {
 	{"reads", IN_MIRROR(reads)},
 	{"read_bytes", IN_MIRROR(read_bytes)},
 	{"reads_failed", IN_MIRROR(reads_failed)},
@@ -28,7 +28,7 @@ static const struct counter of_mirror[] = {
 	{"zeroed", IN_MIRROR(zeroed)},
 	{"zeroed_bytes", IN_MIRROR(zeroed_bytes)},
 };
-static const struct counter of_reads[] = {
+static const struct counter read_counters[] = {
 	{"redirected", IN_READS(redirected)},
 	{"probes", IN_READS(probes)},
 	{"hedges", IN_READS(hedges)},
@@ -79,22 +79,22 @@ void report(const struct mirror *m, const char *state)
 		      " bytes, %d replicas dropped, requests of queues",
 	       m->device.number, state, m->geometry.bytes, (int)m->n - __builtin_popcount(in));
 	for (unsigned int i = 0; i < m->device.n_queues; i++)
-		printf("%s%" PRIu64, !json ? " " : i ? "," : "", mirror_given(m, i));
+		printf("%s%" PRIu64, !json ? " " : i ? "," : "", mirror_received(m, i));
 	fputs(json ? "]" : "\n ", stdout);
-	print_counters(of_mirror, N_ELEMENTS(of_mirror), &counts, json);
+	print_counters(mirror_counters, N_ELEMENTS(mirror_counters), &counts, json);
 	fputs(json ? "" : "\n ", stdout);
-	print_counters(of_reads, N_ELEMENTS(of_reads), &reads, json);
+	print_counters(read_counters, N_ELEMENTS(read_counters), &reads, json);
 	printf(json ? ",\"saved_us_estimate\":%" PRId64 ",\"replicas\":["
 		    : " saved_us_estimate %" PRId64 "\n",
 	       reads.saved_us_estimate);
 	for (unsigned int k = 0; k < m->n; k++) {
 		const bool is_in = in & 1u << k;
-		struct linnos_replica_stats of;
+		struct linnos_replica_stats stats;
 
-		linnos_array_get_replica_stats(m->array, k, &of, sizeof(of));
+		linnos_array_get_replica_stats(m->array, k, &stats, sizeof(stats));
 		if (!json) {
 			printf("  %s: reads_served %" PRIu64 " read_errors %" PRIu64 "%s%s\n",
-			       m->replicas[k].path, of.served, of.errors,
+			       m->replicas[k].path, stats.served, stats.errors,
 			       is_in ? "" : ", DROPPED: ", is_in ? "" : m->why_dropped[k]);
 			continue;
 		}
@@ -105,8 +105,8 @@ void report(const struct mirror *m, const char *state)
 			printf("null");
 		else
 			print_string(m->why_dropped[k]);
-		printf(",\"reads_served\":%" PRIu64 ",\"read_errors\":%" PRIu64 "}", of.served,
-		       of.errors);
+		printf(",\"reads_served\":%" PRIu64 ",\"read_errors\":%" PRIu64 "}", stats.served,
+		       stats.errors);
 	}
 	fputs(json ? "]}\n" : "", stdout);
 	fflush(stdout);

@@ -324,17 +324,17 @@ static unsigned int find_member(const struct mirror_state *s, const char *id)
 /* --- Checks before the mirror starts ------------------------------------------------------ */
 
 /* The opened replicas, in the order of the command line. */
-struct given {
+struct members {
 	unsigned int n;
 	uint32_t opened;
 	char ids[REPLICAS_MAX][IDENTITY_BYTES];
 };
 
-static void identify(struct given *g, const struct options *o, uint32_t opened)
+static void identify(struct members *g, const struct options *o, uint32_t opened)
 {
 	struct stat st[REPLICAS_MAX];
 
-	*g = (struct given){.n = o->n, .opened = opened};
+	*g = (struct members){.n = o->n, .opened = opened};
 	for (unsigned int k = 0; k < o->n; k++)
 		if (opened & 1u << k) {
 			if (stat(o->paths[k], &st[k]))
@@ -358,7 +358,7 @@ static void identify(struct given *g, const struct options *o, uint32_t opened)
 		}
 }
 
-static bool has_any_member(const struct mirror_state *s, const struct given *g)
+static bool has_any_member(const struct mirror_state *s, const struct members *g)
 {
 	for (unsigned int k = 0; k < g->n; k++)
 		if (g->opened & 1u << k && find_member(s, g->ids[k]) < s->head.n_members)
@@ -381,9 +381,9 @@ static void lock_record(int fd, const char *path)
 		    path);
 }
 
-/* Use the file as s if it is about the given replicas. */
-static void use_record_if_matching(struct mirror_state *s, const char *name, const struct given *g,
-				   bool compares)
+/* Use the file as s if it is about these replicas. */
+static void use_record_if_matching(struct mirror_state *s, const char *name,
+				   const struct members *g, bool compares)
 {
 	struct mirror_state found = {.fd = -1};
 	const char *fault;
@@ -413,7 +413,7 @@ static void use_record_if_matching(struct mirror_state *s, const char *name, con
 	*s = found;
 }
 
-static void find_record(struct mirror_state *s, const struct given *g, bool compares)
+static void find_record(struct mirror_state *s, const struct members *g, bool compares)
 {
 	DIR *folder = opendir(STATE_FOLDER);
 	const struct dirent *entry;
@@ -563,13 +563,13 @@ uint32_t state_open(struct mirror_state *s, const struct options *o, uint64_t by
 	const bool by_record = has_died || o->resync;
 	unsigned int n_known;
 	uint32_t current = 0;
-	struct given g;
+	struct members g;
 
 	identify(&g, o, opened);
 	find_record(s, &g, o->compare && !has_died);
 	if (s->fd < 0 && by_record && !has_died)
 		die("--resync: " STATE_FOLDER " has no record of these replicas, so they may "
-					      "differ anywhere; start with --compare");
+		    "differ anywhere; start with --compare");
 	for (unsigned int k = 0; k < o->n; k++) {
 		s->member_of[k] = opened & 1u << k ? find_member(s, g.ids[k]) : STATE_MEMBERS_MAX;
 		if (s->member_of[k] < s->head.n_members && s->head.in & 1u << s->member_of[k])

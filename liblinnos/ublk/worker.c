@@ -58,10 +58,10 @@ void commit(struct worker *w, const struct request *r, int result)
 
 void send_message(struct worker *w, const struct worker *to, enum kind kind, unsigned int tag)
 {
-	const struct user_data heard = {.kind = kind, .tag = tag};
+	const struct user_data message = {.kind = kind, .tag = tag};
 	struct io_uring_sqe *sqe = get_sqe(w);
 
-	io_uring_prep_msg_ring(sqe, to->ring.ring_fd, 0, user_data_pack(&heard), 0);
+	io_uring_prep_msg_ring(sqe, to->ring.ring_fd, 0, user_data_pack(&message), 0);
 	sqe->user_data = user_data_pack(&(struct user_data){
 		.kind = KIND_MESSAGE, .message = kind, .to = to->queue, .tag = tag});
 	w->n_messages++;
@@ -80,7 +80,7 @@ void mirror_sum_stats(const struct mirror *m, struct mirror_stats *sum)
 	}
 }
 
-uint64_t mirror_given(const struct mirror *m, unsigned int queue)
+uint64_t mirror_received(const struct mirror *m, unsigned int queue)
 {
-	return __atomic_load_n(&m->workers[queue].stats.given, __ATOMIC_RELAXED);
+	return __atomic_load_n(&m->workers[queue].stats.received, __ATOMIC_RELAXED);
 }

@@ -21,8 +21,8 @@ struct mirror_stats {
 	uint64_t reads, read_bytes, reads_failed;
 	uint64_t writes, written_bytes, writes_failed; /* writes_failed: completed with an error */
 	uint64_t flushes, zeroed, zeroed_bytes;
-	uint64_t waited;	  /* writes deferred for another one to the same blocks */
-	uint64_t given, answered; /* requests */
+	uint64_t waited;	     /* writes deferred for another one to the same blocks */
+	uint64_t received, answered; /* requests */
 };
 
 struct mirror {
@@ -47,8 +47,8 @@ struct mirror {
 	unsigned int n_serving;	 /* other workers that have not ended */
 	unsigned int n_commands; /* START, STOP, and the wait before it, in flight */
 	bool is_starting, stops_when_started;
-	bool is_stopping;      /* also read by the other workers */
-	uint64_t given_before; /* requests up to the last pause */
+	bool is_stopping;	  /* also read by the other workers */
+	uint64_t received_before; /* requests up to the last pause */
 	unsigned int n_pauses;
 	struct __kernel_timespec pause; /* before STOP */
 	int start_error;
@@ -167,7 +167,7 @@ void send_message(struct worker *w, const struct worker *to, enum kind kind, uns
 /* Sum the statistics of all workers, which may be serving meanwhile. */
 void mirror_sum_stats(const struct mirror *m, struct mirror_stats *sum);
 /* Return the number of requests that a worker has received. */
-uint64_t mirror_given(const struct mirror *m, unsigned int queue);
+uint64_t mirror_received(const struct mirror *m, unsigned int queue);
 
 /* reads.c */
 void read_begin(struct worker *w, struct request *r);
