@@ -62,7 +62,7 @@ uint32_t group_of(uint32_t hash, uint32_t n_groups)
  * Return the text after the last occurrence of @words. Names come earlier and may contain the same
  * words.
  */
-static const char *behind_last(const char *answer, const char *words)
+static const char *after_last(const char *answer, const char *words)
 {
 	const char *last = NULL;
 
@@ -73,7 +73,7 @@ static const char *behind_last(const char *answer, const char *words)
 
 bool read_number(const char *answer, const char *words, uint64_t *number)
 {
-	const char *at = behind_last(answer, words);
+	const char *at = after_last(answer, words);
 
 	return at && sscanf(at, "%" SCNu64, number) == 1;
 }
@@ -84,7 +84,7 @@ bool read_number(const char *answer, const char *words, uint64_t *number)
  */
 bool read_mapped(const char *answer, struct mapped *mapped)
 {
-	const char *pg = behind_last(answer, " -> pg "), *acting;
+	const char *pg = after_last(answer, " -> pg "), *acting;
 	unsigned int primary, n = 1;
 
 	if (!pg || sscanf(answer, "osdmap e%" SCNu32, &mapped->epoch) != 1 ||

@@ -85,7 +85,7 @@ static void release(struct read *read)
 
 static void end_attempt(rados_completion_t completion, void *data);
 
-static void leave(struct attempt *attempt)
+static void release_handle(struct attempt *attempt)
 {
 	if (attempt->handle)
 		handle_leave(attempt->read->ceph->placement, attempt->handle);
@@ -114,7 +114,7 @@ static int send_attempt(struct attempt *attempt, void *buffer)
 		return 0;
 	rados_release_read_op(attempt->op);
 fail:
-	leave(attempt);
+	release_handle(attempt);
 	return status;
 }
 
@@ -160,7 +160,7 @@ static void end_attempt(rados_completion_t completion, void *data)
 	if (bytes >= 0)
 		bytes = attempt->status < 0 ? attempt->status : (ssize_t)attempt->bytes;
 	rados_release_read_op(attempt->op);
-	leave(attempt);
+	release_handle(attempt);
 	if (is_copy) {
 		report_complete(attempt, end_of(bytes), now_ns);
 		free(attempt->own);

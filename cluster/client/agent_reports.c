@@ -23,16 +23,16 @@
  */
 #define QUERY_EVERY 50
 /* After this number of unanswered queries an agent is considered silent and is queried rarely. */
-#define SILENT 3
-#define SILENT_QUERY_NS (1000 * NS_PER_MS)
+#define UNANSWERED_MAX 3
+#define SILENT_AGENT_QUERY_NS (1000 * NS_PER_MS)
 
 /*
  * Querying an agent before a read is sent must pay: reads without recent data must be slower than
- * the median by WORTH round trips of a query. This takes UNKNOWN_ENOUGH samples, each later sample
- * has the weight UNKNOWN_SHARE, and one in ONE_UNKNOWN_IN of such reads is sent without a query, to
- * keep measuring its latency.
+ * the median by QUERY_WORTH round trips of a query. This takes UNKNOWN_ENOUGH samples, each later
+ * sample has the weight UNKNOWN_SHARE, and one in ONE_UNKNOWN_IN of such reads is sent without a
+ * query, to keep measuring its latency.
  */
-#define WORTH 1.5
+#define QUERY_WORTH 1.5
 #define UNKNOWN_ENOUGH 32
 #define UNKNOWN_SHARE (1.0 / 32)
 #define ONE_UNKNOWN_IN 16
@@ -59,8 +59,8 @@ static bool can_be_queried(const struct linnos_cluster *c, const struct node *n,
 		return true;
 	if (n->cookie && every_ns < ANSWER_TIMEOUT_NS)
 		every_ns = ANSWER_TIMEOUT_NS;
-	if (n->unanswered >= SILENT)
-		every_ns = SILENT_QUERY_NS;
+	if (n->unanswered >= UNANSWERED_MAX)
+		every_ns = SILENT_AGENT_QUERY_NS;
 	return now_ns >= n->last_query_ns + every_ns;
 }
 
@@ -101,7 +101,7 @@ void report_unknown_read_cost(struct linnos_cluster *c, double us)
 static bool querying_first_is_beneficial(const struct linnos_cluster *c)
 {
 	return c->o.mode != LINNOS_CLUSTER_OBSERVE && c->n_unknown >= UNKNOWN_ENOUGH &&
-	       c->query_rtt_us > 0 && c->unknown_extra_us > WORTH * c->query_rtt_us &&
+	       c->query_rtt_us > 0 && c->unknown_extra_us > QUERY_WORTH * c->query_rtt_us &&
 	       c->useful_answer_share >= USEFUL_SHARE_MIN;
 }
 
@@ -167,7 +167,7 @@ size_t linnos_cluster_build_query(struct linnos_cluster *c, uint32_t node, uint1
 	query.cookie |= 1; /* 0 means that no query is outstanding */
 	n = &c->nodes[node];
 	pthread_mutex_lock(&c->lock);
-	if (n->cookie && n->unanswered < SILENT)
+	if (n->cookie && n->unanswered < UNANSWERED_MAX)
 		n->unanswered++;
 	n->cookie = query.cookie;
 	n->last_query_ns = now_ns;

@@ -42,7 +42,7 @@
 #define FORGOTTEN (1.0 / 1024)
 
 /* The private part of a choice. */
-struct own {
+struct choice_state {
 	const uint32_t *candidates;
 	uint64_t start_ns;
 	struct linnos_assignment assignment;
@@ -51,12 +51,13 @@ struct own {
 	bool redirected, would_redirect, is_unknown, is_healthy;
 };
 
-_Static_assert(sizeof(struct own) <= sizeof(((struct linnos_choice *)0)->own), "it has room");
+_Static_assert(sizeof(struct choice_state) <= sizeof(((struct linnos_choice *)0)->own),
+	       "it has room");
 _Static_assert(sizeof(struct sending) <= sizeof(struct linnos_attempt), "it has room");
 
-static struct own *own_of(const struct linnos_choice *choice)
+static struct choice_state *choice_state(const struct linnos_choice *choice)
 {
-	return (struct own *)choice->own;
+	return (struct choice_state *)choice->own;
 }
 
 /* --- Options ------------------------------------------------------------------------------- */
@@ -175,13 +176,13 @@ struct field {
 static struct node *node_of(struct linnos_cluster *c, const struct linnos_choice *choice,
 			    unsigned int replica)
 {
-	return &c->nodes[own_of(choice)->candidates[replica]];
+	return &c->nodes[choice_state(choice)->candidates[replica]];
 }
 
 static void expect_candidates(struct linnos_cluster *c, const struct linnos_choice *choice,
 			      struct field *f, uint64_t now_ns)
 {
-	const struct own *own = own_of(choice);
+	const struct choice_state *own = choice_state(choice);
 
 	f->n = own->n;
 	f->out = choice->tried;
@@ -247,7 +248,7 @@ static void explore(struct linnos_cluster *c, struct linnos_choice *choice, cons
 /* Return true if a read that is expected to be faster elsewhere is redirected. */
 static bool is_redirected(struct linnos_cluster *c, struct linnos_choice *choice, double ratio)
 {
-	struct own *own = own_of(choice);
+	struct choice_state *own = choice_state(choice);
 
 	c->stats.would_redirect++;
 	own->would_redirect = true;
@@ -307,14 +308,14 @@ static int check_read(const struct linnos_cluster *c, const struct linnos_choice
 int64_t linnos_cluster_choose(struct linnos_cluster *c, struct linnos_choice *choice,
 			      const uint32_t *candidates, unsigned int n, uint64_t now_ns)
 {
-	struct own *own = own_of(choice);
+	struct choice_state *own = choice_state(choice);
 	struct field f;
 	double kept;
 	int error = check_read(c, choice, candidates, n);
 
 	if (error)
 		return error;
-	*own = (struct own){
+	*own = (struct choice_state){
 		.candidates = candidates,
 		.start_ns = now_ns,
 		.n = n,
@@ -409,7 +410,7 @@ void linnos_cluster_on_submit(struct linnos_cluster *c, struct linnos_attempt *s
 			      const struct linnos_choice *choice, unsigned int replica,
 			      enum linnos_kind kind, uint64_t now_ns)
 {
-	const struct own *own = own_of(choice);
+	const struct choice_state *own = choice_state(choice);
 	struct sending *s = sending_of(sending);
 	struct expected e;
 	struct node *n;
@@ -488,7 +489,7 @@ void linnos_cluster_on_complete(struct linnos_cluster *c, struct linnos_attempt 
 void linnos_cluster_on_answer(struct linnos_cluster *c, const struct linnos_choice *choice,
 			      const struct linnos_attempt *winner, uint64_t now_ns)
 {
-	const struct own *own = own_of(choice);
+	const struct choice_state *own = choice_state(choice);
 	double us = (double)since(own->start_ns, now_ns) / NS_PER_US;
 	const struct sending *w = winner ? sending_of(winner) : NULL;
 

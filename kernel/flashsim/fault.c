@@ -184,7 +184,7 @@ static void rule_hit(struct flashsim_rule *rule, struct flashsim_faults *faults,
 	const struct flashsim_rule_settings *settings = &rule->settings;
 	struct flashsim_hit *hit;
 	u32 len = (end - start) << SECTOR_SHIFT;
-	u64 dice = flashsim_hash(seed ^ FAULT_SALT, rule->matched);
+	u64 hash = flashsim_hash(seed ^ FAULT_SALT, rule->matched);
 
 	rule->injected++;
 	switch (settings->fault) {
@@ -206,8 +206,8 @@ static void rule_hit(struct flashsim_rule *rule, struct flashsim_faults *faults,
 	hit->len = len;
 	hit->mask = 0xff;
 	if (settings->fault == FLASHSIM_FAULT_BIT_FLIP) {
-		u32 byte = settings->offset < 0 ? dice >> 8 : settings->offset;
-		u32 bit = settings->bit < 0 ? dice & 7 : settings->bit;
+		u32 byte = settings->offset < 0 ? hash >> 8 : settings->offset;
+		u32 bit = settings->bit < 0 ? hash & 7 : settings->bit;
 
 		hit->offset = byte % len;
 		hit->len = 1;

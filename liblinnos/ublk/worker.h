@@ -32,8 +32,8 @@ struct mirror {
 	pthread_mutex_t lock;
 	uint32_t in; /* bitmap of replicas in the mirror; read without the lock, see mirror_in() */
 	char why_dropped[REPLICAS_MAX][WHY_BYTES]; /* constant once it is dropped */
-	struct mirror_state state;		   /* tells after a crash what may differ */
-	struct request *first_write, *last_write;  /* in the order of their arrival */
+	struct mirror_state state; /* the record of regions that may differ after a crash */
+	struct request *first_write, *last_write; /* in the order of their arrival */
 	unsigned int n_waiting;
 	/* Paths of the replicas if `in` is recorded for a server that takes over from a killed one;
 	 * otherwise NULL. */

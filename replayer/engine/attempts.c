@@ -63,7 +63,7 @@ static struct attempt *attempt_new(struct replay *r, struct io *io, unsigned int
 	a->drive = drive;
 	a->hinted = false;
 	a->hedge = false;
-	a->lost = false;
+	a->orphaned = false;
 	a->predicted_us = 0;
 	a->done_bytes = 0;
 	a->next = io->in_flight;
@@ -81,7 +81,7 @@ static enum observed_end end_of(const struct attempt *a, int result)
 {
 	if (result == (int)a->io->size_bytes)
 		return OBSERVED_ANSWERED;
-	if ((a->lost && result == -ECANCELED) || (a->hinted && result == -EBUSY))
+	if ((a->orphaned && result == -ECANCELED) || (a->hinted && result == -EBUSY))
 		return OBSERVED_IGNORED;
 	return OBSERVED_FAILED;
 }
@@ -98,7 +98,7 @@ static void attempt_done(struct replay *r, struct attempt *a, int result)
 	r->pending_pages[a->drive] -= io_pages(a->io);
 	r->in_flight[a->drive]--;
 	observer_ended(&r->observers[a->drive], &a->observed, r->done_ns, end_of(a, result));
-	if (a->lost) {
+	if (a->orphaned) {
 		r->orphans[a->drive]--;
 		r->orphans_in_flight--;
 	}
@@ -265,7 +265,7 @@ void attempts_cancel(struct replay *r, struct io *io)
 	for (struct attempt *a = io->in_flight; a; a = a->next) {
 		struct io_uring_sqe *sqe = ring_sqe(&r->ring);
 
-		a->lost = true;
+		a->orphaned = true;
 		r->orphans_in_flight++;
 		if (++r->orphans[a->drive] > r->c.orphans_max)
 			r->c.orphans_max = r->orphans[a->drive];

@@ -26,7 +26,7 @@ struct attempt {
 	uint32_t met_pages;    /* pages of reads at the drive at the time of the prediction */
 	uint8_t drive;
 	bool hinted, hedge;
-	bool lost; /* another attempt has answered the user */
+	bool orphaned; /* another attempt has answered the user */
 };
 
 struct io {

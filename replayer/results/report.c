@@ -533,7 +533,7 @@ void report_text(struct replay *r)
 	     LATE_NS / 1000);
 	NOTE(c->depth_stalls, "I/Os were due while --depth %u had no place for them", r->o.depth);
 	NOTE(c->copies_denied,
-	     "copies of reads were not sent: a drive held --max-orphans %u lost ones",
+	     "copies of reads were not sent: a drive held --max-orphans %u orphaned reads",
 	     r->o.max_orphans);
 	NOTE(r->sources.realigned, "trace I/Os were widened to whole 4 KiB blocks");
 	NOTE(r->sources.folded, "trace I/Os were folded into the drives' size");
