@@ -93,7 +93,6 @@ typedef struct {
 #define atomic64_read(p) READ_ONCE((p)->counter)
 #define atomic64_add_return(n, p) __atomic_add_fetch(&(p)->counter, n, __ATOMIC_SEQ_CST)
 #define atomic64_add(n, p) ((void)atomic64_add_return(n, p))
-#define atomic64_sub_return(n, p) atomic64_add_return(-(n), p)
 #define cmpxchg(p, old, new) shim_cmpxchg(p, old, new)
 #define shim_cmpxchg(p, old, new)                                                      \
 	({                                                                             \

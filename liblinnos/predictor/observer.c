@@ -7,7 +7,6 @@
 #include <sched.h>
 #include <string.h>
 
-#define HISTORY_WORDS (sizeof(struct linnos_history) / sizeof(u64))
 _Static_assert(sizeof(struct linnos_history) % sizeof(u64) == 0, "copied by words");
 
 /* Copy this part of the history to where other threads read it. The caller holds the lock. */
