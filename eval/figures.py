@@ -406,8 +406,9 @@ def ranges(
     figure, axes = plt.subplots(figsize=(9, 0.6 * len(expected) + 1.5))
     for i, (title, (low, high)) in enumerate(expected.items()):
         axes.barh(i, high - low, left=low, color="#dddddd")
+        apart = min(0.08, 0.7 / max(1, len(cases[title])))
         for j, case in enumerate(cases[title].values()):
-            y = i + 0.08 * (j - (len(cases[title]) - 1) / 2)
+            y = i + apart * (j - (len(cases[title]) - 1) / 2)
             axes.plot([scale * case.low, scale * case.high], [y, y], color="#0072b2", linewidth=0.8)
             axes.plot(scale * case.value, y, ".", color="#0072b2")
     if any(case.value < 0 for found in cases.values() for case in found.values()):
