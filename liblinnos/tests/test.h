@@ -20,7 +20,7 @@ static struct {
 static unsigned int n_tests;
 static void (*after_each)(void);
 
-/* Have a function called after each test, which closes what the test has opened. */
+/* Call a function after each test, which closes everything that the test has opened. */
 #define AFTER_EACH(function)                                                                       \
 	__attribute__((constructor)) static void set_after_each(void)                              \
 	{                                                                                          \

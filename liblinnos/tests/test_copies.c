@@ -92,7 +92,7 @@ static void let_go(void)
 		sched_yield();
 }
 
-/* Process completions: those of healthy replicas at once, those of BAD when its time has come. */
+/* Process completions: of healthy replicas at once, and of BAD when its latency has passed. */
 static void hear(void)
 {
 	uint64_t since_ns;

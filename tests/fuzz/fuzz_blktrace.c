@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The blktrace reader on any bytes: what is on the disk, cut, damaged or made to harm.
+ * Run the blktrace reader on arbitrary bytes, like files that are truncated, damaged or malicious.
  *
- * The first byte chooses the options, the rest is one file or two of equal length.
+ * The first byte chooses the options. The rest is one file, or two of equal length.
  */
 #include "fuzz.h"
 #include "../../linnapp/native/blktrace_parser.h"

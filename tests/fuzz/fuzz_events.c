@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The blktrace reader on events that are well-formed one by one, in any order: the matching of
+ * Run the blktrace reader on events that are valid one by one, in any order, to test how it matches
  * completions with I/Os.
  *
- * Six bytes make an event, so that the fuzzer comes to sequences that it would not find in 48.
+ * An event is encoded in six bytes, so that the fuzzer finds sequences that it would not find with
+ * the 48 bytes of an event in a file.
  */
 #include "fuzz.h"
 #include "../../linnapp/native/blktrace_parser.h"

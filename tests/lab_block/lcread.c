@@ -88,7 +88,7 @@ static ssize_t by_uring(int fd, void *buffer, size_t bytes, off_t offset)
 	sqe->rw_flags = flags;
 	got = io_uring_submit_and_wait(&ring, 1);
 	if (got < 0) {
-		/* what was not submitted must not be taken for the next read */
+		/* the entry that was not submitted must not be sent as the next read */
 		io_uring_queue_exit(&ring);
 		ready = 0;
 		return got;

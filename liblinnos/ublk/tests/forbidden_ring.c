@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * A worker of linnos-ublk whose ring can no longer be entered. With the argument "full", its
+ * Run a worker of linnos-ublk whose ring can no longer be entered. With the argument "full", its
  * submission queue is full; with "wait", it waits for completions.
  */
 #include "worker.h"
