@@ -294,7 +294,7 @@ fuzz-agent: $(BUILD)/.deps $(BUILD)/.deps-fuzz ## the agent alone, its code and 
 bench: build ## speed of our own code compared with a reference (python -m eval.bench --list)
 	$(PYTHON) -m eval.bench
 
-eval: build ## every experiment but eval-replicated, eval-traces, eval-apps, eval-nodes, eval-filesystems, eval-functions, eval-cluster, eval-ceph, eval-validate, eval-real and eval-clustering; eval-NAME: one of them; SEEDS=1: with one seed
+eval: build ## the experiments that docs/evaluation.md lists first; eval-NAME: one of all; SEEDS=1: with one seed
 	$(PYTHON) -m eval $(EVAL_OPTIONS)
 
 eval-functions eval-filesystems: kernel-debian
