@@ -111,10 +111,12 @@ def _replaceable(path: Path, *, directory: bool) -> Path:
     """Resolve links in `path`; raise an error if it exists and is not of the right kind."""
     try:
         real = path.resolve()
-        if real.exists() and not (real.is_dir() if directory else real.is_file()):
+        # Not of `real`: the name of the pipe behind /dev/stdout does not exist.
+        if path.exists() and not (path.is_dir() if directory else path.is_file()):
             wanted = "a directory" if directory else "a regular file"
-            found = "a directory" if real.is_dir() else "a file, or a device"
-            raise LinnappError(f"{path}: {found}; the output is {wanted}")
+            kinds = {"a directory": path.is_dir(), "a file": path.is_file()}
+            found = next((kind for kind, is_it in kinds.items() if is_it), "a pipe or a device")
+            raise LinnappError(f"{path}: {found}; the output is {wanted}: name another one")
     except (OSError, RuntimeError) as error:  # a loop of links, or a name that is too long
         raise LinnappError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     return real

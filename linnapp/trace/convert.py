@@ -12,6 +12,7 @@ start, as fio 3.33 writes and replays it. Only reads and writes are kept; other 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import LinnappError, TraceError
-from linnapp.files import AnyPath, replaced_file
+from linnapp.files import AnyPath, os_errors, replaced_file
 from linnapp.trace import blktrace
 from linnapp.trace.rows import Rows
 from linnapp.trace.text import (
@@ -177,12 +178,23 @@ def convert(
     is raised.
     """
     source, target = Path(source), Path(target)
+    _check_not_a_source(target, source)
     filters = filters or Filters()
     chunks = filtered(read_workload(source, source_format, **options), filters)
     chosen = [f"`slice_s={filters.slice_s[0]:g}:{filters.slice_s[1]:g}`"] if filters.slice_s else []
     if (volume := options.get("volume")) is not None:
         chosen.append(f"`volume={volume!r}`")
     return write_iolog(target, _not_empty(source, chunks, chosen), device_name)
+
+
+def _check_not_a_source(target: Path, source: Path) -> None:
+    """Refuse to replace a file that is converted: an iolog does not contain all of a recording."""
+    files = [source]
+    with contextlib.suppress(TraceError):
+        files = blktrace.trace_files(source)
+    with os_errors(target):
+        if target.exists() and any(file.exists() and target.samefile(file) for file in files):
+            raise LinnappError(f"{target}: is the trace to convert; name another output file")
 
 
 def _not_empty(

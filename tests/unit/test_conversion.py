@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -108,6 +109,27 @@ def test_convert_filters_traces_of_several_chunks(
     rows = load(out)
     assert rows[0] == (0, True, 2000 * 4096, 4096)
     assert rows[-1] == (999500, False, 3999 * 4096, 4096)
+
+
+@pytest.mark.parametrize("name", ["msr.trace", "./msr.trace", "link"])
+def test_convert_does_not_replace_its_input(heimdall: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "link").symlink_to(heimdall)
+    with pytest.raises(LinnappError, match="is the trace to convert; name another output file"):
+        convert(heimdall, tmp_path / name)
+    assert heimdall.read_text() == HEIMDALL
+
+
+def test_convert_does_not_replace_a_file_of_its_recording(tmp_path: Path) -> None:
+    for cpu in range(2):
+        (tmp_path / f"x.blktrace.{cpu}").write_bytes(b"")
+    with pytest.raises(LinnappError, match="is the trace to convert"):
+        convert(tmp_path / "x", tmp_path / "x.blktrace.1")
+
+
+def test_output_to_a_pipe_is_refused_by_its_name(heimdall: Path) -> None:
+    ends = os.pipe()
+    with pytest.raises(LinnappError, match=f"^/dev/fd/{ends[1]}: a pipe or a device; .*another"):
+        convert(heimdall, f"/dev/fd/{ends[1]}")
 
 
 def test_convert_without_matching_ios_is_an_error(heimdall: Path, tmp_path: Path) -> None:
