@@ -12,7 +12,8 @@
 
 #define EVENT_MAGIC 0x65617407u
 #define SHOWN_BYTES 120
-#define LINES_SEEN 64		/* number of lines that lt_events_are_text() reads */
+#define LINES_SEEN 1024		/* number of lines that lt_events_are_text() reads */
+#define UNNUMBERED_BACK_NS 1000000000u
 
 /* Actions and categories of blktrace that the parser does not use. */
 #define ACT_INSERT 12
@@ -36,6 +37,8 @@ static const struct kind {
 	{ "block_rq_requeue", "R", ACT_REQUEUE | CAT_REQUEUE },
 	{ "block_rq_issue", "D", ACT_ISSUE | CAT_ISSUE },
 	{ "block_rq_complete", "C", ACT_COMPLETE | CAT_COMPLETE },
+	/* only of drives without requests, as md and dm */
+	{ "block_bio_complete", "C", ACT_COMPLETE | CAT_COMPLETE },
 	{ "block_split", "X", ACT_SPLIT },
 	{ "block_bio_remap", "A", ACT_REMAP },
 	/* Not about requests: plugging, messages, sleeping, bounces, events of drivers. */
@@ -122,29 +125,22 @@ static bool take_operation(const char **at, uint32_t *action)
 /* Read "SECTOR + SECTORS", or for a split "SECTOR / SECTOR"; an I/O without either has no data. */
 static bool take_place(const char **at, struct blk_event_v7 *e)
 {
-	const char *start = *at;
+	const char *next = *at;
 	uint64_t sector, n;
+	char sign;
 
-	if (!take_number(at, &sector))
+	if (!take_number(&next, &sector) || (*next != '+' && *next != '/'))
 		return false;
-	if (**at != '+' && **at != '/') {
-		*at = start;
+	sign = *next;
+	next = skip_blanks(next + 1);
+	if (!take_number(&next, &n) || (sign == '/' && n < sector))
 		return false;
-	}
-	e->sector = sector;
-	if (*(*at)++ == '/') {
-		*at = skip_blanks(*at);
-		if (!take_number(at, &n) || n < sector)
-			return false;
-		n -= sector;
-	} else {
-		*at = skip_blanks(*at);
-		if (!take_number(at, &n))
-			return false;
-	}
+	n -= sign == '/' ? sector : 0;
 	if (n > UINT32_MAX / SECTOR_BYTES)
 		return false;
+	e->sector = sector;
 	e->bytes = n * SECTOR_BYTES;
+	*at = next;
 	return true;
 }
 
@@ -157,16 +153,26 @@ static void read_error(const char *at, struct blk_event_v7 *e)
 	e->error = error < 0 ? -error : error;
 }
 
+/* A summary follows the events, first of programs, as "fio (661)", or of CPUs or drives. */
+static bool begins_summary(const char *line)
+{
+	const char *bracket = strrchr(line, '(');
+
+	return !strncmp(line, "CPU", 3) || !strncmp(line, "Total (", 7) ||
+	       (bracket && !isdigit((unsigned char)*line) && isdigit((unsigned char)bracket[1]) &&
+		line[strlen(line) - 1] == ')');
+}
+
 /* Read "  8,0    1        4     0.000082000   661  D   R 95839968 + 8 [fio]". */
 static enum line read_blkparse(const char *at, struct blk_event_v7 *e)
 {
-	uint64_t cpu, sequence, pid;
+	uint64_t cpu, sequence, pid, number;
 	const struct kind *kind;
+	bool is_completion;
 	size_t letters;
 
 	at = skip_blanks(at);
-	/* A summary follows the events. */
-	if (!strncmp(at, "CPU", 3) || !strncmp(at, "Total (", 7))
+	if (begins_summary(at))
 		return THE_END;
 	if (!take_device(&at, &e->device) || !take_number(&at, &cpu) ||
 	    !take_number(&at, &sequence) || !take_time(&at, &e->time))
@@ -175,6 +181,7 @@ static enum line read_blkparse(const char *at, struct blk_event_v7 *e)
 	if (!take_number(&at, &pid))
 		return MALFORMED;
 	e->cpu = cpu;
+	e->sequence = sequence;
 	e->pid = pid;
 	letters = strcspn(at, " \t");
 	for (kind = kinds; kind < kinds + N_KINDS; kind++)
@@ -188,15 +195,22 @@ static enum line read_blkparse(const char *at, struct blk_event_v7 *e)
 	at = skip_blanks(at + letters);
 	if (!take_operation(&at, &e->action))
 		return MALFORMED;
-	if (!take_place(&at, e)) {
-		/* A passthrough command has a size and its bytes in hexadecimal digits. */
-		e->action |= strchr(at, '(') ? CAT_PASSTHROUGH : CAT_FS;
-		if (!strchr(at, '(') && *at != '[' && *at)
-			return MALFORMED;
-	} else {
+	is_completion = (e->action & ACT_MASK) == ACT_COMPLETE;
+	if (take_place(&at, e)) {
 		e->action |= CAT_FS;
+	} else {
+		/*
+		 * Without data, as a flush, whose completion has a sector. Another event with one
+		 * number is a passthrough command of this size, perhaps with its bytes in brackets.
+		 */
+		bool has_number = take_number(&at, &number);
+
+		e->action |= *at == '(' || (has_number && !is_completion) ? CAT_PASSTHROUGH :
+									    CAT_FS;
+		if (*at != '(' && *at != '[')
+			return MALFORMED;
 	}
-	if ((e->action & ACT_MASK) == ACT_COMPLETE)
+	if (is_completion)
 		read_error(at, e);
 	return AN_EVENT;
 }
@@ -327,9 +341,39 @@ static bool write_with_arrival(FILE *out, struct blk_event_v7 *e)
 		       false;
 }
 
+/* Return the number of lost events that a line of ftrace or perf reports, at least 1 if any. */
+static uint32_t count_lost(const char *line)
+{
+	static const char *const reports[] = { "[LOST ", "PERF_RECORD_LOST lost " };
+
+	for (size_t i = 0; i < sizeof(reports) / sizeof(*reports); i++) {
+		const char *at = strstr(line, reports[i]);
+		unsigned long n = at ? strtoul(at + strlen(reports[i]), NULL, 10) : 0;
+
+		if (at)
+			return n ? n : 1;
+	}
+	return 0;
+}
+
+/*
+ * Return true if a second recording begins with an event: time goes back on its CPU, and so do the
+ * CPU's numbers. Text of ftrace and perf has no numbers, so time has to go back further.
+ */
+static bool begins_again(struct lt_sequence *cpus, const struct blk_event_v7 *e, bool is_numbered)
+{
+	struct lt_sequence *cpu = &cpus[e->cpu % LT_MAX_CPUS], last = *cpu;
+
+	*cpu = (struct lt_sequence){ .time = e->time, .last = e->sequence, .any = true };
+	return last.any && e->time < last.time &&
+	       (is_numbered ? e->sequence <= last.last :
+			      last.time - e->time > UNNUMBERED_BACK_NS);
+}
+
 /* Read the whole text; if @out is not NULL, write its events. */
 static bool translate(FILE *in, FILE *out, bool *has_arrivals, const char *path, char *why)
 {
+	struct lt_sequence cpus[LT_MAX_CPUS] = { 0 };
 	read_line *reader = NULL;
 	uint32_t sequence = 0;
 	enum line is = NO_EVENT;
@@ -341,7 +385,7 @@ static bool translate(FILE *in, FILE *out, bool *has_arrivals, const char *path,
 
 	rewind(in);
 	while (done && is != THE_END && (n = getline(&line, &room, in)) > 0) {
-		struct blk_event_v7 e = { .magic = EVENT_MAGIC, .sequence = sequence };
+		struct blk_event_v7 e = { .magic = EVENT_MAGIC };
 		char *start = line;
 
 		if (!number++ && !strncmp(line, "\xef\xbb\xbf", 3))
@@ -359,7 +403,17 @@ static bool translate(FILE *in, FILE *out, bool *has_arrivals, const char *path,
 				 SHOWN_BYTES, start,
 				 reader == read_blkparse ? "blkparse" : "perf or ftrace");
 			done = false;
+		} else if (is == NO_EVENT) {
+			/* makes a gap in the numbers */
+			sequence += reader == read_ftrace ? count_lost(start) : 0;
+		} else if (is == AN_EVENT && begins_again(cpus, &e, reader == read_blkparse)) {
+			snprintf(why, LT_PACKED_WHY, "%s:%ld: the event is earlier than the one "
+						     "before it on CPU %u: a second recording "
+						     "begins there; read them separately", path,
+				 number, e.cpu);
+			done = false;
 		} else if (is == AN_EVENT) {
+			e.sequence = sequence;
 			*has_arrivals |= (e.action & ACT_MASK) == ACT_QUEUE;
 			if (out)
 				done = *has_arrivals ? write_event(out, &e, e.action) :

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 /* Number of bytes of a file that lt_events_are_text() needs. */
-#define LT_EVENTS_HEAD_BYTES 16384
+#define LT_EVENTS_HEAD_BYTES (256 << 10)
 
 /** lt_events_are_text() - return true if a file that begins with @n bytes at @head is such text */
 bool lt_events_are_text(const char *head, size_t n);

@@ -99,6 +99,80 @@ def test_line_that_is_not_an_event_is_named(tmp_path: Path) -> None:
         load(path)
 
 
+#: Lines as blkparse prints them for a flush, a passthrough command, and programs in its summary.
+OTHER_LINES = """\
+  8,0    1       10     0.000090000   661  Q FWS [fio]
+  8,0    1       11     0.000091000   661  D FWS [fio]
+  8,0    1       12     0.000092000   661  C FWS 0 [0]
+  8,0    1       13     0.000093000   661  D   R 36 (12 01 00 00 24 00) [smartctl]
+  8,0    1       14     0.000094000   661  C   R (12 01 00 00 24 00) [0]
+  8,0    1       15     0.000095000   661  D   R 36 [smartctl]
+  8,0    1       16     0.000096000   661  C   R [0]
+fio (661, ...)
+ Reads Queued:           1,        4KiB
+"""
+
+
+def test_flushes_and_passthrough_commands_of_blkparse_are_not_counted(tmp_path: Path) -> None:
+    path = tmp_path / "sda.txt"
+    events, summary = BLKPARSE.split("CPU0")
+    path.write_text(events + OTHER_LINES + "CPU0" + summary)
+    assert columns(path) == [(0, 95839968, 4096, 80), (10, 1024, 8192, 100)]
+
+
+def test_completions_of_drives_without_requests_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "md0.txt"
+    path.write_text(
+        "x-1 [000] d..1. 1.000100: block_bio_queue: 9,0 R 64 + 8 [x]\n"
+        "x-1 [000] d..1. 1.000190: block_bio_complete: 9,0 R 64 + 8 [0]\n"
+    )
+    assert columns(path) == [(1000100, 64, 4096, 90)]
+
+
+@pytest.mark.parametrize(
+    ("report", "lost"),
+    [
+        ("CPU:2 [LOST 123 EVENTS]", 123),
+        ("CPU:2 [LOST EVENTS]", 1),
+        ("fio 5405 [002]  8018.233270: PERF_RECORD_LOST lost 77", 77),
+    ],
+)
+def test_lost_events_that_the_text_reports_are_counted(
+    tmp_path: Path, report: str, lost: int
+) -> None:
+    path = tmp_path / "sda.txt"
+    lines = FTRACE.splitlines()
+    path.write_text("\n".join([*lines[:4], report, *lines[4:]]) + "\n")
+    ran = CliRunner().invoke(cli, ["inspect", "--json", str(path)])
+    assert json.loads(ran.stdout)["events"]["lost_events"] == lost
+
+
+def test_events_after_many_others_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "sda.txt"
+    other = "          bash-1     [000] d..2. 12.000001: sched_switch: prev_comm=bash\n"
+    path.write_text("# tracer: nop\n" + other * 300 + FTRACE)
+    assert len(columns(path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "again"),
+    [(BLKPARSE.split("CPU0")[0], 11), (FTRACE + FTRACE.replace("8018.2", "8010.2"), 10)],
+)
+def test_text_of_two_recordings_is_refused(tmp_path: Path, text: str, again: int) -> None:
+    path = tmp_path / "sda.txt"
+    path.write_text(text if "8018" in text else text * 2)
+    with pytest.raises(TraceError, match=rf"sda\.txt:{again}: .* a second recording begins"):
+        load(path)
+
+
+def test_last_line_that_is_cut_off_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "sda.txt"
+    events = BLKPARSE.split("CPU0")[0]
+    path.write_text(events[: events.rindex(" 16 [0]")])
+    with pytest.raises(TraceError, match=r"sda\.txt:10: "):
+        load(path)
+
+
 def test_replayer_reads_event_texts(tmp_path: Path, drives: list[Path]) -> None:
     path = tmp_path / "sda.txt"
     path.write_text(BLKPARSE.replace("95839968", "512"))
