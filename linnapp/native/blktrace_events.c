@@ -17,6 +17,10 @@
 
 #define EVENT_MAGIC 0x65617400u
 
+/* Limits of the time between two events of a CPU, whose clock never goes back. */
+#define MOST_BACK_NS 10000000000ull
+#define MOST_AHEAD_NS (366ull * 24 * 3600 * 1000000000)
+
 #ifndef BUFFER_BYTES		/* the fuzzers refill a small one often */
 #define BUFFER_BYTES (1u << 20)
 #endif
@@ -123,7 +127,7 @@ static bool check_magic(struct lt_events *events, struct lt_source *s, size_t ha
 		if (!at)
 			lt_fail(events->failure, "%s: not a blktrace file: it does not begin with "
 						 "an event, as files of blktrace and `blkparse -d` "
-						 "do", s->path);
+						 "do; `linnapp trace` records one", s->path);
 		else
 			lt_fail(events->failure, "%s: corrupt at byte %llu: no event magic where "
 				"an event should start; record or copy the trace again", s->path,
@@ -300,14 +304,14 @@ bool lt_events_lost(const struct lt_events *events, uint64_t sector, uint32_t by
 	return true;
 }
 
-/* Return true if an event was counted as missing: it follows later events of its CPU. */
-static bool fills_gap(struct lt_events *events, const struct blk_event *e)
+/* Return true if an event was counted as missing: it follows later events of its numbering. */
+static bool fills_gap(struct lt_events *events, const struct blk_event *e, uint32_t numbering)
 {
 	/* A file that is out of order has a gap for each late event. */
 	for (uint32_t i = events->gaps_len; i && i + LT_REORDER > events->gaps_len; i--) {
 		struct lt_gap *gap = &events->gaps[(events->gaps_start + i - 1) % LT_AHEAD];
 
-		if (gap->cpu != e->cpu || e->sequence - gap->first >= 1u << 31)
+		if (gap->cpu != numbering || e->sequence - gap->first >= 1u << 31)
 			continue;
 		if (!gap->missing)
 			return false;
@@ -319,27 +323,58 @@ static bool fills_gap(struct lt_events *events, const struct blk_event *e)
 }
 
 /*
- * The kernel numbers the events of each CPU, so a gap shows the number of missing events. The
- * numbers wrap around. Return false and fail if a second recording begins.
+ * Return the CPU whose numbers continue with an event. The kernel numbers the events of each CPU. If
+ * another program has numbered them all, those of a second CPU begin after those of the first.
+ */
+static uint32_t find_numbering(struct lt_events *events, const struct blk_event *e)
+{
+	const struct lt_sequence *first = &events->sequences[events->first_cpu];
+
+	if (!first->any)
+		events->first_cpu = e->cpu;
+	else if (!events->numbering && e->cpu != events->first_cpu)
+		events->numbering = e->sequence == first->last + 1 ? LT_NUMBERED_AT_ONCE :
+								     LT_NUMBERED_BY_CPU;
+	return events->numbering == LT_NUMBERED_AT_ONCE ? events->first_cpu : e->cpu;
+}
+
+/*
+ * A gap in the numbers of a CPU's events, which wrap around, shows how many are missing. Return
+ * false and fail if a second recording begins, or if a time is wrong.
  */
 static bool check_sequence(struct lt_events *events, const struct lt_source *s,
 			   const struct blk_event *e)
 {
-	struct lt_sequence *cpu = &events->sequences[e->cpu % LT_MAX_CPUS];
-	int32_t step = e->sequence - cpu->last;
+	unsigned long long at = s->offset - s->head_bytes;
+	struct lt_sequence *cpu;
 	struct lt_gap *gap;
+	uint32_t numbering;
+	int32_t step;
 
-	if (e->cpu >= LT_MAX_CPUS)
-		return true;
-	if (cpu->any && step < 0 && fills_gap(events, e))
+	if (e->cpu >= LT_MAX_CPUS || e->time > INT64_MAX)
+		return true;	/* the parser refuses such a time */
+	numbering = find_numbering(events, e);
+	cpu = &events->sequences[numbering];
+	step = e->sequence - cpu->last;
+	if (cpu->any && step < 0 && fills_gap(events, e, numbering))
 		return true;
 	if (cpu->any && step < 0 && e->time < cpu->time) {
 		lt_fail(events->failure, "%s: the event at byte %llu is earlier than the one "
 					 "before it by %.6f s, and the numbers of CPU %u start "
 					 "again: a second recording begins there; read them "
-					 "separately", s->path,
-			(unsigned long long)(s->offset - s->head_bytes),
+					 "separately", s->path, at,
 			(cpu->time - e->time) / 1e9, e->cpu);
+		return false;
+	}
+	if (cpu->any &&
+	    (cpu->time > e->time + MOST_BACK_NS || e->time > cpu->time + MOST_AHEAD_NS)) {
+		bool is_earlier = e->time < cpu->time;
+
+		lt_fail(events->failure, "%s: the event at byte %llu is %s than the one before it "
+					 "on CPU %u by %.6f s: one of the two time stamps is "
+					 "wrong; record or copy the trace again", s->path, at,
+			is_earlier ? "earlier" : "later", e->cpu,
+			(is_earlier ? cpu->time - e->time : e->time - cpu->time) / 1e9);
 		return false;
 	}
 	if (cpu->any && step > 1 && events->gaps_len < LT_AHEAD) {
@@ -347,7 +382,7 @@ static bool check_sequence(struct lt_events *events, const struct lt_source *s,
 		*gap = (struct lt_gap){
 			.from_ns = cpu->time < e->time ? cpu->time : e->time,
 			.until_ns = e->time,
-			.cpu = e->cpu,
+			.cpu = numbering,
 			.first = cpu->last + 1,
 			.missing = step - 1,
 		};

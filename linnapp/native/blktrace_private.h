@@ -113,6 +113,8 @@ struct lt_events {
 	bool has_queue, has_issue;
 	struct lt_gap *gaps;
 	uint32_t gaps_start, gaps_len;
+	uint32_t first_cpu;		/* the CPU of the first event */
+	enum { LT_NUMBERED_UNKNOWN, LT_NUMBERED_BY_CPU, LT_NUMBERED_AT_ONCE } numbering;
 	struct lt_sequence sequences[LT_MAX_CPUS];
 };
 

@@ -347,6 +347,32 @@ def test_joined_recordings_are_refused_by_every_reader(tmp_path: Path, n: int) -
     assert words in replay(make_drives(tmp_path), [joined], "baseline", status=1).stderr
 
 
+@pytest.mark.parametrize(
+    ("ahead_s", "words"), [(20, "earlier .* by 19.9"), (1e9, "later .* by 1000000000")]
+)
+def test_a_single_wrong_time_is_refused(tmp_path: Path, ahead_s: float, words: str) -> None:
+    built = TraceBuilder()
+    for i in range(100):
+        built.io(i * 1000 + (ahead_s * 1e6 if i == 50 else 0), i * 1000 + 80, 8 * i)
+    with pytest.raises(TraceError, match=words + ".* one of the two time stamps is wrong"):
+        read(built.write(tmp_path / "wrong.blk"))
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_numbers_that_run_over_all_cpus_have_no_gaps(tmp_path: Path, merged: bool) -> None:
+    parts: dict[int, bytes] = {}
+    for i, (at, action, sector, flags) in enumerate(make_events(5)):
+        cpu = 0 if merged else random.Random(sector).randrange(3)
+        event = TraceBuilder().add(action, at, sector, flags=flags, cpu=i % 3, lost=i).bytes()
+        parts[cpu] = parts.get(cpu, b"") + event
+    for cpu, content in parts.items():
+        (tmp_path / f"x.blktrace.{cpu}").write_bytes(content)
+    whole, _ = read(write(tmp_path / "whole.blk", make_events(5)))
+    chunk, stats = read(tmp_path / "x")
+    assert stats["lost_events"] == stats["doubtful_reads"] == 0
+    assert chunk.is_served_read.sum() == whole.is_served_read.sum()
+
+
 def test_time_that_goes_back_over_many_events_is_refused(tmp_path: Path) -> None:
     trace = TraceBuilder()
     for i in range(3000):
