@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "text_trace.h"
 
@@ -53,19 +54,27 @@ static void say(char *why, const char *format, ...)
 
 /* ---- text that is not a supported trace at all ---- */
 
+#define REPORT "the file is a report like that of iostat, without individual I/Os; record the " \
+	       "drive with `linnapp trace`"
+
 static const struct form {
 	const char *begins;	/* start of one of the first lines */
 	const char *sentence;
 } forms[] = {
 	{ "version https://git-lfs", "the file is a Git LFS pointer without the data; fetch the "
 				     "data with `git lfs pull`" },
-	{ "<!DOCTYPE", "the file is a web page; download the file that the page links to" },
+	{ "<!doctype", "the file is a web page; download the file that the page links to" },
 	{ "<html", "the file is a web page; download the file that the page links to" },
 	{ "{", "the file is JSON; a trace has lines of columns (see `linnapp help formats`)" },
-	{ "TIME(s)", "the file is the output of biosnoop; record the drive with `linnapp trace` "
-		     "instead" },
-	{ "Linux ", "the file is a report like that of iostat, without individual I/Os; record the "
-		    "drive with `linnapp trace`" },
+	{ "[{", "the file is JSON; a trace has lines of columns (see `linnapp help formats`)" },
+	{ "TIME(", "the file is the output of biosnoop; record the drive with `linnapp trace` "
+		   "instead" },
+	{ "Attaching ", "the file is the output of bpftrace; record the drive with `linnapp "
+			"trace` instead" },
+	{ "Linux ", REPORT },
+	{ "Device:", REPORT },
+	{ "Device    ", REPORT },
+	{ "Device,r/s", REPORT },
 	{ "PERFILE2", "the file has perf's binary format; convert it to text with `perf script`" },
 	{ "fio-", "the file is a report of fio, without individual I/Os; run fio again with "
 		  "write_iolog" },
@@ -89,18 +98,62 @@ static int count_of(char c, const char *text, size_t n)
 	return found;
 }
 
+/* Return iconv's name of an encoding with two or four bytes for each character, or NULL. */
+static const char *find_wide_encoding(const unsigned char *head, size_t n)
+{
+	static const struct {
+		const char *name;
+		uint8_t mark_bytes, mark[4];
+		uint8_t zeroes;		/* without a mark: bits of the first 8 bytes that are 0 */
+	} encodings[] = {
+		{ "UTF-32", 4, { 0xff, 0xfe, 0, 0 }, 0 },
+		{ "UTF-32", 4, { 0, 0, 0xfe, 0xff }, 0 },
+		{ "UTF-32LE", 0, { 0 }, 0xee },
+		{ "UTF-32BE", 0, { 0 }, 0x77 },
+		{ "UTF-16", 2, { 0xff, 0xfe }, 0 },
+		{ "UTF-16", 2, { 0xfe, 0xff }, 0 },
+		{ "UTF-16LE", 0, { 0 }, 0xaa },
+		{ "UTF-16BE", 0, { 0 }, 0x55 },
+	};
+	uint8_t zeroes = 0;
+
+	for (int i = 0; i < 8 && n >= 8; i++)
+		zeroes |= !head[i] << i;
+	for (size_t i = 0; i < sizeof(encodings) / sizeof(*encodings); i++) {
+		size_t length = encodings[i].mark_bytes;
+
+		if (length ? n >= length && !memcmp(head, encodings[i].mark, length) :
+			     zeroes == encodings[i].zeroes)
+			return encodings[i].name;
+	}
+	return NULL;
+}
+
+static bool is_printable(const unsigned char *text, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (text[i] < ' ' && !memchr("\t\r\n\v\f", text[i], 5))
+			return false;
+	return true;
+}
+
 /* Return true if the data cannot be read as lines at all; describe the data in @why. */
 static bool is_no_text(const unsigned char *head, size_t n, char *why)
 {
 	size_t line = line_length((const char *)head, n);
+	const char *wide = find_wide_encoding(head, n);
+	const unsigned char *zero = memchr(head, '\0', n);
 
 	if (!n) {
 		say(why, "the file is empty");
-	} else if (n >= 2 && ((head[0] == 0xff && head[1] == 0xfe) ||
-			      (head[0] == 0xfe && head[1] == 0xff) ||
-			      (n >= 4 && !head[1] && !head[3] && head[0] && head[2]))) {
-		say(why, "the file is text in UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`");
-	} else if (memchr(head, '\0', n)) {
+	} else if (wide) {
+		say(why, "the file is text in %.6s; convert it with `iconv -f %s -t UTF-8`", wide,
+		    wide);
+	} else if (zero && zero - head >= 8 && is_printable(head, zero - head)) {
+		say(why, "line %d contains bytes of zero; the file is damaged, as after a crash or "
+			 "an incomplete copy: copy it again",
+		    1 + count_of('\n', (const char *)head, zero - head));
+	} else if (zero) {
 		say(why, "the file is neither text nor a recording of blktrace; it begins with the "
 			 "bytes");
 		for (size_t i = 0; i < n && i < 8; i++)
@@ -114,10 +167,16 @@ static bool is_no_text(const unsigned char *head, size_t n, char *why)
 
 static bool is_other_form(const char *head, size_t n, char *why)
 {
-	for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
+	if (memmem(head, n, " block_rq_", 10) || memmem(head, n, ":block_rq_", 10))
+		say(why, "the file contains events of the block layer, but not as ftrace or `perf "
+			 "script` prints them by default, with times in seconds; print them again "
+			 "with their defaults");
+	for (; n && memchr(" \t\r\n", *head, 4); n--)
+		head++;
+	for (size_t i = 0; i < sizeof(forms) / sizeof(*forms) && !*why; i++) {
 		size_t length = strlen(forms[i].begins);
 
-		if (n >= length && !memcmp(head, forms[i].begins, length))
+		if (n >= length && !strncasecmp(head, forms[i].begins, length))
 			say(why, "%s", forms[i].sentence);
 	}
 	return *why;
@@ -445,12 +504,33 @@ static bool explain_first_line(const char *head, size_t n, char *why)
 	return true;
 }
 
+/* Return true if all lines are blank or comments. */
+static bool is_void(const char *head, size_t n)
+{
+	while (n) {
+		size_t line = line_length(head, n), blanks = 0;
+
+		while (blanks < line && strchr(" \t\r\v\f", head[blanks]))
+			blanks++;
+		if (*head != '#' && blanks < line)
+			return false;
+		line += line < n;
+		head += line;
+		n -= line;
+	}
+	return true;
+}
+
 static void say_unknown(const char *head, size_t n, char *why)
 {
 	const struct lt_text_format *formats;
 	size_t line = line_length(head, n);
 	int32_t n_formats;
 
+	if (is_void(head, n)) {
+		say(why, "the file has only blank lines and comments");
+		return;
+	}
 	say(why, "not a trace in a known format (blktrace");
 	formats = lt_text_formats(&n_formats);
 	for (int32_t i = 0; i < n_formats; i++)
@@ -511,6 +591,12 @@ static const struct lt_text_format *choose(struct probe *probes, int n, char *wh
 	}
 	if (n_left)
 		return NULL;
+	for (struct probe *p = probes; p < probes + n; p++)
+		if (!p->n && p->whole && (p->format->flags & LT_TEXT_AT_END)) {
+			say(why, "all sizes are 0, as in fio's logs of bandwidth and IOPS, which do "
+				 "not contain individual I/Os; run fio again with write_iolog");
+			return NULL;
+		}
 	/* Lines without an I/O are not wrong; their reader reports that there are none. */
 	for (struct probe *p = probes; p < probes + n; p++)
 		if (!p->n && p->whole && !p->format->refusal)

@@ -41,6 +41,30 @@ bool lt_read_float_time(int64_t unit_ns, struct field field, int64_t *units, int
 	return true;
 }
 
+static const char *find_exponent(struct field field)
+{
+	const char *lower = memchr(field.start, 'e', field.end - field.start);
+
+	return lower ? lower : memchr(field.start, 'E', field.end - field.start);
+}
+
+/*
+ * Return true if a time has an exponent and too few digits to be whole units, as 1.28166e+17.
+ * Spreadsheets and awk write all numbers of more than 6 or 15 digits like that. With 5 decimals or
+ * fewer, the other digits may have been zeroes.
+ */
+bool lt_is_rounded(struct field field)
+{
+	const char *exponent = find_exponent(field);
+	const char *point = memchr(field.start, '.', field.end - field.start);
+	long decimals;
+
+	if (!exponent || !point || point > exponent)
+		return false;
+	decimals = exponent - point - 1;
+	return decimals >= 5 && decimals < 15 && strtol(exponent + 1, NULL, 10) > decimals;
+}
+
 /* Return true if a time has decimals that are not 0. */
 bool lt_has_fraction(struct field field)
 {
@@ -65,6 +89,8 @@ const char *lt_problem_of(struct field field)
 		return "is hexadecimal; write it in decimal digits";
 	if (*field.start == '"')
 		return "is quoted and contains a comma; remove both";
+	if (isdigit((unsigned char)*field.start) && find_exponent(field))
+		return "has an exponent; write it with all its digits";
 	if (isdigit((unsigned char)*field.start) && memchr(field.start, '.', length))
 		return "is not a whole number";
 	for (const char *c = field.start; c < field.end; c++)

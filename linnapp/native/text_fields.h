@@ -33,6 +33,7 @@ struct field {
 void lt_split_words(struct words *words, const char *text);
 bool lt_read_float_time(int64_t unit_ns, struct field field, int64_t *units, int64_t *ns);
 bool lt_has_fraction(struct field field);
+bool lt_is_rounded(struct field field);
 const char *lt_problem_of(struct field field);
 
 static inline bool is_digit(char c)

@@ -50,7 +50,7 @@ struct lt_text_reader {
 	char *buffer;		/* TEXT_BUFFER_BYTES long, or NULL if all is in @text */
 	const char *text;
 	size_t start, end;	/* the part of the text that is not parsed yet */
-	bool at_end, cut_off;	/* the last line has no end */
+	bool at_end;
 	bool failed;
 	int64_t failed_line;	/* line with the error if it is not the last one read, else 0 */
 	struct lt_text_counts counts;
@@ -127,7 +127,7 @@ static void fail_line(struct lt_text_reader *r, struct field line, const char *f
 	va_start(arguments, format);
 	vfail(r, format, arguments);
 	va_end(arguments);
-	if (r->cut_off)
+	if (r->counts.cut_off)
 		strcat(r->why, "; this last line does not end with a newline, so the file may be "
 			       "truncated");
 	strcat(r->why, "; expected ");
@@ -242,6 +242,13 @@ static bool read_row_time(struct lt_text_reader *r, struct field line, struct fi
 
 	if (!read_time(r->unit_ns, field, &units, &ns)) {
 		fail_number(r, line, "time", field);
+		return false;
+	}
+	/* The point of a number with an exponent is near its start. */
+	if (r->options.known_by != LT_TEXT_PROBED && field.end - field.start > 7 &&
+	    memchr(field.start, '.', 3) && lt_is_rounded(field)) {
+		fail_line(r, line, "the time was rounded when it was written with an exponent; "
+				   "write it with all its digits");
 		return false;
 	}
 	r->counts.fractions += ns || (r->unit_ns == 1 && lt_has_fraction(field));
@@ -373,7 +380,7 @@ static bool next_line(struct lt_text_reader *r, const char **start, const char *
 		if (r->at_end) {
 			if (r->start == r->end)
 				return false;
-			r->cut_off = true;
+			r->counts.cut_off = 1;
 			*start = r->text + r->start;
 			*end = r->text + r->end;
 			r->start = r->end;

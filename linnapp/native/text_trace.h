@@ -96,6 +96,7 @@ struct lt_text_counts {
 	int64_t most_late_ns;	/* maximum time by which one was late */
 	int64_t most_late_line;
 	int64_t n_volumes;	/* number of volumes with an I/O */
+	int64_t cut_off;	/* 1 if the last line has no end */
 	int64_t fractions;	/* times with a fractional part */
 	int64_t first_units;	/* whole units of the time on the first line with an I/O */
 	int64_t start_ns;	/* the time of the earliest I/O, without these units */

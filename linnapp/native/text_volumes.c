@@ -65,13 +65,15 @@ bool lt_count_volume(struct volumes *volumes, struct field field)
 		for (slot = hash % VOLUME_SLOTS; volumes->slots[slot]; slot = (slot + 1) % VOLUME_SLOTS)
 			if (volume_is(&volumes->of[volumes->slots[slot] - 1], field))
 				break;
+		volumes->is_last_known = volumes->slots[slot] || volumes->n < MAX_VOLUMES;
+		if (!volumes->is_last_known)
+			return true;
 		if (volumes->slots[slot])
 			volumes->last = volumes->slots[slot] - 1;
-		else if (volumes->n == MAX_VOLUMES)
-			return true;
 		else if (!add_volume(volumes, field, slot))
 			return false;
 	}
+	volumes->is_last_known = true;
 	volumes->of[volumes->last].ios++;
 	return true;
 }
@@ -82,7 +84,7 @@ bool lt_last_volume_is(const struct volumes *volumes, const char *name, struct f
 	size_t length = last_column.end - last_column.start;
 
 	return (strlen(name) == length && !memcmp(name, last_column.start, length)) ||
-	       !strcmp(name, lt_volume_name(volumes, volumes->last));
+	       (volumes->is_last_known && !strcmp(name, lt_volume_name(volumes, volumes->last)));
 }
 
 const char *lt_volume_name(const struct volumes *volumes, int64_t i)

@@ -15,6 +15,7 @@ struct volumes {
 	struct volume *of;
 	int32_t *slots;		/* hash table: number + 1, or 0 if free */
 	int64_t n, last;
+	bool is_last_known;	/* false if the last line's volume is one too many */
 };
 
 bool lt_count_volume(struct volumes *volumes, struct field field);

@@ -22,7 +22,7 @@ from linnapp.trace import blktrace, replay_log
 from linnapp.trace import convert as conversion
 from linnapp.trace.convert import Workload
 from linnapp.trace.reads import open_recording
-from linnapp.trace.text import read_columns
+from linnapp.trace.text import TextCounts, read_columns
 from linnapp.trace.workload import WINDOW_S
 
 #: Idle time of a drive after which the next I/O counts as slack.
@@ -344,15 +344,17 @@ def inspect(
             queue.add(arrival_ns, arrival_ns + io.latency_ns[rows].astype(np.int64))
         events = reader.stats.counts
     else:
-        for columns in read_columns(
-            trace, text_format, on_counts=lambda counts: notes.extend(counts.notes(volume)),
-            volume=volume,
-        ):  # fmt: skip
+        found: list[TextCounts] = []
+        for columns in read_columns(trace, text_format, on_counts=found.append, volume=volume):
             chunk = Workload(columns.time_ns // 1000, *columns[1:4])
             summary.add(chunk)
             if text_format.has_latency:
                 for kind, rows in (("read", ~chunk.is_write), ("write", chunk.is_write)):
                     latencies[f"{kind}_latency"].add(columns.latency_ns[rows].astype(np.uint64))
+        for counts in found:
+            notes += counts.notes(volume)
+            if counts.empty:
+                notes.append(f"{counts.empty} I/Os of no length are left out")
     if not summary.reads + summary.writes:
         raise TraceError(f"{trace}: holds no read or write")
     return Inspection(

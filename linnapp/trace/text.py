@@ -94,6 +94,8 @@ class TextCounts:
     out_of_order: int
     most_late_ns: int
     most_late_line: int
+    #: 1 if the last line does not end with a newline.
+    cut_off: int
     #: Number of volumes, and the number of I/Os of the first volumes by name.
     n_volumes: int
     volumes: dict[str, int]
@@ -115,6 +117,8 @@ class TextCounts:
             )
         if self.skipped:
             notes.append(f"{self.skipped} lines that neither read nor write are left out")
+        if self.cut_off:
+            notes.append("the last line does not end with a newline; the file may be truncated")
         return notes
 
 

@@ -129,6 +129,10 @@ static void text_warn(void *state)
 			  "(line %lld); they are sorted",
 			  t->path, (long long)counts->out_of_order,
 			  (double)counts->most_late_ns / 1e9, (long long)counts->most_late_line);
+	if (counts->cut_off)
+		warn_user("trace %s: the last line does not end with a newline; the file may be "
+			  "truncated",
+			  t->path);
 	free(names);
 }
 

@@ -289,6 +289,22 @@ REFUSED: dict[str, tuple[str | bytes, str, int | None]] = {
     ),
     "UTF-16": ("\n".join(text_of("msr")).encode("utf-16"), "UTF-16|iconv", None),
     "UTF-16 without a mark": ("\n".join(text_of("msr")).encode("utf-16-le"), "iconv", None),
+    "UTF-16, the other order": (
+        "\n".join(text_of("msr")).encode("utf-16-be"), "iconv -f UTF-16BE", None,
+    ),
+    "UTF-32": ("\n".join(text_of("msr")).encode("utf-32"), "iconv -f UTF-32 ", None),
+    "bytes of zero": (
+        "\n".join(text_of("msr")).encode() + b"\n" + bytes(99),
+        "line 41 contains bytes of zero|copy it again", None,
+    ),
+    "times that a spreadsheet has rounded": (
+        _each(lambda i: f"{FILETIME + i * 700:.5e},hm,0,Read,{i * 4096},4096,9"),
+        "the time was rounded|all its digits", 1,
+    ),
+    "offsets with exponents": (
+        _replaced("msr", 5, f"{FILETIME + 9000},hm,0,Read,3.83496e+08,4096,9"),
+        "offset has an exponent; write it with all its digits", 5,
+    ),
     "semicolons": ("0;100;1;4096;0;0.0;4096\n", "semicolons|tr ';' ','", None),
     "carriage returns only": ("\r".join(text_of("msr")) + "\r", "carriage returns", None),
     "a fio log without offsets": ("0, 81792, 0, 4096\n1, 82000, 0, 4096\n", "log_offset=1", None),
@@ -298,11 +314,22 @@ REFUSED: dict[str, tuple[str | bytes, str, int | None]] = {
     "a fio log in microseconds": (
         _each(lambda i: f"{i}, {80 + i % 7}, 0, 4096, {i * 4096}"), "fio before version 3", None,
     ),
+    "a fio log of bandwidth": (_each(lambda i: f"{i * 500}, 7000, 0, 0, 0"), "write_iolog", None),
+    "a fio log of IOPS": (_each(lambda i: f"{i * 500}, 70, 0, 0, 0, 0"), "write_iolog", None),
     "an iolog of version 2": ("fio version 2 iolog\n/dev/x add\n", "is not supported", 1),
     "an iolog before its start": ("fio version 3 iolog\n-5 /dev/x read 0 4096\n", "negative", 2),
     "an iolog with an unknown action": (
         "fio version 3 iolog\n5 /dev/x frobnicate 0 1\n", "the type is 'frobnicate'", 2,
     ),
+    "events of the block layer without times": (
+        _each(lambda i: f"fio [000] 12us : block_rq_issue: 8,0 R 4096 () {i * 8} + 8 [fio]"),
+        "events of the block layer|with their defaults", None,
+    ),
+    "a report of iostat": ("Device            r/s     rkB/s\nsda   1.0   2.0\n", "iostat", None),
+    "output of bpftrace": ("Attaching 2 probes...\n@usecs:\n", "bpftrace", None),
+    "JSON after a blank line": ('\n  {"a": 1}\n', "JSON", None),
+    "a web page in other letters": ("<!doctype HTML>\n<HTML>\n", "a web page", None),
+    "blank lines": ("\n# a comment\n \n", "only blank lines and comments", None),
     "a web page": ("<!DOCTYPE html>\n<html>\n", "a web page", None),
     "a pointer of Git LFS": ("version https://git-lfs.github.com/spec/v1\n", "git lfs", None),
     "words": ("hello world\n", "not a trace in a known format|heimdall", None),
@@ -347,6 +374,31 @@ def test_user_can_choose_between_ambiguous_formats(tmp_path: Path, drives: list[
     path.write_text("time device offset size type\n" + "\n".join(text_of("heimdall")))
     assert by_linnapp(path, "--from", "heimdall") == IOS
     assert by_replayer(path, drives, "--from", "heimdall") == widened(IOS)
+
+
+def test_last_line_without_an_end_is_reported(tmp_path: Path, drives: list[Path]) -> None:
+    path = tmp_path / "cut.iolog"
+    path.write_text("\n".join(text_of("iolog"))[:-1])
+    for command in (["inspect"], ["convert", str(tmp_path / "out")]):
+        ran = CliRunner().invoke(cli, [command[0], str(path), *command[1:]])
+        assert "the last line does not end with a newline" in ran.output
+    said = replay(drives, [path], "baseline").stderr
+    assert "the last line does not end with a newline" in said
+
+
+def test_volume_is_selected_alone_among_too_many_to_count(tmp_path: Path) -> None:
+    volumes = [*range(65536), 3, *range(65536, 65600)]
+    path = tmp_path / "t.csv"
+    path.write_text("".join(f"{v},R,0,4096,{ALIBABA_US + 7 * i}\n" for i, v in enumerate(volumes)))
+    assert len(by_linnapp(path, "--volume", "3")) == 2
+    assert len(by_linnapp(path, "--volume", "65599")) == 1
+
+
+@pytest.mark.parametrize("last", ["", ", 0", ", 0x4000", ", 0, 0", ", 0, 123456789"])
+def test_latency_logs_of_later_versions_of_fio_have_more_columns(tmp_path: Path, last: str) -> None:
+    path = tmp_path / "fio_lat.1.log"
+    path.write_text(_each(lambda i: f"{i + 1}, 81000, {i % 2}, 4096, {i * 4096}{last}"))
+    assert by_linnapp(path) == [(i * 1000, i % 2 == 0, i * 4096, 4096) for i in range(30)]
 
 
 def test_assumed_units_are_named(tmp_path: Path) -> None:
