@@ -175,11 +175,17 @@ const char *configuration_read(struct configuration *c, FILE *file, const char *
 	file_name = name;
 	line_number = 0;
 	while (!error && fgets(line, sizeof(line), file)) {
-		line_number++;
-		if (!strchr(line, '\n') && !feof(file))
-			error = fault("the line is longer than %zu bytes", sizeof(line) - 2);
+		char *start = line;
+
+		/* the mark of UTF-8 that some editors write */
+		if (!line_number++ && !strncmp(line, "\xef\xbb\xbf", 3))
+			start += 3;
+		if (strchr(line, '\n') || feof(file))
+			error = parse_line(c, start);
+		else if (strlen(line) < sizeof(line) - 1)
+			error = fault("a byte is zero; the file must be text in UTF-8");
 		else
-			error = parse_line(c, line);
+			error = fault("the line is longer than %zu bytes", sizeof(line) - 2);
 	}
 	if (error)
 		return error;

@@ -159,7 +159,7 @@ class DrivesConf:
 def load_conf(path: AnyPath) -> DrivesConf:
     """Read the file; it is empty if it does not exist."""
     try:
-        return parse(Path(path).read_text("utf-8"), str(path))
+        return parse(Path(path).read_text("utf-8-sig"), str(path))
     except FileNotFoundError:
         return DrivesConf()
     except OSError as error:
@@ -203,7 +203,7 @@ def parse(text: str, source: str) -> DrivesConf:
         # Indented lines would continue the line before.
         parser.read_string("\n".join(map(str.strip, text.split("\n"))), source)
     except configparser.Error as error:
-        raise LinnappError(" ".join(str(error).split())) from error
+        raise LinnappError(f"{source}:{_describe(error)}") from error
     drives, arrays = {}, {}
     for title in parser.sections():
         kind, _, name = (part.strip() for part in title.partition(" "))
@@ -228,6 +228,21 @@ def parse(text: str, source: str) -> DrivesConf:
     return DrivesConf(drives, arrays)
 
 
+def _describe(error: configparser.Error) -> str:
+    """Return the line number of an error, what is wrong, and what to do."""
+    expected = "expected [drive PATH] or [array PATH]"
+    if isinstance(error, configparser.MissingSectionHeaderError):
+        return f"{error.lineno}: {error.line.strip()!r} is before the first section; {expected}"
+    if isinstance(error, configparser.ParsingError):
+        line, text = error.errors[0]
+        return f"{line}: {text}: expected KEY = VALUE"
+    if isinstance(error, configparser.DuplicateOptionError):
+        return f"{error.lineno}: {error.option!r} already exists in [{error.section}]; remove one"
+    if isinstance(error, configparser.DuplicateSectionError):
+        return f"{error.lineno}: [{error.section}] already exists; join the two sections"
+    return f" {error}"
+
+
 def _find_fault(
     kind: str, name: str, values: Mapping[str, str], sections: Collection[str]
 ) -> str | None:
@@ -241,6 +256,8 @@ def _find_fault(
             return f"{each} has no value"
     key, choices = _REQUIRED[kind]
     chosen, model, array = (values.get(each) for each in (key, "model", "array"))
+    if chosen is None:
+        return f"{key} is missing, expected {' or '.join(choices)}"
     if chosen not in choices:
         return f"{key} is {chosen!r}, expected {' or '.join(choices)}"
     if kind == "drive" and model is None and chosen != "off":

@@ -93,21 +93,21 @@ def test_parse_ignores_peers_of_an_older_file_with_a_warning() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("mode = off\n", "f.*line: 1.*mode = off"),
-        (f"{DRIVE}mode off\n", "f.*line +2.*mode off"),
-        (f"{DRIVE}mode = off\n mode = off\n", r"f.*line +3.*'mode'.*already exists"),
-        (f"{DRIVE}mode = off\n{DRIVE}mode = off\n", r"f.*line +3.*already exists"),
+        ("mode = off\n", r"f:1: 'mode = off' is before the first section; expected \[drive"),
+        (f"{DRIVE}mode off\n", "f:2: 'mode off.*': expected KEY = VALUE"),
+        (f"{DRIVE}mode = off\n mode = off\n", r"f:3: 'mode' already exists in \[drive .*remove"),
+        (f"{DRIVE}mode = off\n{DRIVE}mode = off\n", r"f:3: \[drive .*\] already exists; join"),
         (f"{DRIVE}mdoe = off\n", r"f: \[drive .*unknown key 'mdoe'; a drive has model, mode"),
         (f"{DRIVE}mode =\n", "mode has no value"),
         (f"{DRIVE}mode = on\n", "mode is 'on', expected off or observe or enforce"),
-        (f"{DRIVE}model = /m\n", "mode is None, expected off or"),
+        (f"{DRIVE}model = /m\n", "mode is missing, expected off or"),
         (f"{DRIVE}mode = observe\n", "no model, which observe needs"),
         (f"{DRIVE}mode = off\nmodel = m\n", "model 'm', expected an absolute path"),
         (f"{DRIVE}mode = off\nmodel = /m/../n\n", "model '/m/../n', expected an abs"),
         (f"{DRIVE}mode = off\narray = /dev/md0\n", r"no section \[array /dev/md0\]"),
         ("[array /dev/md0]\nlinnos = 1\n", "linnos is '1', expected on or off"),
         ("[disk /dev/sda]\n", r"f: \[disk /dev/sda\]: expected .drive PATH. or .array PATH."),
-        ("[drive /dev/sda\n", "f.*line: 1"),
+        ("[drive /dev/sda\n", "f:1: .*expected .drive PATH."),
         ("[drive]\n", "expected .drive PATH."),
         ("[drive sda]\n", "expected .drive PATH."),
     ],
@@ -123,6 +123,11 @@ def test_unreadable_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"\xff\xfe")
     with pytest.raises(LinnappError, match="not a text in UTF-8"):
         load_conf(tmp_path / "f")
+
+
+def test_byte_order_mark_of_an_editor_is_ignored(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text(f"{DRIVE}mode = off\n", "utf-8-sig")
+    assert [entry.mode for entry in load_conf(tmp_path / "f").drives.values()] == ["off"]
 
 
 def test_all_commands_use_the_same_file() -> None:

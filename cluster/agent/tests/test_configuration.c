@@ -5,13 +5,18 @@
 
 static struct configuration c;
 
-static const char *read_text(const char *text)
+static const char *read_bytes(const char *bytes, size_t n)
 {
-	FILE *file = fmemopen((void *)text, strlen(text), "r");
+	FILE *file = fmemopen((void *)bytes, n, "r");
 	const char *error = configuration_read(&c, file, "agent.conf");
 
 	fclose(file);
 	return error;
+}
+
+static const char *read_text(const char *text)
+{
+	return read_bytes(text, strlen(text));
 }
 
 static void is_refused(const char *text, const char *says)
@@ -64,6 +69,19 @@ TEST(configuration_names_the_line_and_the_fault)
 
 	for (unsigned int k = 0; k < sizeof(cases) / sizeof(*cases); k++)
 		is_refused(cases[k][0], cases[k][1]);
+}
+
+TEST(configuration_is_text_in_utf_8)
+{
+	static const char utf_16[] = "\xff\xfe"
+				     "d\0r\0i\0v\0e\0 \0/\0a\0\n\0d\0";
+	const char *error;
+
+	assert(!read_text("\xef\xbb\xbf"
+			  "drive /dev/a\nsocket /run/x\n"));
+	error = read_bytes(utf_16, sizeof(utf_16) - 1);
+	assert(error &&
+	       strstr(error, "agent.conf:1: a byte is zero; the file must be text in UTF-8"));
 }
 
 TEST(configuration_refuses_what_exceeds_its_limits)
