@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import lzma
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,15 @@ from linnapp.errors import LinnappError
 
 #: exceptions of numpy and zipfile for a damaged, encrypted or unsupported file
 _DAMAGED = (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+
+
+@contextlib.contextmanager
+def errors_about(path: Path) -> Iterator[None]:
+    """Let the errors in the block name the file whose arrays are used."""
+    try:
+        yield
+    except LinnappError as error:
+        raise type(error)(f"{path}: {error}") from error
 
 
 def load(path: Path, *, several: bool) -> Any:

@@ -29,7 +29,7 @@ def pack(weights: Path, output: Path, threshold_us: int | None, scale: int | Non
     threshold_us. Float arrays are quantised; integer arrays carry their scales already (s, s, s
     and s squared) and are taken as they are.
     """
-    from linnapp.commands._arrays import load
+    from linnapp.commands._arrays import errors_about, load
     from linnapp.errors import ModelError
     from linnapp.learn.network import quantise
 
@@ -45,7 +45,8 @@ def pack(weights: Path, output: Path, threshold_us: int | None, scale: int | Non
                 "give --threshold-us"
             )
         threshold_us = int(number.item())
-    model = quantise(arrays, threshold_us, scale=scale)
+    with errors_about(weights):
+        model = quantise(arrays, threshold_us, scale=scale)
     model.save(output)
     click.echo(
         f"{output}: model {model.model_id}, {model.n_inputs} x {model.n_hidden} x 2, "

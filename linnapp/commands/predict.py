@@ -30,7 +30,7 @@ def predict(model_path: Path, features: Path, engine: str) -> None:
     """Print one line per feature vector: 0 (fast) or 1 (slow), or of a latency model the us."""
     import numpy as np
 
-    from linnapp.commands._arrays import load
+    from linnapp.commands._arrays import errors_about, load
     from linnapp.errors import LinnappError
     from linnapp.model import Model, find_model, load_model
     from linnapp.model.engine import predict as verdicts
@@ -43,8 +43,9 @@ def predict(model_path: Path, features: Path, engine: str) -> None:
         raise LinnappError(f"{features}: shape {digits.shape}, expected (n, {n_inputs})")
     for start in range(0, len(digits), 1 << 18):
         part = np.asarray(digits[start : start + (1 << 18)])
-        if isinstance(model, Model):
-            answers = verdicts(model, part, engine).astype(int)  # type: ignore[arg-type]
-        else:
-            answers = predict_us(model, part, engine)  # type: ignore[arg-type]
+        with errors_about(features):
+            if isinstance(model, Model):
+                answers = verdicts(model, part, engine).astype(int)  # type: ignore[arg-type]
+            else:
+                answers = predict_us(model, part, engine)  # type: ignore[arg-type]
         sys.stdout.write("".join(f"{answer}\n" for answer in answers.tolist()))

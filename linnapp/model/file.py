@@ -117,7 +117,7 @@ def version_of(data: bytes, name: str) -> int:
         )
     magic, number, _, _ = _BEGIN.unpack_from(data)
     if magic != MAGIC:
-        raise ModelError(f"{name}: not a LinnOS model (it starts with {magic!r})")
+        raise ModelError(f"{name}: not a LinnOS model (it starts with {magic!r})" + REMEDY)
     if number not in KINDS:
         known = " and ".join(f"{n} ({kind})" for n, kind in KINDS.items())
         raise ModelError(f"{name}: model format version {number}, only {known} are known" + REMEDY)

@@ -365,7 +365,7 @@ def test_pack_refuses_weights_that_are_not_numbers(
 ) -> None:
     floats = {key: array.astype(float) for key, array in weights().items()}
     path = archive(tmp_path, **{**floats, name: np.full_like(floats[name], value)})
-    assert f"weights: {name}" in refused(run, "pack", path, "-o", tmp_path / "m.linnos")
+    assert f"{path}: weights: {name}" in refused(run, "pack", path, "-o", tmp_path / "m.linnos")
 
 
 def test_archives_that_are_damaged_encrypted_or_hold_something_else_are_refused(
