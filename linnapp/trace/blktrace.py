@@ -384,6 +384,16 @@ class BlktraceReader:
                 "no submissions (Q) in it: an I/O arrives when it is issued (D); to know when it "
                 "was submitted, record with `blktrace -a queue`, too"
             )
+        if self.stats["reads"] + self.stats["writes"] and not self.stats["completed"]:
+            parts.append(
+                "no completions (C) in it, so there are no latencies; record with `blktrace -a "
+                "complete`, too"
+            )
+        if self.stats["completed"] and not self.stats["queued"] + self.stats["issued"]:
+            parts.append(
+                "no submissions (Q) or issues (D) in it, so completions (C) have no I/Os; record "
+                "with `blktrace -a queue -a issue`, too"
+            )
         for part in parts:
             warnings.warn(f"{self.trace}: {part}", TraceWarning, stacklevel=4)
 

@@ -271,6 +271,26 @@ def test_recording_without_completions_is_refused_with_the_reason(tmp_path: Path
     assert "no completions (C); record with `blktrace -a complete`" in str(ran.exception)
 
 
+@pytest.mark.parametrize(
+    ("actions", "said"),
+    [
+        ((Q, D), "no completions (C) in it, so there are no latencies; record with"),
+        ((C,), "no submissions (Q) or issues (D) in it, so completions (C) have no I/Os; record"),
+    ],
+)
+@pytest.mark.parametrize("command", ["inspect", "layers"])
+def test_kinds_of_events_that_were_not_recorded_are_named(
+    tmp_path: Path, actions: tuple[int, ...], said: str, command: str
+) -> None:
+    trace = TraceBuilder()
+    for i in range(100):
+        for action in actions:
+            trace.add(action, i * 1000 + action, i * 8)
+    path = trace.write(tmp_path / "part.blk")
+    ran = CliRunner().invoke(cli, [command, str(path)])
+    assert f"linnapp: warning: {path}: {said}" in ran.output
+
+
 def as_version_8(data: bytes, end: str = "<") -> bytes:
     """Convert events of version 7, little-endian and without pdus, to version 8."""
     events = (data[at : at + 48] for at in range(0, len(data), 48))
