@@ -25,14 +25,14 @@ union query {
  */
 static int query_module(struct blk_expect *query)
 {
-	static atomic_int cached = -1;
-	int fd = atomic_load(&cached), other = -1;
+	static atomic_int device_fd = -1;
+	int fd = atomic_load(&device_fd), other = -1;
 
 	if (fd < 0) {
 		fd = open("/dev/linnos", O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
 			return -ENOTTY;
-		if (!atomic_compare_exchange_strong(&cached, &other, fd)) {
+		if (!atomic_compare_exchange_strong(&device_fd, &other, fd)) {
 			close(fd);
 			fd = other;
 		}

@@ -60,10 +60,12 @@ def test_library_neither_prints_nor_exits(built: Path) -> None:
     assert not calls & (forbidden | {"stdout", "stderr", "__assert_fail", "__fprintf_chk"})
 
 
-def test_library_has_no_state_except_the_error_text_of_each_thread(built: Path) -> None:
-    """It has no other variable; read-only data is no state."""
+def test_library_has_no_state_except_error_texts_and_an_open_device(built: Path) -> None:
+    """The texts are those of each thread. The pointers of `strings` are never written."""
     listed = BUILDS.symbols("liblinnos.a")
-    assert re.findall(r" [bBdDcC] (\w+)$", listed, re.MULTILINE) == ["error_text"]
+    # Compilers append suffixes to the names of static variables.
+    found = re.findall(r" [bBdDcC] (\w+)(?:\.\w+)*$", listed, re.MULTILINE)
+    assert {*found} == {"error_text", "device_fd", "strings"}
 
 
 #: Surrounds the loop of linnos_queue_prep_read(3) with far more simultaneous reads than the ring
