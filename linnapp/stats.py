@@ -95,7 +95,7 @@ class Interval:
     @property
     def ends(self) -> tuple[float | None, float | None]:
         """Low and high end, or None if no interval can be computed."""
-        return number_or_none(self.low), number_or_none(self.high)
+        return finite_or_none(self.low), finite_or_none(self.high)
 
     def agreeing_with(self, is_significant: bool) -> Interval:
         """Return the interval, extended to include zero unless a test result is significant."""
@@ -110,7 +110,7 @@ class Interval:
 
     def to_json(self) -> list[float | None]:
         """Return value, low and high, with None (JSON null) instead of NaN and infinity."""
-        return [number_or_none(self.value), *self.ends]
+        return [finite_or_none(self.value), *self.ends]
 
     @classmethod
     def from_json(cls, numbers: Sequence[float | None]) -> Interval:
@@ -118,28 +118,19 @@ class Interval:
         value, low, high = (math.nan if end is None else end for end in numbers)
         return cls(value, low, high)
 
-
-@dataclass(frozen=True)
-class Difference:
-    """Difference of a mean time between two recordings, in us."""
-
-    us: float
-    #: Ends of the confidence interval, `low_us` and `high_us`. None if there were too few blocks of
-    #: time.
-    low_us: float | None
-    high_us: float | None
-
-    @property
-    def is_significant(self) -> bool:
-        """True if the interval excludes zero."""
-        if self.low_us is None or self.high_us is None:
-            return False
-        return self.low_us > 0 or self.high_us < 0
+    def __format__(self, form: str) -> str:
+        """Format the value and, if they are known, the ends: ``3.0 [2.5, 3.5]``."""
+        text = format(self.value, form)
+        return f"{text} [{self.low:{form}}, {self.high:{form}}]" if self.is_known else text
 
 
-def number_or_none(value: float) -> float | None:
-    """Return `value`, or None if it is not finite, because JSON has no such numbers."""
-    return value if math.isfinite(value) else None
+def finite_or_none(value: Any) -> Any:
+    """Replace NaN and infinities in a value, a dict or a list by None: JSON has no such numbers."""
+    if isinstance(value, dict):
+        return {key: finite_or_none(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite_or_none(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def student_t(share: float, freedom: int) -> float:

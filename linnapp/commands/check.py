@@ -15,7 +15,6 @@ from linnapp.terminal import StatusLine
 
 if TYPE_CHECKING:
     from linnapp.insight.benefit import Benefit
-    from linnapp.learn.evaluate import Estimate
 
 _NEXT = {
     "yes": "Next: sudo linnapp enable {target} --dry-run",
@@ -164,7 +163,7 @@ def _describe(found: Benefit, target: str) -> str:
             f"{found.both_slow_if_independent:.2%} if replicas were slow independently.",
             "Choosing by prediction lowers the mean latency, in us, compared with",
             *(
-                f"  {_describe_gain(gain):>24}  {RIVALS[name]}"
+                f"  {f'{gain:.1f}':>24}  {RIVALS[name]}"
                 for name, gain in found.gains_us.items()
             ),
             f"A perfect choice would lower it by {found.best_us:.1f} us.",
@@ -185,9 +184,3 @@ def _describe_cost(n_replicas: int, mean_us: float) -> str:
         f"On this machine, a prediction takes {ns:.0f} ns, and predictions for all {n_replicas} "
         f"replicas take {share:.2%} of that mean latency."
     )
-
-
-def _describe_gain(gain: Estimate) -> str:
-    if gain.low is None or gain.high is None:
-        return f"{gain.value:.1f}"
-    return f"{gain.value:.1f} [{gain.low:.1f}, {gain.high:.1f}]"

@@ -14,7 +14,7 @@ from linnapp.commands._options import model_option, reader_options
 from linnapp.option_types import PATH
 
 if TYPE_CHECKING:
-    from linnapp.learn.evaluate import Estimate, Evaluation, PairsJudged
+    from linnapp.learn.evaluate import Evaluation, PairsJudged
     from linnapp.model import LatencyModel, Model
 
 
@@ -48,6 +48,7 @@ def evaluate(model_path: Path, traces: tuple[Path, ...], as_json: bool, **reader
     """
     from linnapp.learn.evaluate import evaluate as judge
     from linnapp.model import LatencyModel, find_model, load_model
+    from linnapp.stats import finite_or_none
     from linnapp.trace.blktrace import losses_of, trace_files
     from linnapp.trace.reads import drive_of
 
@@ -68,7 +69,7 @@ def evaluate(model_path: Path, traces: tuple[Path, ...], as_json: bool, **reader
         })  # fmt: skip
         if not as_json:
             _echo(path, model, result, taught_by_it)
-    pairs = None
+    pairs: PairsJudged | None = None
     choosing = [model for model in models if isinstance(model, LatencyModel)]
     if 1 < len(traces) == len(choosing):
         from linnapp.learn.evaluate import judge_models
@@ -82,8 +83,8 @@ def evaluate(model_path: Path, traces: tuple[Path, ...], as_json: bool, **reader
     elif len(traces) == 1:
         click.echo(json.dumps(records[0], indent=1))
     else:
-        of_pairs = pairs and dataclasses.asdict(pairs)
-        click.echo(json.dumps({"drives": records, "pairs": of_pairs}, indent=1))
+        choice = finite_or_none(pairs and dataclasses.asdict(pairs))
+        click.echo(json.dumps({"drives": records, "pairs": choice}, indent=1))
 
 
 def _echo(
@@ -117,24 +118,18 @@ def _echo(
 
 def _echo_pairs(pairs: PairsJudged) -> None:
     """Print the benefit of the predictions for choosing among the drives."""
-
-    def shown(estimate: Estimate, form: str) -> str:
-        text = format(estimate.value, form)
-        if estimate.low is None or estimate.high is None:
-            return text
-        return f"{text} [{estimate.low:{form}} to {estimate.high:{form}}]"
-
     if not pairs.pairs:
-        click.echo("no two reads of one size began on two drives at one moment")
+        click.echo("no two reads of the same size class began on two drives at the same moment")
         return
     click.echo(
-        f"{pairs.pairs} pairs of reads began on two drives at one moment: "
-        f"{shown(pairs.right, '.1%')} in the order predicted"
+        f"{pairs.pairs} pairs of reads began on two drives at the same moment; the predictions "
+        f"rank {pairs.right:.1%} of them correctly"
     )
     click.echo(
-        f"the lower prediction gains {shown(pairs.over_turns_us, '.1f')} us over drives in turn, "
-        f"{shown(pairs.over_rival_us, '.1f')} us over the fewest pending pages; "
-        f"the sooner drive {pairs.at_best_us.value:.1f} us"
+        f"choosing the lower prediction gains {pairs.over_turns_us:.1f} us compared with reading "
+        f"from the drives in turn, and {pairs.over_rival_us:.1f} us compared with choosing the "
+        f"fewest pending pages; always choosing the faster drive would gain "
+        f"{pairs.at_best_us.value:.1f} us"
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -103,6 +102,7 @@ def query(
     docs/watch.md says what each column means.
     """
     from linnapp.insight.query import query as query_
+    from linnapp.stats import finite_or_none
 
     if sum(each is not None for each in (sql, compare, timeline, url)) != 1:
         raise click.UsageError(
@@ -129,7 +129,7 @@ def query(
         names = _unique_names(columns)
         click.echo("[", nl=False)
         for i, row in enumerate(rows):
-            text = json.dumps(dict(zip(names, map(_json_value, row), strict=True)), default=str)
+            text = json.dumps(dict(zip(names, map(finite_or_none, row), strict=True)), default=str)
             click.echo(f"{',' if i else ''}\n {text}", nl=False)
         click.echo("\n]")
         return
@@ -186,14 +186,13 @@ def _compare(folder: Path, sessions: tuple[str, str], by_path: bool, as_json: bo
     if as_json:
         click.echo(json.dumps([change.to_json() for change in found], indent=1))
         return
-    changed = [change for change in found if change.is_significant]
+    changed = [change for change in found if change.us.excludes_zero]
     for change in changed:
         a, b = change.before, change.after
         on = f" {printable(change.path or '(unknown)')}" if by_path else ""
         click.echo(
-            f"{change.call}{on}: {'slower' if change.us > 0 else 'faster'}: mean "
-            f"{a.mean_us:.1f} -> {b.mean_us:.1f} us, {change.us:+.1f} "
-            f"[{change.low_us:.1f}, {change.high_us:.1f}]"
+            f"{change.call}{on}: {'slower' if change.us.is_above else 'faster'}: mean "
+            f"{a.mean_us:.1f} -> {b.mean_us:.1f} us, {change.us:+.1f}"
         )
         click.echo(
             f"  calls {a.calls} -> {b.calls}, p50 {a.p50_us:.1f} -> {b.p50_us:.1f}, "
@@ -210,7 +209,7 @@ def _compare(folder: Path, sessions: tuple[str, str], by_path: bool, as_json: bo
         ]
         if parts:
             click.echo(f"  of the mean: {', '.join(parts)} us")
-    short = sum(change.low_us is None for change in found)
+    short = sum(not change.us.is_known for change in found)
     click.echo(
         f"{len(found)} kinds of calls in both, {len(changed)} with significant changes"
         + (f"; {short} have too few calls for a comparison" if short else "")
@@ -227,17 +226,6 @@ def _unique_names(columns: list[str]) -> list[str]:
             name = f"{column}_{n}"
         names.append(name)
     return names
-
-
-def _json_value(value: Any) -> Any:
-    """Replace infinities and NaN, which JSON does not have, by null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _json_value(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_json_value(each) for each in value]
-    return value
 
 
 def _cell(value: Any) -> str:

@@ -20,12 +20,13 @@ import numpy.typing as npt
 
 from linnapp.errors import EmptyTraceError, NoGainError, TraceError
 from linnapp.files import AnyPath
-from linnapp.learn.evaluate import WITHIN_US, DriveReads, Estimate, judge, nearest
+from linnapp.learn.evaluate import WITHIN_US, DriveReads, judge, nearest
 from linnapp.learn.fit import fit_latency
 from linnapp.learn.judge import area_under_roc
 from linnapp.learn.labels import size_classes
 from linnapp.learn.report import FittedLatency
 from linnapp.model.file import CAP
+from linnapp.stats import Interval, finite_or_none
 from linnapp.trace.logged_drive import PAGE_BYTES
 from linnapp.trace.reads import IoTable, Recorded, check_common_clock, load
 
@@ -105,7 +106,7 @@ class Benefit:
     mean_us: float = math.nan
     both_slow: float = math.nan
     both_slow_if_independent: float = math.nan
-    gains_us: dict[str, Estimate] = dataclasses.field(default_factory=dict)
+    gains_us: dict[str, Interval] = dataclasses.field(default_factory=dict)
     best_us: float = math.nan
     verdict: str = "unknown"
     reason: str = ""
@@ -116,18 +117,9 @@ class Benefit:
         return f"{_VERDICTS[self.verdict]}: {self.reason}."
 
     def to_json(self) -> dict[str, Any]:
-        """Return all values, with None instead of NaN, which JSON does not have."""
-
-        def without_nan(value: Any) -> Any:
-            if isinstance(value, dict):
-                return {key: without_nan(item) for key, item in value.items()}
-            if isinstance(value, (list, tuple)):
-                return [without_nan(item) for item in value]
-            return None if isinstance(value, float) and math.isnan(value) else value
-
-        result = without_nan({**dataclasses.asdict(self), "sentence": self.sentence})
-        assert isinstance(result, dict)
-        return result
+        """Return all values by name, with None instead of NaN."""
+        values: dict[str, Any] = finite_or_none(dataclasses.asdict(self))
+        return {**values, "sentence": self.sentence}
 
 
 def estimate_benefit(recordings: Sequence[Recorded], names: Sequence[str]) -> Benefit:
@@ -309,18 +301,18 @@ def _coincidence(
     return both / n, independent / n, latency / n
 
 
-def _missed(found: Benefit) -> dict[str, Estimate]:
+def _missed(found: Benefit) -> dict[str, Interval]:
     """Return the gains that are not significant or not worthwhile."""
     return {
         name: gain
         for name, gain in found.gains_us.items()
-        if (gain.low or 0.0) <= 0 or gain.value < WORTHWHILE_SHARE * found.mean_us
+        if not gain.is_above or gain.value < WORTHWHILE_SHARE * found.mean_us
     }
 
 
 def _decide(found: Benefit) -> tuple[str, str]:
     """Return the verdict and its reason."""
-    if any(gain.low is None for gain in found.gains_us.values()):
+    if not all(gain.is_known for gain in found.gains_us.values()):
         return "unknown", "the recording is too short to say how certain the gain is; record longer"
     missed = _missed(found)
     if not missed:
@@ -330,9 +322,9 @@ def _decide(found: Benefit) -> tuple[str, str]:
             f"choosing the replica by prediction gains {share:.0f} % of the mean latency, compared "
             "with the best simple rule"
         )
-    name, gain = min(missed.items(), key=lambda item: item[1].high or 0.0)
-    if (gain.high or 0.0) > UNCERTAIN_SHARE * found.mean_us:
-        low, high = (100 * (end or 0.0) / found.mean_us for end in (gain.low, gain.high))
+    name, gain = min(missed.items(), key=lambda item: item[1].high)
+    if gain.high > UNCERTAIN_SHARE * found.mean_us:
+        low, high = (100 * end / found.mean_us for end in (gain.low, gain.high))
         return "unknown", (
             f"the gain compared with {RIVALS[name]} is uncertain, {low:.0f} to {high:.0f} % of the "
             "mean latency; record longer"
@@ -369,8 +361,7 @@ def draw_benefit(found: Benefit, path: AnyPath) -> None:
     names = list(found.gains_us)
     for place, name in enumerate(names):
         gain = found.gains_us[name]
-        ends = [gain.value if end is None else end for end in (gain.low, gain.high)]
-        right.plot(ends, [place, place], "-", color="tab:gray")
+        right.plot([gain.low, gain.high], [place, place], "-", color="tab:gray")
         right.plot([gain.value], [place], "o", color="tab:blue")
     right.axvline(0, color="black", linewidth=0.8)
     right.set_yticks(range(len(names)), ["\n".join(wrap(RIVALS[name], 24)) for name in names])

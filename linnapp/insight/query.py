@@ -332,9 +332,11 @@ class Side:
 
 
 @dataclasses.dataclass(frozen=True)
-class CallChange(stats.Difference):
-    """Difference of the mean duration of a kind of call."""
+class CallChange:
+    """Difference of the mean duration of a kind of call between two sessions."""
 
+    #: Difference of the means in us. The interval is unknown if there are too few blocks of time.
+    us: stats.Interval
     call: str
     #: None unless `by_path`
     path: str | None
@@ -343,7 +345,12 @@ class CallChange(stats.Difference):
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields by name."""
-        return {**dataclasses.asdict(self), "beyond_chance": self.is_significant}
+        low_us, high_us = self.us.ends
+        return {
+            **dataclasses.asdict(self),
+            **{"us": self.us.value, "low_us": low_us, "high_us": high_us},
+            "beyond_chance": self.us.excludes_zero,
+        }
 
 
 def changes(folder: AnyPath, before: str, after: str, *, by_path: bool = False) -> list[CallChange]:
@@ -367,7 +374,7 @@ def changes(folder: AnyPath, before: str, after: str, *, by_path: bool = False) 
     found = [_change(kind, sides[0][kind], sides[1][kind], len(common)) for kind in common]
     return sorted(
         found,
-        key=lambda change: (not change.is_significant, -abs(change.us), change.call),
+        key=lambda change: (not change.us.excludes_zero, -abs(change.us.value), change.call),
     )
 
 
@@ -411,9 +418,9 @@ def _session(
 def _change(
     kind: _Kind, before: tuple[Side, _Blocks], after: tuple[Side, _Blocks], n_kinds: int
 ) -> CallChange:
-    interval = stats.Interval.unknown()
+    us = stats.Interval.unknown(after[0].mean_us - before[0].mean_us)
     if min(len(before[1]), len(after[1])) >= stats.MIN_BLOCKS:
         in_us = (1, 1000)
         (interval,) = stats.differences(before[1] / in_us, after[1] / in_us, n_kinds)
-    us = after[0].mean_us - before[0].mean_us
-    return CallChange(us, *interval.ends, *kind, before=before[0], after=after[0])
+        us = dataclasses.replace(interval, value=us.value)
+    return CallChange(us, *kind, before=before[0], after=after[0])

@@ -28,6 +28,7 @@ from linnapp.learn.labels import size_classes
 from linnapp.model import LatencyModel, Model, engine
 from linnapp.model.engine import predict_hinted_us, predict_us
 from linnapp.model.file import CAP
+from linnapp.stats import Interval
 from linnapp.trace.blktrace import IoChunk
 from linnapp.trace.logged_drive import PAGE_BYTES, LoggedDrive
 from linnapp.trace.reads import Recorded, open_recording
@@ -292,29 +293,23 @@ class DriveReads(Rows):
 
 
 @dataclasses.dataclass(frozen=True)
-class Estimate:
-    """A value and its 95 % interval over blocks of time, whose ends are None for too few blocks."""
-
-    value: float
-    low: float | None
-    high: float | None
-
-
-@dataclasses.dataclass(frozen=True)
 class PairsJudged:
-    """Benefit of predictions for choosing a drive. Times are in us, means over all pairs."""
+    """Benefit of predictions for choosing a drive: means over all pairs, with their intervals.
+
+    Times are in us. If there are too few blocks of time, the intervals are unknown.
+    """
 
     pairs: int
     #: Share of the pairs in which the slower read has the higher prediction. Ties count half.
-    right: Estimate
+    right: Interval
     #: Gain of the lower prediction compared with round robin, and with the lower `rival`.
-    over_turns_us: Estimate
-    over_rival_us: Estimate
+    over_turns_us: Interval
+    over_rival_us: Interval
     #: Gain compared with round robin if a read leaves the default replica only for a prediction
     #: that is lower by `HOME_MARGIN`.
-    with_margin_us: Estimate
+    with_margin_us: Interval
     #: Gain of the faster drive, an upper bound that cannot be known in advance.
-    at_best_us: Estimate
+    at_best_us: Interval
 
 
 def nearest(
@@ -448,8 +443,7 @@ def _chosen_us(latency_us: Floats, score: Floats, margin: float = 0.0) -> Floats
 
 def _judged(sums: Floats, starts_ns: npt.NDArray[np.uint64]) -> PairsJudged:
     if not len(sums):
-        none = Estimate(float("nan"), None, None)
-        return PairsJudged(0, none, none, none, none, none)
+        return PairsJudged(0, *[Interval.unknown()] * 5)
     numbers = stats.block_numbers(starts_ns)
     blocks = sums.sum(axis=0)[None] if numbers is None else stats.block_sums(numbers, *sums.T)
     n = len(blocks)
@@ -458,10 +452,9 @@ def _judged(sums: Floats, starts_ns: npt.NDArray[np.uint64]) -> PairsJudged:
     drawn = weights @ blocks
     means = drawn[:, 1:] / drawn[:, :1]
 
-    def estimate(column: int, less: int | None = None) -> Estimate:
+    def estimate(column: int, less: int | None = None) -> Interval:
         found = means[:, column] - (0.0 if less is None else means[:, less])
-        interval = stats.block_interval(float(found[0]), found[1:], n)
-        return Estimate(interval.value, *interval.ends)
+        return stats.block_interval(float(found[0]), found[1:], n)
 
     right, turns, rival, followed, margin, best = range(6)
     return PairsJudged(

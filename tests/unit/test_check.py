@@ -20,7 +20,7 @@ from linnapp.cli import cli
 from linnapp.commands.check import UNKNOWN_STATUS
 from linnapp.errors import TraceError
 from linnapp.insight.benefit import RIVALS, Benefit, _decide, estimate_benefit
-from linnapp.learn.evaluate import Estimate
+from linnapp.stats import Interval
 from linnapp.trace.reads import check_common_clock
 
 RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
@@ -134,11 +134,11 @@ def test_check_of_recordings_needs_no_root_no_module_and_no_tensorflow(
 
 def test_check_says_unknown_when_the_gain_may_be_large() -> None:
     found = Benefit(
-        (), 100, 100.0, 0.0, 0.0, {name: Estimate(9.0, -5.0, 23.0) for name in RIVALS}, 50.0
+        (), 100, 100.0, 0.0, 0.0, {name: Interval(9.0, -5.0, 23.0) for name in RIVALS}, 50.0
     )
     verdict, reason = _decide(found)
     assert verdict == "unknown" and "uncertain, -5 to 23 %" in reason
-    gains = {name: Estimate(1.0, -5.0, 7.0) for name in RIVALS}
+    gains = {name: Interval(1.0, -5.0, 7.0) for name in RIVALS}
     assert _decide(dataclasses.replace(found, gains_us=gains))[0] == "no"
 
 

@@ -59,7 +59,7 @@ def test_gains_equal_a_manual_computation() -> None:
     assert (1 - HOME_MARGIN) * 100 < 90
     assert judged.with_margin_us.value == (300 + 250) / 2 - (100 + 250) / 2
     assert judged.at_best_us.value == (300 + 250) / 2 - (100 + 200) / 2
-    assert judged.right.low is None
+    assert not judged.right.is_known
 
 
 @pytest.fixture
@@ -86,9 +86,8 @@ def test_slowness_common_to_all_drives_gains_nothing(drives: list[DriveReads]) -
     judged = judge([[drive] for drive in own])
     assert 0.7 < judged.right.value < 0.8 and judged.over_rival_us.value == 0
     for estimate in (judged.right, judged.over_turns_us):
-        assert estimate.low is not None and estimate.high is not None
         assert estimate.low < estimate.value < estimate.high
-    assert judged.over_turns_us.low is not None and judged.over_turns_us.low > 0
+    assert judged.over_turns_us.is_above
     assert judged.at_best_us.value > judged.over_turns_us.value
 
 
