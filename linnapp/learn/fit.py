@@ -77,8 +77,10 @@ from linnapp.learn.report import (
     record_of_trace,
     record_of_versions,
 )
-from linnapp.model import LATENCY_SUFFIX, SUFFIX, engine, find_model
+from linnapp.learn.trees import train_latency
+from linnapp.model import LATENCY_SUFFIX, SUFFIX, Model, engine, find_model
 from linnapp.model import load_model as read_model
+from linnapp.trace.blktrace import TraceStats
 from linnapp.trace.reads import Recorded, check_losses, drive_name, releasing
 from linnapp.trace.rows import Split, check_enough, split
 
@@ -286,14 +288,29 @@ def train_drive(
     NoGainError
         If the model would not be better than admitting every read.
     """
-    if recipe.kind == "latency":
-        from linnapp.learn.trees import train_latency
-
-        return train_latency(trace, point, recipe, observer)
-    shown = observer or Observer()
-    name = drive_name(trace)
+    observer = observer or Observer()
     begin = time.monotonic()
-    trace, recipe = recipe.opened(trace)
+    recording, recipe = recipe.opened(trace)
+    train = train_latency if recipe.kind == "latency" else _train_network
+    model, results, stats = train(recording, point, recipe, observer)
+    trainer = {} if recipe.kind == "latency" else {"tensorflow": import_tensorflow().__version__}
+    record = {
+        "model_id": model.model_id,
+        **record_of_point(point, recipe),
+        **results,
+        "trace": record_of_trace(recording, stats),
+        "versions": record_of_versions(trainer),
+        "training_seconds": round(time.monotonic() - begin, 3),
+    }
+    observer.trained(drive_name(recording), model, record)
+    return fitted(model, record, point)
+
+
+def _train_network(
+    trace: Recorded, point: InflectionPoint, recipe: Recipe, observer: Observer
+) -> tuple[Model, dict[str, Any], TraceStats]:
+    """Train one drive's network; return it with its part of the record and the trace's counts."""
+    name = drive_name(trace)
     options = recipe.training
     reads = load_reads(trace, **recipe.reader)
     parts = split(len(reads), options)
@@ -321,11 +338,11 @@ def train_drive(
                 pages=reads.pages,
                 added=added,
                 bursts=bursts[1] if bursts else None,
-                on_candidate=functools.partial(shown.candidate, name),
+                on_candidate=functools.partial(observer.candidate, name),
             )
             options = dataclasses.replace(options, bias=choice.bias)
         network = train_network(
-            *(digits, slow, options, functools.partial(shown.epoch, name)),
+            *(digits, slow, options, functools.partial(observer.epoch, name)),
             added=added,
             added_validation=added_validation,
         )
@@ -353,9 +370,7 @@ def train_drive(
     model = dataclasses.replace(model, output_bias=model.output_bias + np.array([margin, 0]))
     floats = outputs_of(network.weights, digits)
     disagree = int(np.count_nonzero(scored.refused(0) != (floats[:, 1] > floats[:, 0])))
-    record = {
-        "model_id": model.model_id,
-        **record_of_point(point, recipe),
+    results = {
         # The definition of a slow read, which also applies to every confusion matrix below.
         "labels": recipe.labels,
         "labelled_slow_ratio": float(np.mean(slow)),
@@ -366,15 +381,12 @@ def train_drive(
         "max_refused": recipe.refused_limit,
         "options": dataclasses.asdict(options),
         **_record_of_epochs(network),
-        "trace": record_of_trace(trace, reads.stats),
-        "versions": record_of_versions({"tensorflow": import_tensorflow().__version__}),
-        "training_seconds": round(time.monotonic() - begin, 3),
     }
     if choice is not None:
-        record["bias_search"] = {str(b): mean for b, mean in choice.expected_mean_us.items()}
+        results["bias_search"] = {str(b): mean for b, mean in choice.expected_mean_us.items()}
     if bursts:
         taught, judged, test = bursts
-        record["bursts"] = {
+        results["bursts"] = {
             "training_rows": len(taught),
             "training_slow": int(np.count_nonzero(taught.slow)),
             "validation_rows": len(judged),
@@ -382,8 +394,7 @@ def train_drive(
             "slow": int(np.count_nonzero(test.slow)),
             **Confusion.of(test.slow, engine.predict(model, test.inputs)).to_json(),
         }
-    shown.trained(name, model, record)
-    return fitted(model, record, point)
+    return model, results, reads.stats
 
 
 def find_slow_limits(taught: Reads, point: InflectionPoint, recipe: Recipe) -> SlowLimits:

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -47,13 +46,6 @@ from linnapp.learn.examples import (
 from linnapp.learn.judge import REMEDY, Confusion, ScoredReads, area_under_roc
 from linnapp.learn.labels import InflectionPoint
 from linnapp.learn.options import Observer, Recipe
-from linnapp.learn.report import (
-    FittedModel,
-    fitted,
-    record_of_point,
-    record_of_trace,
-    record_of_versions,
-)
 from linnapp.model.engine import predict_hinted_us, predict_us, recent_mean_us
 from linnapp.model.file import (
     CAP,
@@ -63,7 +55,8 @@ from linnapp.model.file import (
     LatencyModel,
 )
 from linnapp.native import HISTORY
-from linnapp.trace.reads import Recorded, drive_name, open_recording
+from linnapp.trace.blktrace import TraceStats
+from linnapp.trace.reads import Recorded, open_recording
 from linnapp.trace.rows import Split, split
 
 #: 128 steps per prediction. More trees, deeper trees, or several times as much of both did not rank
@@ -185,15 +178,13 @@ class Lesson:
 
 
 def train_latency(
-    trace: Recorded,
-    point: InflectionPoint,
-    recipe: Recipe,
-    observer: Observer | None = None,
-) -> FittedModel:
-    """Train one drive's latency model, like :func:`linnapp.learn.fit.train_drive`."""
-    shown = observer or Observer()
-    begin = time.monotonic()
-    trace, recipe = recipe.opened(trace)
+    trace: Recorded, point: InflectionPoint, recipe: Recipe, observer: Observer
+) -> tuple[LatencyModel, dict[str, Any], TraceStats]:
+    """Train one drive's latency model.
+
+    Return it with its part of the training record and the counts of the trace. Trees are trained
+    within seconds, so the observer receives no progress.
+    """
     overdue_us, step, per_s = _overdue_us(trace, recipe)
     reads = load_reads(trace, overdue_us=overdue_us, step=step, **recipe.reader)
     parts = split(len(reads), recipe.training)
@@ -211,8 +202,7 @@ def train_latency(
     # it.
     expected, _ = lesson.grown(parts.validation.stop)
     model, drift = lesson.grown()
-    record = {
-        "model_id": model.model_id,
+    results = {
         "kind": "latency",
         "prediction": "the prior" if lesson.of_prior else "trees",
         "why_no_trees": why or None,
@@ -221,7 +211,6 @@ def train_latency(
         "prior": prior.shipped().model_id if lesson.of_prior else None,
         "overdue_us": overdue_us,
         "refuse_us": None if model.refuse_us == NEVER else model.refuse_us,
-        **record_of_point(point, recipe),
         **_of_test(expected, simple, reads, parts),
         "validation_quality": {
             **{name: quality.to_json() if quality else None for name, quality in tried.items()},
@@ -239,12 +228,8 @@ def train_latency(
             "max_refused": recipe.refused_limit,
         },
         "interrupted": False,
-        "trace": record_of_trace(trace, reads.stats),
-        "versions": record_of_versions({}),
-        "training_seconds": round(time.monotonic() - begin, 3),
     }
-    shown.trained(drive_name(trace), model, record)
-    return fitted(model, record, point)
+    return model, results, reads.stats
 
 
 def _lesson(trace: Recorded, reads: Reads, step: int, like: LatencyModel, recipe: Recipe) -> Lesson:
