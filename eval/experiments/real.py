@@ -156,7 +156,7 @@ def models_of(taught: IoTable, trees: Sequence[LatencyModel], k: int, seed: int)
     found: dict[str, LatencyModel | Model] = {
         OWN: trees[k],
         "trees, another log": trees[(k + 1) % len(trees)],
-        "trees, shipped prior": like.times(prior.of_drive(prior.shipped(), unit_us)),
+        "trees, shipped prior": like.times(prior.scale_to_drive(prior.shipped(), unit_us)),
     }
     for name, bias in NETWORKS.items():
         found[name] = fit_network(taught, bias=bias, seed=seed, **PAPER_TRAINING).model_

@@ -162,10 +162,7 @@ def _describe(found: Benefit, target: str) -> str:
             f"Both reads were slow in {found.both_slow:.2%} of them; "
             f"{found.both_slow_if_independent:.2%} if replicas were slow independently.",
             "Choosing by prediction lowers the mean latency, in us, compared with",
-            *(
-                f"  {f'{gain:.1f}':>24}  {RIVALS[name]}"
-                for name, gain in found.gains_us.items()
-            ),
+            *(f"  {f'{gain:.1f}':>24}  {RIVALS[name]}" for name, gain in found.gains_us.items()),
             f"A perfect choice would lower it by {found.best_us:.1f} us.",
             _describe_cost(len(found.replicas), found.mean_us),
         ]

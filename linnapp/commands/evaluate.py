@@ -146,8 +146,8 @@ def _echo_verdicts(result: Evaluation) -> None:
         ("slow", c.false_submit, c.true_slow, "slow admitted", c.false_submit_ratio),
     ):
         click.echo(f"{truth:12} {fast:16d} {slow:16d}  {wrong} {ratio:.2%}")
-    if result.false_revoke_share is not None:
-        click.echo(f"it refuses {result.false_revoke_share:.2%} of the fast reads")
+    if c.false_revoke_share is not None:
+        click.echo(f"it refuses {c.false_revoke_share:.2%} of the fast reads")
     click.echo(
         f"mean latency {result.mean_us:.1f} us, "
         f"of the reads it admits {result.mean_admitted_us:.1f} us"

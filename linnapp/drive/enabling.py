@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +35,7 @@ from linnapp.errors import NoGainError, TraceError
 from linnapp.files import AnyPath
 from linnapp.learn.fit import train_array
 from linnapp.learn.options import Observer, Recipe
-from linnapp.learn.trees import MIN_READS
+from linnapp.learn.trees import reads_needed
 from linnapp.model import LatencyModel, Model
 
 #: Interval between checks of the disk space for a recording if no progress is shown.
@@ -55,12 +54,6 @@ class Progress:
     reads_needed: int
     #: Number of lost events.
     dropped: int
-
-
-def reads_needed(recipe: Recipe) -> int:
-    """Return the minimum number of a drive's reads with which a model can rank them."""
-    share = 1 - recipe.training.validation_share - recipe.training.test_share
-    return math.ceil(MIN_READS / share) + 1
 
 
 def steps(

@@ -48,7 +48,7 @@ Blocks = Callable[[], Iterable[npt.NDArray[np.uint32]]]
 def grow(
     features: npt.NDArray[np.uint32] | Blocks,
     targets: npt.NDArray[Any],
-    like: LatencyModel,
+    template: LatencyModel,
     *,
     n_trees: int,
     learning_rate: float,
@@ -58,7 +58,7 @@ def grow(
 
     `features` can be a function that returns the rows in blocks, so that they need not be in memory
     at once. `targets` are positive, such as latencies, or their factors relative to a prediction.
-    `like` provides all fields other than trees: thresholds, and the number of features that are
+    `template` provides all fields other than trees: thresholds, and the number of features that are
     used.
 
     Return the model, and the largest difference of the base-2 logarithms of the predictions to
@@ -67,7 +67,7 @@ def grow(
     targets = np.ascontiguousarray(targets, np.float64)
     mean = float(np.average(targets, weights=weights))
     blocks = features if callable(features) else _blocks_of(features)
-    bins, cuts = _binned(blocks, len(targets), like.n_features, weights)
+    bins, cuts = _binned(blocks, len(targets), template.n_features, weights)
     scores = np.full(len(targets), math.log(mean))
     splits = np.empty((n_trees, N_SPLITS), np.int32)
     leaves = np.empty((n_trees, N_LEAVES), np.int16)
@@ -88,7 +88,7 @@ def grow(
     place, at = np.divmod(splits, _STRIDE)
     integers = (place.astype(np.uint32) << 24) | cuts[place, at]
     model = dataclasses.replace(
-        like,
+        template,
         splits=np.where(splits < 0, np.uint32(NO_SPLIT), integers),
         leaves=leaves,
         base=min(round(math.log2(mean) * (1 << FRACTION_BITS)), LEAF_LIMIT - 1),

@@ -73,16 +73,7 @@ class Evaluation:
     @property
     def always_fast_accuracy(self) -> float:
         """Accuracy of predicting every read as fast, that is, the share of fast reads."""
-        return self._fast / self.confusion.total
-
-    @property
-    def false_revoke_share(self) -> float | None:
-        """Share of the fast reads that the model would revoke, or None without fast reads."""
-        return self.confusion.false_revoke / self._fast if self._fast else None
-
-    @property
-    def _fast(self) -> int:
-        return self.confusion.true_fast + self.confusion.false_revoke
+        return self.confusion.fast / self.confusion.total
 
     def to_json(self) -> dict[str, Any]:
         """Return all metrics by name."""
@@ -93,7 +84,7 @@ class Evaluation:
             "reads": self.confusion.total,
             **self.confusion.to_json(),
             "always_fast_accuracy": self.always_fast_accuracy,
-            "false_revoke_share": self.false_revoke_share,
+            "false_revoke_share": self.confusion.false_revoke_share,
         }
 
 

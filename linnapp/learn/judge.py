@@ -396,6 +396,16 @@ class Confusion:
         return self.false_revoke / self.total if self.total else None
 
     @property
+    def fast(self) -> int:
+        """Number of fast reads."""
+        return self.true_fast + self.false_revoke
+
+    @property
+    def false_revoke_share(self) -> float | None:
+        """Share of the fast reads that were predicted slow, or None without fast reads."""
+        return self.false_revoke / self.fast if self.fast else None
+
+    @property
     def slow_recall(self) -> float | None:
         """Share of slow reads that were predicted slow, or None without slow reads."""
         slow = self.true_slow + self.false_submit

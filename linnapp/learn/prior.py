@@ -54,7 +54,7 @@ def in_units(features: npt.NDArray[np.uint32], unit_us: float) -> npt.NDArray[np
     return scaled
 
 
-def of_drive(prior: LatencyModel, unit_us: float) -> LatencyModel:
+def scale_to_drive(prior: LatencyModel, unit_us: float) -> LatencyModel:
     """Return the prior as a model of a drive whose median read takes `unit_us`."""
     place, limit = prior.splits >> 24, prior.splits & np.uint32(CAP)
     # An integer exceeds a limit if and only if it exceeds the integer part of the limit.
@@ -74,7 +74,7 @@ def shipped() -> LatencyModel:
     return LatencyModel.load(FOLDER / f"{NAME}.linnos")
 
 
-def is_of_prior(model: LatencyModel) -> bool:
+def begins_with_prior(model: LatencyModel) -> bool:
     """Return true if a drive's model begins with the prior in units of that drive."""
     theirs = shipped().leaves
     return np.array_equal(model.leaves[: len(theirs)], theirs)

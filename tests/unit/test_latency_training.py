@@ -100,19 +100,19 @@ def test_slices_are_evaluated_by_trees_not_trained_on_them(
     long_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grown = []
-    real = latency_training.Lesson.grown
+    real = latency_training.TreeTrainingData.grow_trees
 
     def grow(
-        lesson: latency_training.Lesson, n_reads: int | None = None
+        data: latency_training.TreeTrainingData, n_reads: int | None = None
     ) -> tuple[LatencyModel, float]:
-        result = real(lesson, n_reads)
-        if lesson.of_prior:
+        result = real(data, n_reads)
+        if data.corrects_prior:
             return result
-        grown.append((n_reads or len(lesson.reads), result[0]))
-        assert lesson.bursts.before(n_reads or 10**9).place.max() < grown[-1][0]
+        grown.append((n_reads or len(data.reads), result[0]))
+        assert data.bursts.before(n_reads or 10**9).place.max() < grown[-1][0]
         return result
 
-    monkeypatch.setattr(latency_training.Lesson, "grown", grow)
+    monkeypatch.setattr(latency_training.TreeTrainingData, "grow_trees", grow)
     model, record = trained(long_log)
     reads = load_reads(long_log, overdue_us=record["overdue_us"])
     parts = split(len(reads), TrainingOptions())

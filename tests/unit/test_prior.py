@@ -17,7 +17,11 @@ from eval.seeds import DEVELOPMENT
 from linnapp.errors import NoGainError
 from linnapp.learn import prior
 from linnapp.learn.examples import BurstReads, Reads
-from linnapp.learn.trees import NEVER, Lesson, _worse_by_more_than_chance
+from linnapp.learn.trees import (
+    NEVER,
+    TreeTrainingData,
+    _is_significantly_worse_than_mean,
+)
 from linnapp.model import LatencyModel, load_model
 from linnapp.model.engine import predict_us
 from linnapp.model.file import CAP, FEATURES, FRACTION_BITS, LATENCIES, N_FEATURES
@@ -44,11 +48,11 @@ def test_prior_predicts_in_the_units_of_a_drive_as_in_its_own(unit_us: float) ->
     here, there = (rows[whole.all(axis=1) & (there <= CAP).all(axis=1)] for rows in (here, there))
     assert len(here) > 250
     shipped = dataclasses.replace(prior.shipped(), overdue_us=CAP)
-    of_drive = prior.of_drive(shipped, unit_us)
-    told, expected = predict_us(of_drive, there), predict_us(shipped, here) * (unit_us / 256)
+    scaled = prior.scale_to_drive(shipped, unit_us)
+    told, expected = predict_us(scaled, there), predict_us(shipped, here) * (unit_us / 256)
     expected = np.maximum(expected, 1)
     assert np.all(np.abs(told - expected) <= 0.6 + unit_us / 512 + expected / (1 << FRACTION_BITS))
-    assert np.array_equal(told, predict_us(of_drive, there, "c"))
+    assert np.array_equal(told, predict_us(scaled, there, "c"))
 
 
 def test_median_uses_small_reads_if_there_are_enough() -> None:
@@ -67,7 +71,7 @@ def test_few_reads_use_the_prior_and_record_it(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     fitted.save(tmp_path / "m" / "few.linnos")
     model = load_model(tmp_path / "m" / "few.linnos")
-    assert isinstance(model, LatencyModel) and prior.is_of_prior(model)
+    assert isinstance(model, LatencyModel) and prior.begins_with_prior(model)
     assert model.refuse_us == NEVER
     record = json.loads((tmp_path / "m" / "few.json").read_text())
     assert record["prediction"] == "the prior" and record["prior"] == prior.shipped().model_id
@@ -75,7 +79,7 @@ def test_few_reads_use_the_prior_and_record_it(tmp_path: Path) -> None:
     quality = record["validation_quality"]["the prior"]
     assert quality["auc"] > 0.5
     # A recording of the named length has the reads that are needed.
-    remedy = re.search(r"record for (\d+) (s|minutes), .* ([\d.]+) reads a sec", record["remedy"])
+    remedy = re.search(r"record for (\d+) (s|minutes), .* ([\d.]+) reads per sec", record["remedy"])
     assert remedy is not None, record["remedy"]
     seconds = int(remedy[1]) * (60 if remedy[2] == "minutes" else 1)
     assert seconds * float(remedy[3]) > 0.9 * 1000 / 0.7
@@ -108,9 +112,9 @@ def test_prior_has_less_influence_with_more_reads() -> None:
     for n in (60, 300, 3000):
         reads = log_of(np.where(np.arange(n) % 2, 300, 100))
         added = BurstReads.none(overdue_us=1000)
-        lesson = Lesson(reads, 1, added, like, 1, of_prior=True)
-        fast, slow = (predict_us(lesson.grown()[0], reads.features[at : at + 1]) for at in (0, 1))
-        ratios.append(float(slow[0] / fast[0]))
+        data = TreeTrainingData(reads, 1, added, like, 1, corrects_prior=True)
+        fast, slow = predict_us(data.grow_trees()[0], reads.features[:2])
+        ratios.append(float(slow / fast))
     assert 1 <= ratios[0] < ratios[1] < ratios[2] < 3.1
     assert ratios[0] < 1.7 and ratios[2] > 2.2
 
@@ -123,7 +127,7 @@ def test_a_model_is_worse_than_the_mean_only_if_that_is_significant() -> None:
     def is_worse(took_us: np.ndarray, gap_ms: int = 10) -> bool:
         reads = log_of(took_us)
         at = np.arange(len(took_us), dtype=np.uint64) * np.uint64(gap_ms * 10**6)
-        return _worse_by_more_than_chance(like, dataclasses.replace(reads, arrival_ns=at))
+        return _is_significantly_worse_than_mean(like, dataclasses.replace(reads, arrival_ns=at))
 
     assert is_worse(rng.normal(300, 10, 1000))
     assert not is_worse(rng.normal(100, 10, 1000))

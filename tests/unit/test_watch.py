@@ -449,7 +449,8 @@ def test_changed_call_is_named_with_its_waits(tmp_path: Path) -> None:
     assert fsync.after.wait_us == fsync.before.wait_us == 10.0
     parts = [side.parts_us for side in (fsync.before, fsync.after)]
     assert sum(parts[0].values()) == pytest.approx(fsync.before.mean_us)
-    assert parts[1]["io_wait_ns"] - parts[0]["io_wait_ns"] == pytest.approx(fsync.us.value, abs=0.01)
+    longer_ns = parts[1]["io_wait_ns"] - parts[0]["io_wait_ns"]
+    assert longer_ns == pytest.approx(fsync.us.value, abs=0.01)
     shown = run("query", tmp_path / "seen", "--compare", "before", "after", "--by-path")
     assert shown.exit_code == 0, shown.output
     assert shown.output.startswith("fsync /foo: slower: mean ")
@@ -458,7 +459,8 @@ def test_changed_call_is_named_with_its_waits(tmp_path: Path) -> None:
     back = json.loads(
         run("query", tmp_path / "seen", "--compare", "after", "before", "--json").output
     )
-    assert (back[0]["call"], back[0]["beyond_chance"], back[0]["us"]) == ("fsync", True, -fsync.us.value)
+    assert (back[0]["call"], back[0]["beyond_chance"]) == ("fsync", True)
+    assert back[0]["us"] == -fsync.us.value and back[0]["low_us"] < back[0]["high_us"]
     refused = run("query", tmp_path / "seen", "--compare", "before", "x")
     assert "no session x with calls; it has after, before" in str(refused.exception)
     for arguments in ((), ("select 1", "--compare", "a", "b"), ("select 1", "--by-path")):
