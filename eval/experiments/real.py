@@ -29,7 +29,7 @@ from eval.study import Study, described
 from linnapp import stats
 from linnapp.lab.work import StepError
 from linnapp.learn import prior
-from linnapp.learn.evaluate import DriveReads, nearest, predictions
+from linnapp.learn.evaluate import DriveReads, match_pairs, predictions
 from linnapp.learn.fit import fit_latency, fit_network
 from linnapp.learn.labels import size_classes
 from linnapp.model import Model
@@ -194,7 +194,7 @@ def paired(first: Reads, second: Reads) -> Reads:
         DriveReads(log.arrival_ns, log.latency_us, log.pages, log.pages, size_classes(log.pages))
         for log in both
     ]
-    rows = nearest(drives[0], drives[1])
+    rows = match_pairs(drives[0], drives[1])
 
     def columns(*values: Array) -> Array:
         return np.stack([column[row] for column, row in zip(values, rows, strict=True)], axis=1)

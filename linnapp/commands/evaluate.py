@@ -123,13 +123,13 @@ def _echo_pairs(pairs: PairsJudged) -> None:
         return
     click.echo(
         f"{pairs.pairs} pairs of reads began on two drives at the same moment; the predictions "
-        f"rank {pairs.right:.1%} of them correctly"
+        f"rank {pairs.ranked_correctly:.1%} of them correctly"
     )
     click.echo(
-        f"choosing the lower prediction gains {pairs.over_turns_us:.1f} us compared with reading "
-        f"from the drives in turn, and {pairs.over_rival_us:.1f} us compared with choosing the "
-        f"fewest pending pages; always choosing the faster drive would gain "
-        f"{pairs.at_best_us.value:.1f} us"
+        f"choosing the lower prediction gains {pairs.gain_over_round_robin_us:.1f} us compared "
+        f"with round robin, and {pairs.gain_over_alternative_us:.1f} us compared with choosing the "
+        "fewest pending pages; always choosing the faster drive would gain "
+        f"{pairs.oracle_gain_us.value:.1f} us"
     )
 
 

@@ -153,8 +153,8 @@ def compare_means(new: Verdicts, active: Verdicts, failover_us: float, replicas:
     def gains(blocks: npt.NDArray[Any]) -> npt.NDArray[Any]:
         # Within a block all drives are equally slow, so the bursts of a block cancel out.
         active_us, new_us = (
-            array_means_us(of.sums_of(blocks), failover_us, replicas)[:, 1]
-            for of in (by_active, by_new)
+            array_means_us(refusals.sum_blocks(blocks), failover_us, replicas)[:, 1]
+            for refusals in (by_active, by_new)
         )
         return np.asarray((active_us - new_us) * np.bincount(blocks))
 

@@ -20,33 +20,30 @@ import numpy.typing as npt
 
 from linnapp.errors import EmptyTraceError, NoGainError, TraceError
 from linnapp.files import AnyPath
-from linnapp.learn.evaluate import WITHIN_US, DriveReads, judge, nearest
+from linnapp.learn.evaluate import WITHIN_US, DriveReads, judge, match_pairs
 from linnapp.learn.fit import fit_latency
 from linnapp.learn.judge import area_under_roc
-from linnapp.learn.labels import size_classes
 from linnapp.learn.report import FittedLatency
-from linnapp.model.file import CAP
 from linnapp.stats import Interval, finite_or_none
-from linnapp.trace.logged_drive import PAGE_BYTES
 from linnapp.trace.reads import IoTable, Recorded, check_common_clock, load
 
 #: A read is called slow if its latency is more than this many times the lowest median of the
 #: replicas. A replica that md reads only while another is slow may be slow itself most of the time.
 SLOW_FACTOR = 3
 
-#: Gains that are a smaller share of the mean latency do not justify an installation.
+#: Minimum gain that justifies an installation, as a share of the mean latency.
 WORTHWHILE_SHARE = 0.02
 
-#: A gain that may be a larger share of the mean latency is not denied.
+#: The verdict is "unknown" instead of "no" if the gain can be a larger share of the mean latency.
 UNCERTAIN_SHARE = 0.1
 
-#: Fewer pairs do not decide anything.
+#: Minimum number of pairs for a verdict.
 MIN_PAIRS = 50
 
-#: Verdicts as the beginning of a sentence.
+#: The beginning of the sentence for each verdict.
 _VERDICTS = {"yes": "It would help", "no": "It would not help", "unknown": "Not known"}
 
-#: The policies that choosing by predictions has to improve on, and their names in sentences.
+#: The policies with which a choice by predictions is compared, and their names in sentences.
 RIVALS = {
     "round_robin": "reading from the replicas in turn",
     "fewest_pending": "reading where the fewest pages are pending",
@@ -148,9 +145,9 @@ def estimate_benefit(recordings: Sequence[Recorded], names: Sequence[str]) -> Be
         np.empty(0) if table is None else table.latency_ns[table.is_served_read] / 1000
         for table in loaded
     ]
-    medians_us = [float(np.median(of)) for of in latencies_us if len(of)]
+    medians_us = [float(np.median(us)) for us in latencies_us if len(us)]
     slow_us = SLOW_FACTOR * min(medians_us, default=math.nan)
-    replicas = [_describe(*of, slow_us) for of in zip(names, latencies_us, strict=True)]
+    replicas = [_describe(name, us, slow_us) for name, us in zip(names, latencies_us, strict=True)]
     idle = [replica.name for replica in replicas if not replica.reads]
     if idle:
         return Benefit(
@@ -228,16 +225,9 @@ def _mean_us(table: IoTable) -> float:
 
 def _predict(model: FittedLatency | None, table: IoTable, mean_us: float) -> DriveReads:
     """Return the reads with their predictions, which are `mean_us` without a model."""
-    served = table.is_served_read
-    latency_us = table.latency_ns[served] // np.uint64(1000)
-    pages = -(-table.size_bytes[served].astype(np.int64) // PAGE_BYTES)
-    return DriveReads(
-        table.arrival_ns[served],
-        np.minimum(latency_us, CAP).astype(np.uint32),
-        np.full(len(pages), mean_us) if model is None else model.predict(table),
-        table.pending[served],
-        size_classes(pages) if len(pages) else pages,
-    )
+    served = table.take(table.is_served_read)
+    predicted = np.full(len(served), mean_us) if model is None else model.predict(table)
+    return DriveReads.from_served(served, predicted)
 
 
 def _compare(
@@ -246,11 +236,11 @@ def _compare(
     trained_mean_us: Sequence[float],
     slow_us: float,
 ) -> Benefit:
-    within_us = _moment_us(reads)
+    within_us = _max_distance_us(reads)
     pairs = judge([[part] for part in reads], within_us)
     fixed = judge(
         [
-            [dataclasses.replace(part, rival=np.full(len(part), mean))]
+            [dataclasses.replace(part, alternative=np.full(len(part), mean))]
             for part, mean in zip(reads, trained_mean_us, strict=True)
         ],
         within_us,
@@ -264,23 +254,23 @@ def _compare(
         )
     both, independent, mean_us = _coincidence(reads, within_us, slow_us)
     gains = {
-        "round_robin": pairs.over_turns_us,
-        "fewest_pending": pairs.over_rival_us,
-        "fixed": fixed.over_rival_us,
+        "round_robin": pairs.gain_over_round_robin_us,
+        "fewest_pending": pairs.gain_over_alternative_us,
+        "fixed": fixed.gain_over_alternative_us,
     }
     found = Benefit(
-        replicas, pairs.pairs, mean_us, both, independent, gains, pairs.at_best_us.value
+        replicas, pairs.pairs, mean_us, both, independent, gains, pairs.oracle_gain_us.value
     )
     verdict, reason = _decide(found)
     return dataclasses.replace(found, verdict=verdict, reason=reason)
 
 
-def _moment_us(reads: Sequence[DriveReads]) -> float:
-    """Return how far apart the two reads of a pair can begin.
+def _max_distance_us(reads: Sequence[DriveReads]) -> float:
+    """Return the maximum time between the arrivals of the two reads of a pair, in us.
 
-    This is less than almost every read takes. md reads from a second replica only if the first one
-    is busy, so in a longer time there would be more pairs if the first read is slow than if it is
-    fast, and the second replica would seem to be the faster one.
+    This is less than the latency of almost every read. md reads from a second replica only if the
+    first one is busy. With a longer limit, slow reads of the first replica would be in more pairs
+    than its fast reads, and the second replica would seem to be the faster one.
     """
     return min(WITHIN_US, *(float(np.percentile(part.latency_us, 10)) for part in reads))
 
@@ -288,10 +278,19 @@ def _moment_us(reads: Sequence[DriveReads]) -> float:
 def _coincidence(
     reads: Sequence[DriveReads], within_us: float, slow_us: float
 ) -> tuple[float, float, float]:
-    """Return how often both reads of a pair are slow, by independence, and the mean latency."""
+    """Compare how often both reads of a pair are slow with independent replicas.
+
+    Returns
+    -------
+    both, independent : float
+        Share of the pairs in which both reads are slow, and the share that would result if the
+        replicas were slow independently of each other.
+    mean_us : float
+        Mean latency of the paired reads.
+    """
     both, independent, latency, n = 0.0, 0.0, 0.0, 0
     for a, b in itertools.combinations(reads, 2):
-        rows = nearest(a, b, within_us)
+        rows = match_pairs(a, b, within_us)
         times = [part.latency_us[row] for part, row in zip((a, b), rows, strict=True)]
         slow = [time > slow_us for time in times]
         n += len(rows[0])

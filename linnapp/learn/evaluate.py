@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Evaluate a model on a trace: how accurate its predictions are and how well it ranks reads.
+"""Evaluate a model on a trace, and several models on their ability to choose a drive.
 
-Test whether predictions identify the faster of several drives at the same moment.
+:func:`evaluate` measures how accurate the predictions of one drive's model are, and how well they
+rank its reads.
 
-The area under the ROC curve mostly measures how well predictions distinguish busy moments from
-quiet ones. All drives of an array share these moments, so this ability is of no use in choosing
-among the drives. This module therefore pairs reads of similar size that began on two drives at
-about the same time, in recordings of one machine. A pair represents one read that either drive
-could have served.
+:func:`judge` measures whether predictions identify the faster of several drives at the same moment.
+The area under the ROC curve does not show this. It mostly measures how well predictions distinguish
+busy moments from quiet ones, and all drives of an array share these moments. Therefore pairs of
+reads are compared: reads of the same size class that began on two drives at about the same time, in
+recordings of one machine. A pair represents one read that either drive could have served.
 """
 
 from __future__ import annotations
@@ -77,10 +78,10 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Return all metrics by name."""
-        figures = dataclasses.asdict(self)
-        del figures["confusion"]
+        metrics = dataclasses.asdict(self)
+        del metrics["confusion"]
         return {
-            **figures,
+            **metrics,
             "reads": self.confusion.total,
             **self.confusion.to_json(),
             "always_fast_accuracy": self.always_fast_accuracy,
@@ -113,7 +114,7 @@ class LatencyEvaluation(Evaluation):
 
 
 class _Scores:
-    """Scores by which reads are ranked. If there are very many, only every n-th is kept."""
+    """Scores by which reads are ranked. Beyond `MAX_RANKED_READS`, only every n-th is kept."""
 
     def __init__(self) -> None:
         self._step = 1
@@ -155,7 +156,8 @@ def predictions(
     """Run a model on the served reads of a trace, in chunks. Errors are as for :func:`evaluate`."""
     if not isinstance(model, Model | LatencyModel):
         raise TypeError(
-            f"model={model!r}: expected a Model or a LatencyModel, as linnapp.load_model() has them"
+            f"model={model!r}: expected a Model or a LatencyModel, such as the attribute model_ of "
+            "the result of linnapp.load_model()"
         )
     drive = None
     if isinstance(model, LatencyModel):
@@ -208,8 +210,8 @@ def evaluate(
     threshold_us = getattr(model, "threshold_us", 0)
     scores = _Scores()
     counts = np.zeros(4, np.int64)
-    #: Sums over all reads: latency, and that of admitted reads. For a latency model, prediction,
-    #: and errors of the prediction and of the mean of the last latencies.
+    # Sums of the latencies of all reads and of admitted reads. For a latency model also sums of the
+    # predictions, of their errors, and of the errors of the mean of the last latencies.
     sums = np.zeros(5)
     for found in predictions(model, trace, **reader_options):
         served = found.served
@@ -258,10 +260,10 @@ WITHIN_US = 200
 
 #: The other drive's prediction must be lower by this share to redirect a read from the default
 #: replica, as with `replayer --margin`.
-HOME_MARGIN = 0.25
+REDIRECT_MARGIN = 0.25
 
-#: Maximum number of pairs whose sums are stored together. Few pairs are stored one by one, so that
-#: each is in the right block of time.
+#: Maximum number of pairs whose sums are stored together, to limit the memory. If a part has fewer
+#: pairs than `_SUMS_A_PART`, they are stored one by one, so that each is in its block of time.
 _PAIRS_A_SUM = 32
 _SUMS_A_PART = 1024
 
@@ -278,9 +280,20 @@ class DriveReads(Rows):
     latency_us: npt.NDArray[np.uint32]
     predicted: npt.NDArray[Any]
     #: Score of an alternative policy: pending pages, or the prediction of another model.
-    rival: npt.NDArray[Any]
-    #: Class of the read, such as its size class. Only reads of the same class are paired.
-    kind: npt.NDArray[np.int64]
+    alternative: npt.NDArray[Any]
+    #: Only reads of the same size class are paired.
+    size_class: npt.NDArray[np.int64]
+
+    @classmethod
+    def from_served(cls, served: IoChunk, predicted: npt.NDArray[Any]) -> DriveReads:
+        """Return served reads with their predictions. The alternative are the pending pages."""
+        return cls(
+            served.arrival_ns,
+            np.minimum(served.latency_ns // np.uint64(1000), CAP).astype(np.uint32),
+            predicted,
+            served.pending,
+            size_classes(-(-served.size_bytes.astype(np.int64) // PAGE_BYTES)),
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -292,38 +305,48 @@ class PairsJudged:
 
     pairs: int
     #: Share of the pairs in which the slower read has the higher prediction. Ties count half.
-    right: Interval
-    #: Gain of the lower prediction compared with round robin, and with the lower `rival`.
-    over_turns_us: Interval
-    over_rival_us: Interval
-    #: Gain compared with round robin if a read leaves the default replica only for a prediction
-    #: that is lower by `HOME_MARGIN`.
-    with_margin_us: Interval
-    #: Gain of the faster drive, an upper bound that cannot be known in advance.
-    at_best_us: Interval
+    ranked_correctly: Interval
+    #: Gain of reading from the drive with the lower prediction, compared with round robin, and
+    #: compared with reading from the drive with the lower score of the alternative policy.
+    gain_over_round_robin_us: Interval
+    gain_over_alternative_us: Interval
+    #: Gain compared with round robin if a read is redirected from the default replica only for a
+    #: prediction that is lower by `REDIRECT_MARGIN`.
+    gain_with_margin_us: Interval
+    #: Gain of the faster drive compared with round robin, which no policy can exceed.
+    oracle_gain_us: Interval
 
 
-def nearest(
+def match_pairs(
     first: DriveReads, second: DriveReads, within_us: float = WITHIN_US
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return the rows of paired reads of two drives, each of which is nearest to the other.
+    """Match reads of two drives: each read of a pair is the nearest one of the other's drive.
 
-    Only reads of the same class are paired, at most `within_us` apart.
+    Parameters
+    ----------
+    first, second : DriveReads
+    within_us : float
+        Maximum time between the arrivals of the two reads of a pair.
+
+    Returns
+    -------
+    first_rows, second_rows : intp array, shape (pairs,)
+        Rows of the paired reads.
     """
     found = [(np.empty(0, np.intp), np.empty(0, np.intp))]
-    for kind in np.intersect1d(first.kind, second.kind):
-        rows = [np.flatnonzero(reads.kind == kind) for reads in (first, second)]
+    for size_class in np.intersect1d(first.size_class, second.size_class):
+        rows = [np.flatnonzero(reads.size_class == size_class) for reads in (first, second)]
         times = [
-            reads.arrival_ns[here].astype(np.int64)
-            for reads, here in zip((first, second), rows, strict=True)
+            reads.arrival_ns[chosen].astype(np.int64)
+            for reads, chosen in zip((first, second), rows, strict=True)
         ]
         there, back = _nearest_to(*times), _nearest_to(*times[::-1])
         here = np.flatnonzero(back[there] == np.arange(len(there)))
         there = there[here]
         close = np.abs(times[0][here] - times[1][there]) <= within_us * 1000
         found.append((rows[0][here[close]], rows[1][there[close]]))
-    mine, other = (np.concatenate(part) for part in zip(*found, strict=True))
-    return mine, other
+    first_rows, second_rows = (np.concatenate(part) for part in zip(*found, strict=True))
+    return first_rows, second_rows
 
 
 def _nearest_to(
@@ -336,17 +359,23 @@ def _nearest_to(
 
 
 def judge(drives: Sequence[Iterable[DriveReads]], within_us: float = WITHIN_US) -> PairsJudged:
-    """Evaluate predictions for several drives, whose reads are given in parts, in order of time.
+    """Evaluate predictions for choosing among drives.
 
-    Memory use is two parts of each drive and 2 bytes per pair.
+    Parameters
+    ----------
+    drives : sequence of iterable of DriveReads
+        The reads of each drive, in one or more parts, in order of time. Memory use is two parts of
+        each drive and 2 bytes per pair.
+    within_us : float
+        Maximum time between the arrivals of the two reads of a pair.
     """
     sums, starts_ns = [np.empty((0, 7))], [np.empty(0, np.uint64)]
-    for parts in _together(drives):
+    for parts in _aligned_parts(drives):
         found = []
         for first, second in itertools.combinations(parts, 2):
-            rows = nearest(first, second, within_us)
+            rows = match_pairs(first, second, within_us)
             pairs = [reads.take(row) for reads, row in zip((first, second), rows, strict=True)]
-            found.append((pairs[0].arrival_ns, _columns(*pairs)))
+            found.append((pairs[0].arrival_ns, _compare(*pairs)))
         if not found:
             continue
         times, columns = (np.concatenate(part) for part in zip(*found, strict=True))
@@ -356,7 +385,7 @@ def judge(drives: Sequence[Iterable[DriveReads]], within_us: float = WITHIN_US) 
             firsts = np.arange(0, len(times), step)
             sums.append(np.add.reduceat(columns[order], firsts))
             starts_ns.append(times[order[firsts]])
-    return _judged(np.concatenate(sums), np.concatenate(starts_ns))
+    return _summarise(np.concatenate(sums), np.concatenate(starts_ns))
 
 
 def judge_models(
@@ -369,19 +398,12 @@ def judge_models(
 
     def reads(model: LatencyModel, trace: Recorded) -> Iterator[DriveReads]:
         for found in predictions(model, trace, **reader_options):
-            served = found.served
-            yield DriveReads(
-                served.arrival_ns,
-                np.minimum(served.latency_ns // np.uint64(1000), CAP).astype(np.uint32),
-                found.score,
-                served.pending,
-                size_classes(-(-served.size_bytes.astype(np.int64) // PAGE_BYTES)),
-            )
+            yield DriveReads.from_served(found.served, found.score)
 
-    return judge([reads(*of) for of in zip(models, traces, strict=True)])
+    return judge([reads(model, trace) for model, trace in zip(models, traces, strict=True)])
 
 
-def _together(drives: Sequence[Iterable[DriveReads]]) -> Iterator[list[DriveReads]]:
+def _aligned_parts(drives: Sequence[Iterable[DriveReads]]) -> Iterator[list[DriveReads]]:
     """Yield parts of all drives that cover the same period, no longer than the input parts."""
     streams = [iter(drive) for drive in drives]
     held = [(next(stream, None), next(stream, None)) for stream in streams]
@@ -405,20 +427,31 @@ def _together(drives: Sequence[Iterable[DriveReads]]) -> Iterator[list[DriveRead
             return
 
 
-def _columns(first: DriveReads, second: DriveReads) -> Floats:
-    """Return for each pair: 1, whether the ranking is correct, and the latency of each policy."""
-    latency_us, predicted, rival = (
+#: Columns of the result of :func:`_compare`, after the number of pairs.
+_RANKED, _ROUND_ROBIN, _ALTERNATIVE, _PREDICTED, _WITH_MARGIN, _ORACLE = range(6)
+
+
+def _compare(first: DriveReads, second: DriveReads) -> Floats:
+    """Compare the reads of each pair.
+
+    Returns
+    -------
+    float array, shape (pairs, 7)
+        1, then 1 if the prediction ranks the two reads correctly (0.5 for a tie), then the latency
+        in us with each policy.
+    """
+    latency_us, predicted, alternative = (
         np.column_stack((getattr(first, name), getattr(second, name))).astype(np.float64)
-        for name in ("latency_us", "predicted", "rival")
+        for name in ("latency_us", "predicted", "alternative")
     )
-    orders = [np.sign(np.diff(of, axis=1)[:, 0]) for of in (latency_us, predicted)]
+    orders = [np.sign(np.diff(pair, axis=1)[:, 0]) for pair in (latency_us, predicted)]
     return np.column_stack((
         np.ones(len(latency_us)),
         (1 + orders[0] * orders[1]) / 2,
         latency_us.mean(axis=1),
-        _chosen_us(latency_us, rival),
+        _chosen_us(latency_us, alternative),
         _chosen_us(latency_us, predicted),
-        _chosen_us(latency_us, predicted, HOME_MARGIN),
+        _chosen_us(latency_us, predicted, REDIRECT_MARGIN),
         latency_us.min(axis=1),
     ))  # fmt: skip
 
@@ -428,11 +461,12 @@ def _chosen_us(latency_us: Floats, score: Floats, margin: float = 0.0) -> Floats
 
     Each drive of a pair is the default replica equally often.
     """
-    leaves = score[:, ::-1] < (1 - margin) * score
-    return np.asarray(np.where(leaves, latency_us[:, ::-1], latency_us).mean(axis=1))
+    redirected = score[:, ::-1] < (1 - margin) * score
+    return np.asarray(np.where(redirected, latency_us[:, ::-1], latency_us).mean(axis=1))
 
 
-def _judged(sums: Floats, starts_ns: npt.NDArray[np.uint64]) -> PairsJudged:
+def _summarise(sums: Floats, starts_ns: npt.NDArray[np.uint64]) -> PairsJudged:
+    """Return the means of all pairs with their intervals, given sums by time."""
     if not len(sums):
         return PairsJudged(0, *[Interval.unknown()] * 5)
     numbers = stats.block_numbers(starts_ns)
@@ -440,19 +474,18 @@ def _judged(sums: Floats, starts_ns: npt.NDArray[np.uint64]) -> PairsJudged:
     n = len(blocks)
     # The first row is the original data.
     weights = np.concatenate([np.ones((1, n)), stats.resamples(n)])
-    drawn = weights @ blocks
-    means = drawn[:, 1:] / drawn[:, :1]
+    totals = weights @ blocks
+    means = totals[:, 1:] / totals[:, :1]
 
-    def estimate(column: int, less: int | None = None) -> Interval:
-        found = means[:, column] - (0.0 if less is None else means[:, less])
-        return stats.block_interval(float(found[0]), found[1:], n)
+    def estimate(column: int, minus: int | None = None) -> Interval:
+        values = means[:, column] - (0.0 if minus is None else means[:, minus])
+        return stats.block_interval(float(values[0]), values[1:], n)
 
-    right, turns, rival, followed, margin, best = range(6)
     return PairsJudged(
         int(sums[:, 0].sum()),
-        estimate(right),
-        estimate(turns, followed),
-        estimate(rival, followed),
-        estimate(turns, margin),
-        estimate(turns, best),
+        estimate(_RANKED),
+        estimate(_ROUND_ROBIN, _PREDICTED),
+        estimate(_ALTERNATIVE, _PREDICTED),
+        estimate(_ROUND_ROBIN, _WITH_MARGIN),
+        estimate(_ROUND_ROBIN, _ORACLE),
     )

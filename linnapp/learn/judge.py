@@ -3,20 +3,20 @@
 
 A model of either kind assigns a score to each read. The score of a network is its margin (output
 for slow minus output for fast). The score of a latency model is the predicted latency in us. Reads
-with a score above a threshold (`cut`) are refused. The threshold is chosen such that most fast
-reads are admitted. It is evaluated on reads that are later than the training data, by the array's
-expected mean latency (:func:`expected_mean_us`), in which a refused fast read costs a failover and
-a refused slow read can save milliseconds.
+with a score above a threshold are refused. The threshold must admit most fast reads. Among the
+thresholds that do, the one with the lowest expected mean latency of the array is chosen
+(:func:`expected_mean_us`), on reads that are later than the training data. In this mean, a refused
+fast read costs a failover, and a refused slow read can save milliseconds.
 
-The benefit must also be statistically significant. A model that has learnt nothing shows a benefit
-on every second recording by chance, and the best of many refusal policies shows one on almost all
-recordings. Two tests distinguish such a model from a useful one:
+The benefit must also be statistically significant. A model that has learnt nothing has a benefit on
+every second recording by chance, and the best of many thresholds has one on almost all recordings.
+Two tests distinguish such a model from a useful one:
 
-- A permutation test estimates how often the best of equally many policies would have the same gain
-  if the scores were unrelated to the reads. Blocks of scores are repeatedly assigned to other
-  blocks of reads.
-- A block bootstrap estimates the gain of this policy in other recordings of the drive. Blocks of
-  reads are resampled together with their scores.
+- A permutation test repeatedly assigns blocks of scores to other blocks of reads, so that the
+  scores are unrelated to the reads. It counts how often the best of equally many thresholds has
+  the same gain.
+- A block bootstrap resamples blocks of reads together with their scores. It estimates the gain of
+  this threshold in other recordings of the drive.
 
 Both use blocks of consecutive reads, because slow reads come in bursts: a score that predicts one
 slow read also predicts the next. See :mod:`linnapp.stats` for the error rates of both tests.
@@ -47,10 +47,10 @@ MAX_REFUSED_FAST = {"network": 0.15, "latency": 0.10}
 _CANDIDATES = 64
 
 #: A network that refuses at most this share of the reads is harmless, whatever its quality.
-SELDOM = 0.001
+HARMLESS_SHARE = 0.001
 
 #: Advice for a model that refuses no reads.
-REMEDY = "record longer, under the load that the drive is slow under"
+REMEDY = "record longer, under the load that makes the drive slow"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,30 +75,30 @@ class ScoredReads(Rows):
         """True for reads that took no longer than the inflection point."""
         return np.asarray(self.latency_us <= self.threshold_us)
 
-    def refused(self, cut: int | None) -> npt.NDArray[np.bool_]:
-        """Return which reads have a score above `cut`. None means that no read is refused."""
-        if cut is None:
+    def refused(self, threshold: int | None) -> npt.NDArray[np.bool_]:
+        """Return true for reads with a score above `threshold`; None refuses no read."""
+        if threshold is None:
             return np.zeros(len(self.score), np.bool_)
-        return np.asarray(self.score > cut)
+        return np.asarray(self.score > threshold)
 
-    def mean_us(self, cut: int | None) -> float:
+    def mean_us(self, threshold: int | None) -> float:
         """Return the array's expected mean latency in us with this threshold."""
         return expected_mean_us(
             self.latency_us,
-            self.refused(cut),
+            self.refused(threshold),
             failover_us=self.failover_us,
             replicas=self.replicas,
             pages=np.minimum(self.pages, 65535).astype(np.uint16),
         )
 
-    def refuses_almost_nothing(self, cut: int) -> bool:
-        """Return true if a threshold refuses almost no reads."""
-        return bool(self.refused(cut).mean() <= SELDOM)
+    def refuses_almost_nothing(self, threshold: int) -> bool:
+        """Return true if at most `HARMLESS_SHARE` of the reads are refused."""
+        return bool(self.refused(threshold).mean() <= HARMLESS_SHARE)
 
-    def refused_fast_share(self, cut: int | None) -> float:
+    def refused_fast_share(self, threshold: int | None) -> float:
         """Return the share of the fast reads that is refused, or 0 if there are no fast reads."""
         fast = self.fast
-        return float(self.refused(cut)[fast].mean()) if fast.any() else 0.0
+        return float(self.refused(threshold)[fast].mean()) if fast.any() else 0.0
 
     def min_threshold(self, max_refused: float) -> int:
         """Return the lowest threshold that refuses at most this share of the fast reads."""
@@ -117,86 +117,102 @@ class ScoredReads(Rows):
         prefer_min_threshold : bool
             Return `at_least` itself if its gain is significant.
         """
-        shares = np.linspace(0, 100, _CANDIDATES)
-        tried = np.maximum(np.percentile(self.score, shares, method="lower"), at_least)
-        cuts = np.unique(np.append(tried, at_least).astype(np.int64))
+        percentiles = np.linspace(0, 100, _CANDIDATES)
+        tried = np.maximum(np.percentile(self.score, percentiles, method="lower"), at_least)
+        thresholds = np.unique(np.append(tried, at_least).astype(np.int64))
         refusals = Refusals(
             self.latency_us,
             self.pages,
-            np.searchsorted(cuts, self.score),
-            len(cuts),
+            np.searchsorted(thresholds, self.score),
+            len(thresholds),
             self.failover_us,
             self.replicas,
         )
         best = int(np.argmin(refusals.means_us()[1:]))
-        for way in (0, best) if prefer_min_threshold else (best,):
-            if refusals.is_significant(way):
-                return int(cuts[way])
+        for candidate in (0, best) if prefer_min_threshold else (best,):
+            if refusals.is_significant(candidate):
+                return int(thresholds[candidate])
         return None
 
-    def quality(self, cut: int | None) -> dict[str, float]:
+    def quality(self, threshold: int | None) -> dict[str, float]:
         """Return the metrics of a threshold and of admitting every read.
 
         A read is slow if it takes longer than the inflection point.
         """
-        fast, refused = self.fast, self.refused(cut)
+        fast, refused = self.fast, self.refused(threshold)
         return {
-            "mean_us": self.mean_us(cut),
+            "mean_us": self.mean_us(threshold),
             "always_fast_mean_us": self.mean_us(None),
             "accuracy": float(np.mean(fast != refused)),
             "always_fast_accuracy": float(np.mean(fast)),
-            "false_revoke_share": self.refused_fast_share(cut),
+            "false_revoke_share": self.refused_fast_share(threshold),
         }
 
 
 def choose_margin(
-    taught: ScoredReads, judged: ScoredReads, max_refused: float, *, even_if_worse: bool = False
+    training: ScoredReads,
+    validation: ScoredReads,
+    max_refused: float,
+    *,
+    even_if_worse: bool = False,
 ) -> int:
     """Choose the margin (output for slow minus output for fast) above which a read is refused.
 
-    `taught` and `judged` are the training and the validation slice, scored by the network as
-    trained, which refuses reads with a score above 0. `max_refused` limits the share of the fast
-    reads of either slice that may be refused; 1 means no limit. If `even_if_worse`, only this limit
-    matters.
+    The first of these margins is chosen that is better than admitting every read:
 
-    The result is the smallest margin that obeys the limit, if it lowers the array's expected mean
-    on the validation slice significantly. It is 0 if the network as trained obeys the limit.
-    Otherwise the margin with the lowest mean among larger ones, if that is significant. Otherwise
-    0, if the network as trained obeys the limit, refuses almost no reads of the validation slice
-    and does not increase the mean there. It must also have a significant gain on the training
-    slice, or refuse almost no reads there either. If no margin is better than admitting every read,
-    NoGainError is raised.
+    1. The smallest margin with which both slices obey `max_refused`, if it lowers the array's
+       expected mean latency on the validation slice significantly. This is 0 if the network as
+       trained obeys the limit.
+    2. The larger margin with the lowest mean latency, if that is significant.
+    3. 0, if the network as trained obeys the limit, refuses almost no reads of the validation slice
+       and does not increase the mean latency there. On the training slice, it must have a
+       significant benefit or refuse almost no reads either. A network that was trained with
+       synthetic bursts may refuse almost nothing in a recording without bursts.
+
+    Parameters
+    ----------
+    training, validation : ScoredReads
+        The slices, scored by the network as trained, which refuses reads with a score above 0.
+    max_refused : float
+        Maximum share of the fast reads of each slice that may be refused; 1 means no limit.
+    even_if_worse : bool
+        Return the smallest margin that obeys the limit, even without a benefit.
+
+    Raises
+    ------
+    NoGainError
+        If no margin is better than admitting every read.
     """
-    both = (taught, judged)
+    both = (training, validation)
     least = 0
     if max(reads.refused_fast_share(0) for reads in both) > max_refused:
         least = max(0, *(reads.min_threshold(max_refused) for reads in both))
     if even_if_worse:
         return least
-    cut = judged.best_threshold(least, prefer_min_threshold=True)
-    if cut is not None:
-        return cut
-    figures = judged.quality(least)
-    harmless = not least and figures["mean_us"] <= FLAT * figures["always_fast_mean_us"]
-    # A network that was trained with synthetic bursts may refuse almost nothing in a recording
-    # without bursts. It is accepted if it has a benefit on the training slice.
+    margin = validation.best_threshold(least, prefer_min_threshold=True)
+    if margin is not None:
+        return margin
+    quality = validation.quality(least)
+    harmless = not least and quality["mean_us"] <= EQUAL_RATIO * quality["always_fast_mean_us"]
     if (
         harmless
-        and judged.refuses_almost_nothing(0)
+        and validation.refuses_almost_nothing(0)
         and (
-            taught.refuses_almost_nothing(0)
-            or taught.best_threshold(0, prefer_min_threshold=True) == 0
+            training.refuses_almost_nothing(0)
+            or training.best_threshold(0, prefer_min_threshold=True) == 0
         )
     ):
         return 0
     raise NoGainError(
-        "no model is better than admitting every read, beyond chance: on the validation slice the "
-        f"array's mean read would take {figures['mean_us']:.1f} us with what was learnt, "
-        f"{figures['always_fast_mean_us']:.1f} us if no read were refused; accuracy "
-        f"{figures['accuracy']:.2%}, of predicting all fast {figures['always_fast_accuracy']:.2%}, "
-        f"and {figures['false_revoke_share']:.1%} of the fast reads refused. Record longer, under "
-        "the load that the drive is slow under; a latency model may learn more from it; or insist "
-        "with `even_if_worse=True`"
+        "no model is better than admitting every read, by a significant gain: on the validation "
+        "slice, the "
+        f"array's mean latency would be {quality['mean_us']:.1f} us with this network, and "
+        f"{quality['always_fast_mean_us']:.1f} us if no read were refused; its accuracy is "
+        f"{quality['accuracy']:.2%}, that of predicting all reads fast "
+        f"{quality['always_fast_accuracy']:.2%}, and it would refuse "
+        f"{quality['false_revoke_share']:.1%} of the fast reads. Record longer, under the load "
+        "that makes the drive slow; train a latency model, which may learn more from this "
+        "recording; or keep this network with `even_if_worse=True`"
     )
 
 
@@ -204,12 +220,12 @@ def choose_margin(
 N_SHUFFLES = 999
 
 #: Significance level: the share of uninformative scores that pass the permutation test.
-CHANCE = 0.005
+ALPHA = 0.005
 
 N_BLOCKS = stats.MAX_BLOCKS
 
 #: Means whose ratio is at most this are considered equal.
-FLAT = 1.001
+EQUAL_RATIO = 1.001
 
 Floats = npt.NDArray[np.float64]
 
@@ -217,10 +233,16 @@ Floats = npt.NDArray[np.float64]
 def array_means_us(sums: Floats, failover_us: float, replicas: int) -> Floats:
     """Return the mean latency of an array whose drives all behave like this one, for each policy.
 
-    `sums` has the shape (..., classes, 1 + policies, 2): for each size class, the number of reads
-    and the sum of their latencies. The first row is about all reads, and each of the other rows
-    about the reads that a policy refuses. The result, in us, has the shape (..., 1 + policies), and
-    its first element is the mean latency of refusing no read.
+    Parameters
+    ----------
+    sums : array, shape (..., classes, 1 + policies, 2)
+        For each size class, the number of reads and the sum of their latencies in us: first of all
+        reads, then of the reads that each policy refuses.
+
+    Returns
+    -------
+    array, shape (..., 1 + policies)
+        Mean latency in us, first if no read is refused, then with each policy.
     """
     refused = sums.copy()
     refused[..., 0, :] = 0.0
@@ -239,8 +261,8 @@ def array_means_us(sums: Floats, failover_us: float, replicas: int) -> Floats:
 class Refusals:
     """Reads in order of time, and the number of refusal policies that refuse each of them.
 
-    There are `ways` policies. Each policy refuses a subset of the reads that the previous one
-    refuses, so the number determines which policies refuse a read.
+    Each policy refuses a subset of the reads that the previous policy refuses, so this number
+    determines which policies refuse a read.
     """
 
     #: `latency_us`, `pages`: array, shape (n,).
@@ -248,7 +270,7 @@ class Refusals:
     pages: npt.NDArray[Any]
     #: integer array, shape (n,). Number of policies that refuse each read.
     level: npt.NDArray[Any]
-    ways: int
+    n_policies: int
     #: Cost of a failover in us.
     failover_us: float
     #: Number of drives that hold each block.
@@ -256,71 +278,77 @@ class Refusals:
 
     def means_us(self) -> Floats:
         """Return the array's mean latency in us if no read is refused, then for each policy."""
-        kinds, n_kinds = self._kinds()
-        sums = self._sums(kinds, self.level, self.latency_us, n_kinds)
+        classes, n_classes = self._size_classes()
+        sums = self._sums(classes, self.level, self.latency_us, n_classes)
         return array_means_us(sums, self.failover_us, self.replicas)
 
-    def sums_of(self, blocks: npt.NDArray[np.int64]) -> Floats:
-        """Return the sums of each block, shape (blocks, classes, 1 + ways, 2).
+    def sum_blocks(self, blocks: npt.NDArray[np.int64]) -> Floats:
+        """Return the sums of :func:`array_means_us` for each block of reads.
 
-        `blocks` holds the block number of each read.
+        Parameters
+        ----------
+        blocks : int64 array, shape (n,)
+            Block number of each read.
+
+        Returns
+        -------
+        array, shape (blocks, classes, 1 + n_policies, 2)
         """
-        kinds, n_kinds = self._kinds()
+        classes, n_classes = self._size_classes()
         n_blocks = int(blocks.max()) + 1
-        cells = blocks * n_kinds + kinds
-        sums = self._sums(cells, self.level, self.latency_us, n_blocks * n_kinds)
-        return sums.reshape(n_blocks, n_kinds, 1 + self.ways, 2)
+        cells = blocks * n_classes + classes
+        sums = self._sums(cells, self.level, self.latency_us, n_blocks * n_classes)
+        return sums.reshape(n_blocks, n_classes, 1 + self.n_policies, 2)
 
-    def is_significant(self, way: int) -> bool:
-        """Return true if both tests find a significant gain, given how many policies were tried."""
+    def is_significant(self, policy: int) -> bool:
+        """Return true if a policy passes both tests, given how many policies were tried."""
         length = len(self.level) // N_BLOCKS
         if not length:
             return False
-        newest = self._newest(N_BLOCKS * length)
-        sums = newest.sums_of(np.arange(N_BLOCKS * length) // length)
-        drawn = stats.resamples(N_BLOCKS) @ sums.reshape(N_BLOCKS, -1)
-        resampled_us = self._gains(drawn.reshape(-1, *sums.shape[1:]))[:, way]
-        gain_us = self._gains(sums.sum(axis=0))[way]
+        n = N_BLOCKS * length
+        newest = {name: getattr(self, name)[-n:] for name in ("latency_us", "pages", "level")}
+        sums = dataclasses.replace(self, **newest).sum_blocks(np.arange(n) // length)
+        resampled = stats.resamples(N_BLOCKS) @ sums.reshape(N_BLOCKS, -1)
+        resampled_us = self._gains(resampled.reshape(-1, *sums.shape[1:]))[:, policy]
+        gain_us = self._gains(sums.sum(axis=0))[policy]
         if not stats.block_interval(float(gain_us), resampled_us, N_BLOCKS).is_above:
             return False
-        return stats.p_value(float(gain_us), self._best_shuffled_us) <= CHANCE
-
-    def _newest(self, n: int) -> Refusals:
-        """Return the last `n` reads."""
-        newest = {name: getattr(self, name)[-n:] for name in ("latency_us", "pages", "level")}
-        return dataclasses.replace(self, **newest)
+        return stats.p_value(float(gain_us), self._best_shuffled_us) <= ALPHA
 
     @functools.cached_property
     def _best_shuffled_us(self) -> Floats:
         """Gain of the best policy in each random assignment of blocks of scores to other reads."""
-        kinds, n_kinds = self._kinds()
-        shape = (N_BLOCKS, len(kinds) // N_BLOCKS)
-        kind_of, level_of, latency_of = (
-            part[-shape[0] * shape[1] :].reshape(shape)
-            for part in (kinds, self.level, self.latency_us)
+        classes, n_classes = self._size_classes()
+        shape = (N_BLOCKS, len(classes) // N_BLOCKS)
+        classes, levels, latencies = (
+            column[-shape[0] * shape[1] :].reshape(shape)
+            for column in (classes, self.level, self.latency_us)
         )
-        sums = np.zeros((N_SHUFFLES, n_kinds, 1 + self.ways, 2))
+        sums = np.zeros((N_SHUFFLES, n_classes, 1 + self.n_policies, 2))
         orders = stats.shuffles(N_BLOCKS, N_SHUFFLES)
-        for kind, us, order in zip(kind_of, latency_of, orders.T, strict=True):
-            sums += np.array([self._sums(kind, level, us, n_kinds) for level in level_of])[order]
+        for block, us, order in zip(classes, latencies, orders.T, strict=True):
+            sums += np.array([self._sums(block, level, us, n_classes) for level in levels])[order]
         return np.asarray(self._gains(sums).max(axis=-1))
 
     def _gains(self, sums: Floats) -> Floats:
         means_us = array_means_us(sums, self.failover_us, self.replicas)
         return np.asarray(means_us[..., :1] - means_us[..., 1:])
 
-    def _kinds(self) -> tuple[npt.NDArray[np.int64], int]:
-        """Return the size classes, numbered without gaps, and their number."""
-        found, kinds = np.unique(size_classes(self.pages), return_inverse=True)
-        return np.asarray(kinds, np.int64), len(found)
+    def _size_classes(self) -> tuple[npt.NDArray[np.int64], int]:
+        """Return the size class of each read, numbered without gaps, and the number of classes."""
+        found, classes = np.unique(size_classes(self.pages), return_inverse=True)
+        return np.asarray(classes, np.int64), len(found)
 
     def _sums(
-        self, kinds: npt.NDArray[Any], level: npt.NDArray[Any], us: npt.NDArray[Any], n_kinds: int
+        self, classes: npt.NDArray[Any], level: npt.NDArray[Any], us: npt.NDArray[Any], n: int
     ) -> Floats:
-        """Return the number of reads and the sum of their latencies by size class and policy."""
-        shape = (n_kinds, 1 + self.ways)
-        cells = kinds * shape[1] + level
-        size = n_kinds * shape[1]
+        """Return the number of reads and the sum of their latencies, for each class and policy.
+
+        `n` is the number of classes, and the shape of the result is (n, 1 + n_policies, 2).
+        """
+        shape = (n, 1 + self.n_policies)
+        cells = classes * shape[1] + level
+        size = n * shape[1]
         found = np.stack([np.bincount(cells, minlength=size), np.bincount(cells, us, size)], axis=1)
         # Policy j refuses the reads whose level is at least j + 1.
         return np.asarray(found.reshape(*shape, 2)[:, ::-1].cumsum(axis=1)[:, ::-1])
@@ -328,21 +356,30 @@ class Refusals:
 
 def expected_mean_us(
     latency_us: npt.NDArray[np.uint32],
-    revoked: npt.NDArray[np.bool_],
+    refused: npt.NDArray[np.bool_],
     *,
     failover_us: float,
     replicas: int,
     pages: npt.NDArray[np.uint16] | None = None,
 ) -> float:
-    """Return the mean latency of an array whose drives all behave like this one.
+    """Return the mean latency in us of an array whose drives all behave like this one.
 
-    If `pages`, the sizes of the reads, are given, a refused read is assumed to take as long on
-    another replica as reads of the same size class. `failover_us` is the cost of a failover, and
-    `replicas` the number of drives that hold each block.
+    A refused read is assumed to take as long on another replica as reads of the same size class.
+
+    Parameters
+    ----------
+    latency_us : uint32 array, shape (n,)
+    refused : bool array, shape (n,)
+    failover_us : float
+        Cost of a failover.
+    replicas : int
+        Number of drives that hold each block.
+    pages : uint16 array, shape (n,), optional
+        Sizes of the reads in pages. By default they are equal.
     """
     if pages is None:
         pages = np.ones(len(latency_us), np.uint16)
-    refusals = Refusals(latency_us, pages, revoked.astype(np.int64), 1, failover_us, replicas)
+    refusals = Refusals(latency_us, pages, refused.astype(np.int64), 1, failover_us, replicas)
     return float(refusals.means_us()[1])
 
 

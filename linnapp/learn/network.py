@@ -49,7 +49,7 @@ import numpy.typing as npt
 from linnapp.arguments import check_number, check_options_of, option
 from linnapp.errors import ModelError, TraceError, needs
 from linnapp.learn.examples import BurstReads
-from linnapp.learn.judge import FLAT, Confusion, expected_mean_us
+from linnapp.learn.judge import EQUAL_RATIO, Confusion, expected_mean_us
 from linnapp.model import SCALE, Model
 from linnapp.model.file import NotNarrowError
 from linnapp.signals import signals_held
@@ -566,7 +566,7 @@ def choose_bias(
         if on_candidate is not None:
             on_candidate(candidate, means[candidate])
     best = min(means.values())
-    good = [candidate for candidate, mean in means.items() if mean <= best * FLAT]
+    good = [candidate for candidate, mean in means.items() if mean <= best * EQUAL_RATIO]
     return BiasChoice(min(good, key=lambda bias: abs(np.log(bias))), means)
 
 

@@ -15,35 +15,35 @@ import pytest
 from running import run
 
 from linnapp.learn import evaluate as evaluation
-from linnapp.learn.evaluate import HOME_MARGIN, DriveReads, judge, nearest
+from linnapp.learn.evaluate import REDIRECT_MARGIN, DriveReads, judge, match_pairs
 from linnapp.learn.judge import area_under_roc
 
 
 def reads(
-    at_us: Any, latency_us: Any = 1, predicted: Any = 1, rival: Any = 1, kind: Any = 0
+    at_us: Any, latency_us: Any = 1, predicted: Any = 1, alternative: Any = 1, size_class: Any = 0
 ) -> Any:
     at_us = np.asarray(at_us)
-    columns = np.broadcast_arrays(at_us * 1000, latency_us, predicted, rival, kind)
+    columns = np.broadcast_arrays(at_us * 1000, latency_us, predicted, alternative, size_class)
     return DriveReads(columns[0].astype(np.uint64), *columns[1:])
 
 
-def test_nearest_pairs_mutually_nearest_reads_of_one_kind() -> None:
-    first = reads([0, 1000, 1100, 5000, 9000], kind=[0, 0, 0, 1, 0])
-    second = reads([90, 1090, 5000, 5150, 9300], kind=[0, 0, 0, 1, 0])
-    here, there = nearest(first, second)
+def test_match_pairs_finds_mutually_nearest_reads_of_one_size_class() -> None:
+    first = reads([0, 1000, 1100, 5000, 9000], size_class=[0, 0, 0, 1, 0])
+    second = reads([90, 1090, 5000, 5150, 9300], size_class=[0, 0, 0, 1, 0])
+    here, there = match_pairs(first, second)
     # The read at 1000 has no pair, because its nearest read has a nearer one. Those at 9000 are
     # 300 us apart, which is too far.
     assert sorted(zip(here.tolist(), there.tolist(), strict=True)) == [(0, 0), (2, 1), (3, 3)]
-    assert len(nearest(first, second, within_us=100)[0]) == 2
-    assert len(nearest(first, second, within_us=300)[0]) == 4
-    assert len(nearest(first, reads([], kind=[]))[0]) == 0
+    assert len(match_pairs(first, second, within_us=100)[0]) == 2
+    assert len(match_pairs(first, second, within_us=300)[0]) == 4
+    assert len(match_pairs(first, reads([], size_class=[]))[0]) == 0
 
 
 def test_a_margin_keeps_reads_on_their_drive_unless_the_other_is_better_by_more() -> None:
     """Predictions are 100 and 130; without a margin reads would leave the slower drive."""
     judged = judge([[reads([0], [100], [100], [1])], [reads([10], [500], [130], [1])]])
-    assert judged.over_turns_us.value == 300 - 100
-    assert judged.with_margin_us.value == 0
+    assert judged.gain_over_round_robin_us.value == 300 - 100
+    assert judged.gain_with_margin_us.value == 0
 
 
 def test_gains_equal_a_manual_computation() -> None:
@@ -52,14 +52,14 @@ def test_gains_equal_a_manual_computation() -> None:
     second = reads([10, 1010], [500, 200], [400, 100], [1, 1])
     judged = judge([[first], [second]])
     assert judged.pairs == 2
-    assert judged.right.value == 0.5
-    assert judged.over_turns_us.value == (300 + 250) / 2 - (100 + 300) / 2
+    assert judged.ranked_correctly.value == 0.5
+    assert judged.gain_over_round_robin_us.value == (300 + 250) / 2 - (100 + 300) / 2
     # By fewest pending pages, the first pair reads from the second drive, the other from either.
-    assert judged.over_rival_us.value == (500 + 250) / 2 - (100 + 300) / 2
-    assert (1 - HOME_MARGIN) * 100 < 90
-    assert judged.with_margin_us.value == (300 + 250) / 2 - (100 + 250) / 2
-    assert judged.at_best_us.value == (300 + 250) / 2 - (100 + 200) / 2
-    assert not judged.right.is_known
+    assert judged.gain_over_alternative_us.value == (500 + 250) / 2 - (100 + 300) / 2
+    assert (1 - REDIRECT_MARGIN) * 100 < 90
+    assert judged.gain_with_margin_us.value == (300 + 250) / 2 - (100 + 250) / 2
+    assert judged.oracle_gain_us.value == (300 + 250) / 2 - (100 + 200) / 2
+    assert not judged.ranked_correctly.is_known
 
 
 @pytest.fixture
@@ -81,14 +81,14 @@ def test_slowness_common_to_all_drives_gains_nothing(drives: list[DriveReads]) -
     assert area_under_roc(drives[0].predicted, slow) == 1.0
     judged = judge([[drive] for drive in drives])
     assert judged.pairs == 18_000
-    assert judged.right.value == 0.5 and judged.over_turns_us.value == 0
-    own = [dataclasses.replace(drive, predicted=drive.rival) for drive in drives]
+    assert judged.ranked_correctly.value == 0.5 and judged.gain_over_round_robin_us.value == 0
+    own = [dataclasses.replace(drive, predicted=drive.alternative) for drive in drives]
     judged = judge([[drive] for drive in own])
-    assert 0.7 < judged.right.value < 0.8 and judged.over_rival_us.value == 0
-    for estimate in (judged.right, judged.over_turns_us):
+    assert 0.7 < judged.ranked_correctly.value < 0.8 and judged.gain_over_alternative_us.value == 0
+    for estimate in (judged.ranked_correctly, judged.gain_over_round_robin_us):
         assert estimate.low < estimate.value < estimate.high
-    assert judged.over_turns_us.is_above
-    assert judged.at_best_us.value > judged.over_turns_us.value
+    assert judged.gain_over_round_robin_us.is_above
+    assert judged.oracle_gain_us.value > judged.gain_over_round_robin_us.value
 
 
 def cut(drive: DriveReads, length: int) -> Iterator[DriveReads]:
@@ -104,12 +104,12 @@ def test_parts_give_the_result_of_the_whole(
     parts = judge([cut(*both) for both in zip(drives, lengths, strict=True)])
     # Pairs are excluded if the end of a part is between the two reads.
     assert 0.97 * whole.pairs < parts.pairs <= whole.pairs
-    assert parts.at_best_us.value == pytest.approx(whole.at_best_us.value, rel=0.02)
+    assert parts.oracle_gain_us.value == pytest.approx(whole.oracle_gain_us.value, rel=0.02)
 
 
 def test_recordings_without_pairs_have_no_share() -> None:
     judged = judge([[reads([0, 1])], [reads([5000])]])
-    assert judged.pairs == 0 and np.isnan(judged.right.value)
+    assert judged.pairs == 0 and np.isnan(judged.ranked_correctly.value)
     assert judge([[], [reads([0])]]).pairs == 0
 
 
@@ -136,7 +136,7 @@ def test_evaluate_shows_the_gain_of_choosing_among_the_drives_of_an_array(tmp_pa
     record = json.loads(run("evaluate", "--model", tmp_path / "m", *given, "--json").output)
     assert [drive["reads"] for drive in record["drives"]] == [3000, 3000]
     assert record["pairs"]["right"]["value"] > 0.9
-    assert record["pairs"]["over_turns_us"]["low"] > 300
+    assert record["pairs"]["gain_over_round_robin_us"]["low"] > 300
     alone = run("evaluate", "--model", tmp_path / "m", *given[:2], "--json")
     assert json.loads(alone.output)["reads"] == 3000
 

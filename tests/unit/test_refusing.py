@@ -215,7 +215,7 @@ def test_train_warns_of_a_network_that_refuses_nothing(
     arguments = ("--bias", 2, "--epochs", 1, "--even-if-worse", "--max-refused", 1)
     result = run("train", "--kind", "network", "--trace", trace, "-o", out, *arguments)
     assert result.exit_code == 0, result.output
-    remedy = "record longer, under the load that the drive is slow under"
+    remedy = "record longer, under the load that makes the drive slow"
     told = (
         "d: THE MODEL REFUSES NOTHING: 0.00% of the reads of the validation slice, 0.00% of those "
         f"that taught it; {remedy}"
