@@ -1,25 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""Confidence intervals and significance tests. All statistics of the project are in this module.
+"""Confidence intervals and significance tests.
 
-All functions take arrays. There are four rules:
+All statistics of the project are in this module, and all of its functions take arrays. The method
+depends on the number of independent repetitions:
 
 - *Three or more seeds*: Student's t over the values of the seeds (:func:`mean_interval`). Each seed
   has its own drives, load and models, so seeds are the only independent repetitions. Latencies and
   ratios of two latencies are first converted to logarithms, because seeds differ by factors and the
-  result must not depend on which of two policies is the numerator. A statistic of the reads of all
-  seeds together (a mean, a percentile) is treated in the same way through its jackknife
+  result must not depend on which of two policies is the numerator. The interval of a statistic of
+  the reads of all seeds together, such as a percentile, is computed from its jackknife
   pseudo-values (:func:`jackknife_interval`).
-- *Two seeds*: no interval. An interval by Student's t with one degree of freedom reaches nine
-  standard deviations to either side of the mean, so it excludes almost nothing.
+- *Two seeds*: no interval. With one degree of freedom, Student's t interval extends to nine
+  standard deviations on either side of the mean, so it excludes almost nothing.
 - *One seed*: a bootstrap over blocks of time (:func:`block_interval`). Consecutive reads share a
   burst, so single reads must not be resampled. A block lasts at least ``BLOCK_S``, which is longer
   than the pauses of a drive. With fewer than ``MIN_BLOCKS`` blocks there is no interval
   (:func:`block_numbers`). Such an interval applies only to these drives and this period of the
   load.
-- *A decision*: a permutation test (:func:`exchanges`, :func:`p_value`). If two models, or the two
-  positions of a switch, are equally good, their results in a block are exchangeable. The test is
-  exact for any distribution of latencies. If several cases are tested at once, :func:`holm`
-  corrects their p-values.
+
+A decision between two models, or between the two positions of a switch, uses a permutation test
+(:func:`exchanges`, :func:`p_value`). If both are equally good, their results in a block of time are
+exchangeable, so the test is exact for any distribution of latencies. If several cases are tested at
+once, :func:`holm` corrects their p-values.
 
 The nominal coverage of the intervals is 95 %. tests/unit/test_stats.py measures their actual
 coverage (2,000 trials each, two binomial standard errors are 1.0 %) for normal values and for
@@ -31,10 +33,10 @@ skewed values. A skewed value is 1, and in three of ten values a burst adds 5 on
     block bootstrap  8 blocks: normal 93.8 %, bursts 77.0 %
     block bootstrap 20 blocks: normal 95.6 %, bursts 87.0 %
 
-The mean of a few skewed values is therefore less certain than its interval suggests: if no value
-had a burst, the true mean is higher than the interval. The differences between two sides that both
-have bursts are symmetric, and no test of this module rejects a true null hypothesis more often than
-its level on either kind of data.
+The mean of a few skewed values is therefore less certain than its interval suggests: if none of the
+values happens to have a burst, the true mean is higher than the interval. Tests compare two sides
+that both have bursts, so that the differences are symmetric. No test of this module rejects a true
+null hypothesis more often than its level on either kind of data.
 """
 
 from __future__ import annotations
@@ -54,9 +56,9 @@ LEVEL = 0.95
 #: Length of a block in seconds. Garbage collection and flushes slow a drive for up to a second.
 BLOCK_S = 1.0
 
-#: With fewer blocks the coverage of the bootstrap is too low and a permutation test rarely rejects.
-#: More blocks than the maximum do not improve the result. In a long recording, blocks are longer
-#: than ``BLOCK_S`` instead.
+#: Minimum and maximum number of blocks. With fewer blocks, the coverage of the bootstrap is too low
+#: and a permutation test rarely rejects. More blocks do not improve the result, so the blocks of a
+#: long recording are longer than ``BLOCK_S``.
 MIN_BLOCKS, MAX_BLOCKS = 8, 20
 
 N_RESAMPLES = 4000
@@ -66,7 +68,15 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Interval:
-    """A value and its confidence interval. The ends are NaN if no interval can be computed."""
+    """A value and its confidence interval.
+
+    Attributes
+    ----------
+    value : float
+        NaN if it is unknown.
+    low, high : float
+        Ends of the interval, NaN if it cannot be computed.
+    """
 
     value: float
     low: float
@@ -169,30 +179,41 @@ def mean_interval(values: Sequence[float] | Floats, level: float = LEVEL) -> Int
 def jackknife_interval(whole: float, without: Floats, level: float = LEVEL) -> Interval:
     """Return Student's t interval of a statistic of the data of all seeds together.
 
-    `whole` is the statistic, and `without` holds its values if one seed at a time is left out. For
-    the mean over seeds of equal size, the result is that of :func:`mean_interval`.
+    For the mean over seeds of equal size, the result is that of :func:`mean_interval`.
+
+    Parameters
+    ----------
+    whole : float
+        The statistic.
+    without : array, shape (seeds,)
+        The statistic without the data of each seed in turn.
+    level : float
+        Nominal coverage.
     """
     n = len(without)
-    around = mean_interval(n * whole - (n - 1) * np.asarray(without, float), level)
-    return Interval(whole, whole + around.low - around.value, whole + around.high - around.value)
+    pseudo = mean_interval(n * whole - (n - 1) * np.asarray(without, float), level)
+    return Interval(whole, whole + pseudo.low - pseudo.value, whole + pseudo.high - pseudo.value)
 
 
 def positive_mean_interval(values: Sequence[float] | Floats) -> Interval:
-    """Return the interval of a mean of values that differ by factors, computed on its logarithm."""
+    """Return the interval of a mean of positive values that differ by factors.
+
+    The interval is computed for the logarithm of the mean.
+    """
     known = np.asarray(values, float)
     known = known[~np.isnan(known)]
     if len(known) < 3:
         return mean_interval(known)
     without = (known.sum() - known) / (len(known) - 1)
-    around = jackknife_interval(math.log(known.mean()), np.log(without))
-    return Interval(float(known.mean()), math.exp(around.low), math.exp(around.high))
+    log = jackknife_interval(math.log(known.mean()), np.log(without))
+    return Interval(float(known.mean()), math.exp(log.low), math.exp(log.high))
 
 
 def quantile_interval(values: Sequence[float] | Floats, share: float = 0.5) -> Interval:
     """Return a quantile of independent values and the distribution-free interval that contains it.
 
-    The ends are two of the values, and the coverage is at least 95 %: the number of values below a
-    quantile has a binomial distribution, whatever the distribution of the values.
+    The ends are two of the values. The coverage is at least 95 %, because the number of values less
+    than a quantile has a binomial distribution, whatever the distribution of the values is.
     """
     from scipy.stats import binom
 
@@ -212,7 +233,10 @@ def quantile_interval(values: Sequence[float] | Floats, share: float = 0.5) -> I
 
 
 def count_blocks(span_ns: float, most: int = MAX_BLOCKS) -> int:
-    """Return how many blocks of ``BLOCK_S`` fit into a period, up to `most`, or 0 if too few."""
+    """Return the number of blocks of ``BLOCK_S`` in a period, at most `most`.
+
+    It is 0 if there would be fewer than ``MIN_BLOCKS``.
+    """
     n = min(most, int(span_ns / (BLOCK_S * 1e9)))
     return n if n >= MIN_BLOCKS else 0
 
@@ -249,27 +273,27 @@ def block_sums(blocks: npt.NDArray[Any], *columns: npt.NDArray[Any] | float) -> 
     return np.stack([np.bincount(blocks, ones * column) for column in columns], axis=1)
 
 
-def _kept(draw: Callable[..., npt.NDArray[Any]]) -> Callable[..., npt.NDArray[Any]]:
-    """Cache the result of a function of integers. The cached array is read-only."""
+def _cached(draw: Callable[..., npt.NDArray[Any]]) -> Callable[..., npt.NDArray[Any]]:
+    """Cache the arrays that a function of integers returns, and make them read-only."""
 
     @functools.lru_cache(maxsize=8)
     @functools.wraps(draw)
-    def drawn(*numbers: int) -> npt.NDArray[Any]:
-        found = draw(*numbers)
-        found.flags.writeable = False
-        return found
+    def cached(*numbers: int) -> npt.NDArray[Any]:
+        array = draw(*numbers)
+        array.flags.writeable = False
+        return array
 
-    return drawn
+    return cached
 
 
-@_kept
+@_cached
 def resamples(n_blocks: int, n: int = N_RESAMPLES, seed: int = 1) -> Floats:
     """Return how often each block occurs in each bootstrap resample, shape (n, n_blocks)."""
     share = np.full(n_blocks, 1 / n_blocks)
     return np.random.default_rng(seed).multinomial(n_blocks, share, n).astype(np.float64)
 
 
-@_kept
+@_cached
 def shuffles(n_blocks: int, n: int, seed: int = 1) -> npt.NDArray[np.int64]:
     """Return random permutations of blocks, shape (n, n_blocks)."""
     every = np.tile(np.arange(n_blocks), (n, 1))
@@ -277,12 +301,12 @@ def shuffles(n_blocks: int, n: int, seed: int = 1) -> npt.NDArray[np.int64]:
 
 
 def tail(n_blocks: int, level: float = LEVEL) -> float:
-    """Return the share of the resamples beyond each end of an interval.
+    """Return the share of the resamples beyond each end of a bootstrap interval.
 
-    It is less than half of ``1 - level``: resamples of n blocks vary less than the true statistic,
-    by a factor of sqrt(1 - 1 / n), and the normal distribution has lighter tails than Student's t.
-    This is the expanded percentile interval (Hesterberg, The American Statistician 69:4, 2015,
-    section 5.3).
+    It is less than half of ``1 - level``, because the resamples of n blocks vary less than the
+    statistic does, by a factor of sqrt(1 - 1 / n), and because they have the tails of a normal
+    distribution instead of those of Student's t. This is the expanded percentile interval
+    (Hesterberg, The American Statistician 69:4, 2015, section 5.3).
     """
     from scipy.stats import norm
 
@@ -293,7 +317,18 @@ def tail(n_blocks: int, level: float = LEVEL) -> float:
 def block_interval(
     value: float, resampled: Floats, n_blocks: int, level: float = LEVEL
 ) -> Interval:
-    """Return the interval of a statistic, given its values in resamples of `n_blocks` blocks."""
+    """Return the bootstrap interval of a statistic, unknown with fewer than ``MIN_BLOCKS`` blocks.
+
+    Parameters
+    ----------
+    value : float
+        The statistic.
+    resampled : array, shape (resamples,)
+        The statistic in resamples of the blocks. Values that are not finite are ignored.
+    n_blocks : int
+    level : float
+        Nominal coverage.
+    """
     known = resampled[np.isfinite(resampled)]
     if n_blocks < MIN_BLOCKS or not len(known) or not math.isfinite(value):
         return Interval.unknown(value)
@@ -318,57 +353,56 @@ def ratio_interval(parts: Sequence[float] | Floats, wholes: Sequence[float] | Fl
 
 
 def differences(before: Floats, after: Floats, n_tests: int = 1) -> list[Interval]:
-    """Return intervals of the differences of two recordings' means, for each column but the first.
+    """Return the differences of the means of two recordings, with their intervals.
 
-    The intervals are wide enough that `n_tests` of them hold simultaneously. An interval excludes
-    zero only if a permutation test agrees, that is, if exchanging blocks between the recordings at
-    random rarely makes as large a difference. The bootstrap alone excludes zero too often if a few
-    blocks have long bursts.
+    An interval excludes zero only if a permutation test also rejects the null hypothesis: random
+    exchanges of blocks between the recordings rarely result in as large a difference. The bootstrap
+    alone excludes zero too often if a few blocks have long bursts.
 
     Parameters
     ----------
     before, after : array, shape (blocks, 1 + columns)
-        For each block of time, its number of rows, then the sums of the columns over them.
+        For each block of time, its number of rows, then the sum of each column over its rows.
     n_tests : int
+        Number of intervals that must hold simultaneously.
 
     Returns
     -------
     list of Interval
+        One for each column after the first.
     """
     level = 1 - (1 - LEVEL) / n_tests
     n = round(N_RESAMPLES * max(1.0, min(n_tests, 10)))
-    drawn, found = [
-        [_means(weights @ blocks) for weights, blocks in zip(of, (before, after), strict=True)]
-        for of in (
-            [resamples(len(blocks), n, seed) for seed, blocks in enumerate((before, after), 1)],
-            [np.ones(len(before)), np.ones(len(after))],
-        )
-    ]
+    found = _means(after.sum(axis=0)) - _means(before.sum(axis=0))
+    resampled = _means(resamples(len(after), n, 2) @ after) - _means(
+        resamples(len(before), n, 1) @ before
+    )
     every = np.concatenate([before, after])
     is_after = (shuffles(len(every), n) >= len(before)).astype(np.float64)
     by_chance = np.abs(_means(is_after @ every) - _means((1 - is_after) @ every))
+    n_blocks = min(len(before), len(after))
     intervals = []
-    for column in range(before.shape[1] - 1):
-        of_column = [means[..., column] for means in (*found, *drawn)]
-        difference = float(of_column[1] - of_column[0])
-        interval = block_interval(
-            difference, of_column[3] - of_column[2], min(len(before), len(after)), level
-        )
+    for column, difference in enumerate(found.tolist()):
+        interval = block_interval(difference, resampled[:, column], n_blocks, level)
         p = p_value(abs(difference), by_chance[:, column])
         intervals.append(interval.agreeing_with(p <= 1 - level))
     return intervals
 
 
 def _means(sums: Floats) -> Floats:
+    """Divide the sums of the columns by the number of rows, which is the first element."""
     return np.asarray(sums[..., 1:] / sums[..., :1])
 
 
-@_kept
+@_cached
 def exchanges(n_pairs: int, n: int = N_RESAMPLES, seed: int = 1) -> Floats:
-    """Return which pairs have their two members exchanged, shape (exchanges, n_pairs), as 0 and 1.
+    """Return exchanges of the two members of pairs, for a permutation test.
 
-    All possible exchanges are returned except the one that exchanges none. If there are more than
-    `n`, the result is a random sample of `n`.
+    Returns
+    -------
+    array, shape (exchanges, n_pairs)
+        1 for the pairs whose members are exchanged, otherwise 0. All possible exchanges are
+        returned, except the one that exchanges none, or a random sample if there are more than `n`.
     """
     if 2**n_pairs - 1 <= n:
         every = list(itertools.product((0.0, 1.0), repeat=n_pairs))
@@ -378,16 +412,20 @@ def exchanges(n_pairs: int, n: int = N_RESAMPLES, seed: int = 1) -> Floats:
 
 
 def p_value(found: float, by_chance: Floats) -> float:
-    """Return the share of chance outcomes that are at least `found`, counting `found` itself."""
+    """Return the p-value of a permutation test.
+
+    It is the share of the outcomes under the null hypothesis, `by_chance`, that are at least as
+    large as the outcome `found`, which counts as one of them.
+    """
     margin = 1e-9 * max(1.0, abs(found))
     as_large = np.count_nonzero(by_chance >= found - margin)
     return float((1 + as_large) / (1 + len(by_chance)))
 
 
 def paired_p_value(differences: Floats) -> float:
-    """Return the p-value of a one-sided test that the sum of paired differences is positive.
+    """Test whether the sum of paired differences is positive, and return the one-sided p-value.
 
-    There is one difference per block. Under the null hypothesis, the two sides can be exchanged in
+    `differences` has shape (blocks,). Under the null hypothesis, the two sides can be exchanged in
     each block, which changes the sign of its difference.
     """
     found = float(differences.sum())
@@ -405,9 +443,10 @@ def holm(p_values: Sequence[float] | Floats) -> Floats:
 
 
 def p_value_of(interval: Interval, expected: float, n: int) -> float:
-    """Return the two-sided p-value of `expected`, from a Student's t interval of `n` values.
+    """Return the two-sided p-value of the hypothesis that the true value is `expected`.
 
-    For an interval that was computed on logarithms, pass logarithms.
+    `interval` is Student's t interval of `n` values. If it was computed for logarithms, both it and
+    `expected` must be logarithms.
     """
     from scipy.stats import t
 
