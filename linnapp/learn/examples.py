@@ -1,25 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""The reads of a trace with the inputs of a model, and synthetic bursts that are added to them.
+"""Training examples: the reads of a trace with the inputs of a model, and synthetic bursts.
 
-A network sees a read as decimal digits (docs/formats.md), a latency model as features.
+The inputs of a network are decimal digits (docs/formats.md), those of a latency model features.
 
-A network that has only seen the latencies of the recording gives arbitrary answers when a drive
-becomes slower than it ever was there. For a perceptron on decimal digits, four reads of 2013 us are
-a point far from all its examples, not "much slower than 200 us". Bai et al. ("uScope", JSA 2025)
-report the effect: single slow I/Os are predicted, continuous ones are not. Such a network has also
-never seen the effect of revocation: an avoided drive has few pending pages, and only old, slow
-reads in its history. Trees cannot predict higher latencies than they have seen, and a recording of
-a lightly loaded drive contains no bursts of garbage collection.
+A recording does not contain all states in which a drive can be later:
 
-This module therefore makes examples of both from the recording. It chooses windows of time at
-random. Every read that arrives in a window takes longer by an amount that is chosen for the window,
-from all magnitudes that the digits can represent. In some windows most reads do not count as sent
-to the drive, as if they had been revoked. Pending pages and histories are then recomputed. Reads
-that cannot be distinguished from others are not used: reads of a window before its first slow read
-has completed, and reads after a window while the read that completed last was a slow one.
+- The drive may become slower than it was in the recording. A network gives arbitrary answers then,
+  because in decimal digits four reads of 2013 us are far from all of its examples, and not merely
+  much slower than 200 us. Bai et al. ("uScope", JSA 2025) report the effect: single slow I/Os are
+  predicted, continuous ones are not. Trees cannot predict latencies that exceed those of their
+  training data, and a recording of a lightly loaded drive has no bursts of garbage collection.
+- The drive may be avoided. It then has few pending pages, and only old, slow reads in its history.
 
-Training, validation and test examples of a network come each from their own part of the trace. A
-short trace is processed several times with new random windows until there are enough examples.
+This module therefore adds synthetic bursts to a recording. It chooses windows of time at random and
+an additional latency for each of them, from all magnitudes that the digits can represent. Every
+read that arrives in the window takes longer by this latency. In some windows, most reads are not
+sent to the drive, as if they had been revoked. Pending pages and histories are then recomputed.
+Some reads cannot be distinguished from other reads, and are left out: those in a window before its
+first slow read has completed, and those after a window while the read that completed last was slow.
+
+The bursts for training, validation and testing come from the same parts of the trace as the
+recorded reads. A short trace is processed several times, with other random windows, until there
+are enough examples.
 """
 
 from __future__ import annotations
@@ -52,12 +54,25 @@ def digits(
     hist_pending: UInt32Array,
     hist_latency_us: UInt32Array,
 ) -> DigitArray:
-    """Encode features as digits from 0 to 9, most significant first, shape (n, N_INPUTS).
+    """Encode features as decimal digits, the inputs of a network.
 
-    `pending` are the pending pages at arrival, including those of the read itself, shape (n,).
-    `hist_pending` and `hist_latency_us` are the pending pages and latencies of the last completed
-    reads, oldest first, shape (n, HISTORY). The order of the digits is that of `hist_pending`, of
-    `pending`, and of `hist_latency_us`. Arrays of other shapes raise ValueError.
+    Parameters
+    ----------
+    pending : uint32 array, shape (n,)
+        Pending pages at arrival, including those of the read itself.
+    hist_pending, hist_latency_us : uint32 array, shape (n, HISTORY)
+        Pending pages and latencies of the last completed reads, oldest first.
+
+    Returns
+    -------
+    uint8 array, shape (n, N_INPUTS)
+        Digits 0 to 9 of `hist_pending`, `pending` and `hist_latency_us`, in this order, the most
+        significant digit of each number first.
+
+    Raises
+    ------
+    ValueError
+        If an array has another shape.
     """
     n = len(pending)
     for name, array in (("hist_pending", hist_pending), ("hist_latency_us", hist_latency_us)):
@@ -73,21 +88,24 @@ def digits(
     return out
 
 
-#: Share of a chunk's time that windows cover, and the lengths of windows. A flush takes
-#: milliseconds, a garbage collection under load up to a few hundred milliseconds.
+#: Share of a chunk's time that windows cover.
 COVERED = 0.3
+
+#: Lengths of windows. A flush takes milliseconds, a garbage collection under load up to a few
+#: hundred milliseconds.
 SHORTEST_NS = 2_000_000
 LONGEST_NS = 200_000_000
 
-#: Maximum span of a chunk. In a longer chunk the drive has almost no load, or a time is wrong, and
-#: windows for the whole span would exhaust the memory.
-MOST_DAYS = 30
+#: Maximum span of a chunk. In a longer chunk, a time is wrong or the drive has almost no load, and
+#: the windows of the whole span would not fit into memory.
+MAX_DAYS = 30
 _DAY_NS = 86_400_000_000_000
 
-#: Shares of a window's reads that are sent to the drive. The others count as revoked.
+#: Shares of a window's reads that are sent to the drive, one of which is chosen for each window.
+#: The other reads are regarded as revoked.
 SENT = (1.0, 1.0, 0.3, 0.1, 0.03)
 
-#: Reads during this time after a window show how the drive becomes trusted again.
+#: Time after a window whose reads are used as well. They show that the drive is fast again.
 AFTER_NS = 5_000_000
 
 
@@ -128,7 +146,7 @@ def add_bursts(
     *,
     overdue_us: int | None = None,
 ) -> BurstReads:
-    """Make examples of continuous slowness from recorded I/Os; none if there are too few of them.
+    """Add synthetic bursts to recorded I/Os, and return the reads in them and shortly after them.
 
     Parameters
     ----------
@@ -140,9 +158,14 @@ def add_bursts(
     limits : SlowLimits, optional
         Limits for the labels. By default a read is slow if it takes longer than `threshold_us`.
     overdue_us : int, optional
-        Make examples for a latency model. It also sees that a read has been in flight for longer.
-        If there is such a read, reads of a burst are used even before any read of the burst has
-        completed.
+        If it is given, the inputs are those of a latency model instead of a network. Such a model
+        knows whether a read has been in flight for longer than `overdue_us`. With such a read in
+        flight, reads of a burst are used even before any read of the burst has completed.
+
+    Returns
+    -------
+    BurstReads
+        Empty if the chunk has at most `HISTORY` completed I/Os.
     """
     limits = limits or SlowLimits.of_paper(threshold_us)
     # A revoked read never reached the drive. A failed I/O did, but it is not part of the history.
@@ -172,12 +195,13 @@ def add_bursts(
     history = np.concatenate(([0], by_end))[nr]
     since_end = arrival - ends[window]
     soon = (window >= 0) & (since_end >= 0) & (since_end < AFTER_NS)
-    is_told = np.asarray(burst[history].any(axis=1))
+    # Reads whose inputs show the burst, and reads whose inputs show its end.
+    shows_burst = np.asarray(burst[history].any(axis=1))
     after = soon & ~burst[history[:, -1]]
     if overdue_us is not None:
-        waits = found[0][:, FEATURES.index("overdue")] > 0
-        is_told, after = is_told | waits, after & ~waits
-    used = served & (nr[:, 0] > 0) & ((burst & is_told) | after)
+        has_overdue = found[0][:, FEATURES.index("overdue")] > 0
+        shows_burst, after = shows_burst | has_overdue, after & ~has_overdue
+    used = served & (nr[:, 0] > 0) & ((burst & shows_burst) | after)
     columns = [column[used] for column in found]
     latency_us = latency[used] // 1000
     pages = (done.size_bytes[used].astype(np.int64) + 4095) // 4096
@@ -206,13 +230,13 @@ def check_span(trace: Recorded, chunk: IoChunk) -> None:
     Raises
     ------
     TraceError
-        If the I/Os span more than `MOST_DAYS` days.
+        If the I/Os span more than `MAX_DAYS` days.
     """
     days = int(chunk.arrival_ns[-1] - chunk.arrival_ns[0]) / _DAY_NS if len(chunk) else 0
-    if days > MOST_DAYS:
+    if days > MAX_DAYS:
         raise TraceError(
-            f"{trace}: {len(chunk)} I/Os in a row lie {days:.0f} days apart, at most {MOST_DAYS} "
-            "are accepted: a time in it is wrong, or the drive had next to nothing to do"
+            f"{trace}: {len(chunk)} consecutive I/Os span {days:.0f} days; at most {MAX_DAYS} are "
+            "accepted, because with more a time is wrong, or the drive was almost idle"
         )
 
 
@@ -238,12 +262,12 @@ def _log_uniform(low: int, high: int, n: int, rng: np.random.Generator) -> npt.N
     return np.exp(rng.uniform(np.log(low), np.log(high), n)).astype(np.int64)
 
 
-#: Enough to learn from, whatever the length of the trace.
+#: Maximum number of synthetic examples for training, and for validation or testing.
 MAX_ROWS = 500_000
 MAX_HELD_OUT_ROWS = 100_000
 
-#: The added latency of a burst is one point on a scale of three decades, and a network learns the
-#: scale only from many points. A short trace is repeated until there are this many bursts.
+#: Minimum number of bursts. The latency that a burst adds is one value from three decades, and a
+#: network needs many such values. A short trace is processed again until there are enough bursts.
 MIN_BURSTS = 2000
 MAX_PASSES = 100
 
@@ -259,9 +283,18 @@ def sample_bursts(
 ) -> tuple[BurstReads, BurstReads, BurstReads]:
     """Make the examples that are added to a trace's reads for training, validation and testing.
 
-    `share` is the share of added examples among all training examples. Very short traces have
-    fewer. `threshold_us` and `limits` are those of :func:`add_bursts`, and the other options those
-    of :func:`~linnapp.trace.reads.open_recording`.
+    Parameters
+    ----------
+    trace : path or IoTable
+    parts : Split
+        Parts of the trace's served reads.
+    share : float
+        Share of synthetic examples among all training examples. Very short traces have fewer.
+    threshold_us, limits
+        See :func:`add_bursts`.
+    seed : int
+    **reader_options
+        Options of :func:`~linnapp.trace.reads.open_recording`.
     """
     # The drive's name is part of the seed, so that the drives of an array get different bursts.
     drive = zlib.crc32(os.fsencode(name_of(trace)))
@@ -322,18 +355,19 @@ def _part_of(trace: Recorded, part: slice, options: dict[str, Any]) -> Iterator[
             return
 
 
-#: Sufficient for training. A short recording is processed again with new random bursts.
+#: Number of synthetic reads that suffices to train a latency model. A shorter recording is processed
+#: again with other random bursts.
 ENOUGH_SLOW_ROWS = 20_000
 
 #: Minimum latency that a burst adds, as a multiple of `overdue_us`. A smaller increase cannot be
-#: distinguished from load.
-LEAST_OVERDUES = 2
+#: distinguished from the effect of load.
+MIN_OVERDUE_FACTOR = 2
 
-#: Maximum number of rows that are kept of a long recording.
+#: Maximum number of synthetic reads from a long recording.
 MAX_SLOW_ROWS = 500_000
 
-#: Total weight of the added reads relative to the recorded ones. Drives are seldom in such a burst,
-#: and if both kinds of reads look alike, the recorded ones must decide.
+#: Total weight of the synthetic reads relative to the recorded ones. Drives are rarely in such a
+#: burst. If both kinds of reads have the same features, the recorded ones must decide.
 BURST_WEIGHT = 0.03
 
 
@@ -343,7 +377,7 @@ def sample_slow_reads(
     """Add bursts to a recording for a latency model, and return the reads in and after them.
 
     The recording has `n_reads` served reads, and `place` of the result is an index among them.
-    Bursts add at least `LEAST_OVERDUES` times `overdue_us`. The other options are those of
+    Bursts add at least `MIN_OVERDUE_FACTOR` times `overdue_us`. The other options are those of
     :func:`~linnapp.trace.reads.open_recording`.
     """
     rng = np.random.default_rng(seed)
@@ -354,7 +388,7 @@ def sample_slow_reads(
         n_before = 0
         for chunk in open_recording(trace, **reader):
             check_span(trace, chunk)
-            made = add_bursts(chunk, LEAST_OVERDUES * overdue_us, rng, overdue_us=overdue_us)
+            made = add_bursts(chunk, MIN_OVERDUE_FACTOR * overdue_us, rng, overdue_us=overdue_us)
             if kept < 1:
                 made = made.take(rng.random(len(made)) < kept)
             parts.append(dataclasses.replace(made, place=made.place + n_before))
@@ -371,9 +405,9 @@ _DIGIT_ROWS = 1 << 18
 
 @dataclasses.dataclass(frozen=True)
 class Reads(Rows):
-    """Reads that the drive answered, in arrival order, and the inputs of a model for each.
+    """Reads that the drive answered, in order of arrival, with the inputs of a model.
 
-    A network sees the pending pages and the history, a latency model the features.
+    A network uses the pending pages and the history, a latency model uses the features.
     """
 
     #: uint64 array, shape (n,).
@@ -419,12 +453,20 @@ def load_reads(
     on_progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Reads:
-    """Read every `step`-th served read of a trace.
+    """Read the served reads of a trace.
 
-    With `overdue_us`, the reads have the features of a latency model, for which a read in flight
-    for longer is overdue, otherwise the inputs of a network. `on_progress` is called with the
-    number of bytes read so far and their total. The other options are those of
-    :func:`~linnapp.trace.reads.open_recording`.
+    Parameters
+    ----------
+    trace : path or IoTable
+    overdue_us : int, optional
+        If it is given, the reads have the features of a latency model, for which a read is overdue
+        after this time. Otherwise they have the inputs of a network.
+    step : int
+        Read every `step`-th read only.
+    on_progress : callable, optional
+        Called with the number of bytes read so far and their total.
+    **options
+        Options of :func:`~linnapp.trace.reads.open_recording`.
 
     Raises
     ------
@@ -448,7 +490,7 @@ def load_reads(
     if not n_reads:
         stats = reader.stats
         raise TraceError(
-            f"{trace}: holds no completions (C); record with `blktrace -a complete`, too"
+            f"{trace}: contains no completions (C); record with `blktrace -a complete` as well"
             if stats["reads"] and not stats["completed"]
             else f"{trace}: no completed read to learn from ({stats['reads']} reads and "
             f"{stats['writes']} writes were submitted, {stats['revoked']} revoked); "
