@@ -23,9 +23,9 @@ from linnapp.model.file import (
 )
 from linnapp.native import native
 
-#: Maximum factor by which a tree divides a prediction. Newton steps are unlimited: if one read of
-#: 30 s has increased the mean of thousands of reads, the first tree would predict far less than
-#: 1 us for the others. Trees of drives without such a read divide by less than five.
+#: Maximum factor by which a tree divides a prediction. Without it, one read of 30 s that increases
+#: the mean of thousands of reads would make the first tree predict far less than 1 us for the other
+#: reads, because a Newton step has no limit. Without such a read, trees divide by less than five.
 LARGEST_STEP = 16.0
 
 #: Minimum number of reads in a leaf.
@@ -56,13 +56,24 @@ def grow(
 ) -> tuple[LatencyModel, float]:
     """Grow trees that estimate the mean of the targets of rows with similar features.
 
-    `features` can be a function that returns the rows in blocks, so that they need not be in memory
-    at once. `targets` are positive, such as latencies, or their factors relative to a prediction.
-    `template` provides all fields other than trees: thresholds, and the number of features that are
-    used.
+    Parameters
+    ----------
+    features : uint32 array, shape (n, n_features), or callable
+        A function returns the rows in blocks, so that they need not be in memory at once.
+    targets : array, shape (n,)
+        Positive values, such as latencies or their ratios to a prediction.
+    template : LatencyModel
+        Provides all fields other than trees: thresholds, and the number of features to use.
+    n_trees : int
+    learning_rate : float
+        Share of the remaining error that each tree corrects.
+    weights : float array, shape (n,), optional
 
-    Return the model, and the largest difference of the base-2 logarithms of the predictions to
-    those before leaves were rounded, in a sample of the rows.
+    Returns
+    -------
+    LatencyModel
+    float
+        Largest rounding error of the base-2 logarithm of a prediction, in a sample of the rows.
     """
     targets = np.ascontiguousarray(targets, np.float64)
     mean = float(np.average(targets, weights=weights))
@@ -119,10 +130,16 @@ def _sample(blocks: Blocks, step: int) -> npt.NDArray[np.uint32]:
 def _binned(
     blocks: Blocks, n_rows: int, n_features: int, weights: npt.NDArray[np.float64] | None
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint32]]:
-    """Return the bins of all features, and the highest value of each bin, shape (features, 256).
+    """Divide the values of each feature into bins.
 
     If a feature has more than `N_BINS` values, its bins have about equal weights. Otherwise each
     value has its own bin, and the limit between two bins is halfway between their values.
+
+    Returns
+    -------
+    bins : uint8 array, shape (n_rows, n_features)
+    cuts : uint32 array, shape (n_features, 256)
+        Highest value of each bin.
     """
     bins = np.empty((n_rows, n_features), np.uint8)
     cuts = np.full((n_features, _STRIDE), CAP, np.uint32)

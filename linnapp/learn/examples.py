@@ -355,8 +355,8 @@ def _part_of(trace: Recorded, part: slice, options: dict[str, Any]) -> Iterator[
             return
 
 
-#: Number of synthetic reads that suffices to train a latency model. A shorter recording is processed
-#: again with other random bursts.
+#: Number of synthetic reads that suffices to train a latency model. A short recording is processed
+#: several times, with other random bursts.
 ENOUGH_SLOW_ROWS = 20_000
 
 #: Minimum latency that a burst adds, as a multiple of `overdue_us`. A smaller increase cannot be

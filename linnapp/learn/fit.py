@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: MIT
 """Train the models of an array from its traces, or one model from one recording.
 
-The drives of an array are replicas of each other. Their inflection points are found together. Each
-drive then gets its own model, ``<trace>.linnos``, and a training record, ``<trace>.json``. Either
-all of these files appear at once or none. Files of other drives in the directory are kept. A drive
-can have a network and a latency model in one directory: the latter is then in
-``<trace>.latency.linnos`` and ``<trace>.latency.json``.
+:func:`train_array` trains the models of an array in three steps:
 
-Labelling needs only the latency distribution of each drive, and training needs only its own trace,
-so drives are processed in parallel (:mod:`linnapp.learn.parallel`, :mod:`linnapp.learn.fleet`). A
-trace is parsed once: the process that labels a drive keeps its trace in memory and then trains it,
-unless its traces are too long (:data:`linnapp.trace.reads.HELD_BYTES`).
+1. :func:`read_latencies` returns the latency distribution of each drive.
+2. :func:`~linnapp.learn.labels.find_inflection_points` finds the inflection points of all drives
+   together, because the drives are each other's replicas.
+3. :func:`train_drive` trains each drive's model and records how it was made. The kinds of models
+   differ only in the function that trains them, ``_train_network`` or
+   :func:`~linnapp.learn.trees.train_latency`.
 
-:func:`train_drive` trains one drive's model, given its trace and its inflection point, and records
-how the model was made.
+The first and the last step run in parallel for the drives (:mod:`linnapp.learn.parallel`, and
+:mod:`linnapp.learn.fleet` on several machines). A trace is parsed once: the process that reads a
+drive's latencies keeps the trace in memory and then trains the drive, unless the traces are too
+long (:data:`linnapp.trace.reads.HELD_BYTES`).
+
+Each drive gets a model, ``<trace>.linnos``, and a training record, ``<trace>.json``. Either all of
+these files appear or none. Files of other drives in the directory are kept. If a directory has both
+kinds of models of a drive, the latency model is in ``<trace>.latency.linnos``.
 
 :func:`fit_network` and :func:`fit_latency` belong to the Python library (docs/library.md). They fit
 a model to one recording, which represents all replicas.
@@ -105,11 +109,25 @@ def read_latencies(
     whole: bool = False,
     may_be_few: bool = False,
 ) -> LatencyDistribution:
-    """Return the latency distribution of a trace's training slice or, if `whole`, of all reads.
+    """Return the latency distribution of a trace's training slice.
 
     An inflection point for training must come from the training slice alone. Otherwise reads of the
     other slices would contribute to the definition of a slow read, on which their results depend.
-    Too few reads raise TraceError, unless they `may_be_few` for a model.
+
+    Parameters
+    ----------
+    trace : path or IoTable
+    recipe : Recipe
+    observer : Observer, optional
+    whole : bool
+        Return the distribution of all reads instead.
+    may_be_few : bool
+        Accept fewer reads than are needed to train a model.
+
+    Raises
+    ------
+    TraceError
+        If there are too few reads, or too many events were lost (`Recipe.check_losses`).
     """
     observer = observer or Observer()
     name = drive_name(trace)
@@ -262,13 +280,13 @@ def save_drive(directory: AnyPath, name: str, result: FittedModel, suffix: str =
     result.save(Path(directory) / f"{name}{suffix}")
 
 
-#: A longer trace is thinned to every second, third, ... read. The limit bounds memory use to about
+#: Of a longer trace, only every second, third, ... read is used. This limits memory use to about
 #: 500 MB, and a network of this size does not learn more from more reads.
 MAX_READS = 8_000_000
 
 
-#: The decisions that each slice of a trace makes. Results on a slice are optimistic to the extent
-#: that the slice has contributed to decisions.
+#: The decisions to which each slice of a trace contributes. The more decisions a slice contributes
+#: to, the more optimistic are the results on it.
 DECIDED_BY = {
     "training": ["threshold_us", "labels", "weights"],
     "validation": ["bias", "epoch", "margin"],
@@ -385,11 +403,11 @@ def _train_network(
     if choice is not None:
         results["bias_search"] = {str(b): mean for b, mean in choice.expected_mean_us.items()}
     if bursts:
-        taught, judged, test = bursts
+        training, validation, test = bursts
         results["bursts"] = {
-            "training_rows": len(taught),
-            "training_slow": int(np.count_nonzero(taught.slow)),
-            "validation_rows": len(judged),
+            "training_rows": len(training),
+            "training_slow": int(np.count_nonzero(training.slow)),
+            "validation_rows": len(validation),
             "rows": len(test),
             "slow": int(np.count_nonzero(test.slow)),
             **Confusion.of(test.slow, engine.predict(model, test.inputs)).to_json(),
@@ -397,12 +415,14 @@ def _train_network(
     return model, results, reads.stats
 
 
-def find_slow_limits(taught: Reads, point: InflectionPoint, recipe: Recipe) -> SlowLimits:
+def find_slow_limits(training: Reads, point: InflectionPoint, recipe: Recipe) -> SlowLimits:
     """Return the limits for labelling reads slow. Medians are those of the training slice."""
     if recipe.labels == "paper":
         return SlowLimits.of_paper(point.threshold_us)
     failover_us = recipe.labelling.failover_us
-    return SlowLimits.of_avoidable(point.threshold_us, taught.latency_us, taught.pages, failover_us)
+    return SlowLimits.of_avoidable(
+        point.threshold_us, training.latency_us, training.pages, failover_us
+    )
 
 
 def _record_of_margin(
@@ -410,8 +430,9 @@ def _record_of_margin(
 ) -> dict[str, Any]:
     """Return the results of the integer model by slice.
 
-    Confusion matrices use the labels, `quality` and `auc` the inflection point alone, as
-    ``linnapp evaluate`` and the record of a latency model.
+    In the confusion matrices, slow reads are those with this label. In `quality` and `auc`, they
+    are those above the inflection point, as in ``linnapp evaluate`` and in the record of a latency
+    model.
     """
     refused = scored.refused(margin)
     by_slice = {name: Confusion.of(slow[rows], refused[rows]) for name, rows in vars(parts).items()}

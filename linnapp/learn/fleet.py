@@ -69,12 +69,27 @@ def train_fleet(
     workers: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> list[Progress]:
-    """Train all drives of all arrays that have no model yet, and return the results as they arrive.
+    """Train all drives of all arrays that have no model yet.
 
-    `arrays` are the traces of each array, whose drives are replicas. All workers must be able to
-    read them. `out_dir` receives ``<array>/<drive>.linnos`` and ``.json``; drives that have both
-    are skipped. `scheduler` is the address of a Dask scheduler. By default a local cluster is
-    started, with `workers` processes. `on_progress` is called with the result of each drive.
+    Parameters
+    ----------
+    arrays : mapping of str to sequence of path
+        Traces of each array, whose drives are each other's replicas. All workers must be able to
+        read them.
+    out_dir : path
+        Receives ``<array>/<drive>.linnos`` and ``.json``. Drives that have both are skipped.
+    recipe : Recipe
+    scheduler : str, optional
+        Address of a Dask scheduler. By default a local cluster is started.
+    workers : int, optional
+        Number of processes of a local cluster.
+    on_progress : callable, optional
+        Called with the result of each drive when it arrives.
+
+    Returns
+    -------
+    list of Progress
+        The results in the order in which they arrived.
     """
     out_dir = Path(out_dir)
     with needs("a fleet needs Dask", "'linnapp[fleet]'"):

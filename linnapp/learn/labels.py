@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Find inflection points, and label slow reads.
 
-The inflection point of a drive is the latency beyond which it pays to read from another replica
+The inflection point of a drive is the latency above which reading from another replica is faster
 (section 4.2 of Hao et al., OSDI 2020). A read that would take longer on its drive than the drive's
-inflection point is revoked and sent to the next replica; the last replica always serves it. For a
-candidate point, the *boost area* is the area between the CDFs of read latency without and with this
-admission control. The candidate with the largest area is chosen.
+inflection point is revoked and sent to the next replica. The last replica always serves the read.
+For a candidate point, the *boost area* is the area between the CDFs of read latency without and
+with this admission control. The candidate with the largest area is chosen.
 
 The search begins at the percentile at which the slope of the CDF is one. The first candidates are
 the percentiles within ten of it, in steps of 0.1. While the lowest or the highest candidate is the
@@ -24,15 +24,16 @@ the expectation over all orders in which the other drives can follow. A point th
 depend on the order in which the drives are given, and identical drives have the same point. The
 paper estimates the same quantity from random reads, each with a random order of drives.
 
-The closed form does not model load: the best point of a drive that is slower than its replicas can
-be so low that most of its reads count as slow. :meth:`InflectionPoint.warning` reports this. As in
-the paper, the latency on every replica is that of any read of that drive. A failover reads the same
-block, though, so a point can look good only because large reads are exchanged for small ones.
+The closed form has two limitations. It does not model load: the best point of a drive that is
+slower than its replicas can be so low that most of its reads count as slow
+(:meth:`InflectionPoint.warning` reports this). And, as in the paper, a revoked read has the latency
+of any read of the other replica, although it has the same size there. A point can therefore have a
+large boost area only because large reads are exchanged for small ones.
 
-The labels are the reads that a network is trained to classify as slow. With ``paper``, these are
-the reads that took longer than the drive's inflection point. With ``avoidable``, they are only
-those that also took longer than the median read of the same size class plus a failover: a failover
-repeats the same read, so a read that is slow only because it is large gains nothing from it.
+The labels define the reads that a network is trained to classify as slow. With ``paper``, these are
+the reads that took longer than the drive's inflection point. With ``avoidable``, they are those of
+these reads that also took longer than the median read of the same size class plus a failover. A
+failover repeats the same read, so it does not help a read that is slow only because it is large.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ FAILOVER_US = 15.0
 
 REPLICAS = 3
 
-#: Number of candidates on each side at first, as in the paper, and number of candidates that each
-#: extension adds. They span ten percentiles.
+#: Initial number of candidates on each side, as in the paper, and number of candidates that each
+#: extension adds: ten percentiles.
 _EXTENSION = 100
 STEP_PERCENTILES = 0.1
 
@@ -113,8 +114,8 @@ class LabellingOptions:
     search: Search = option(
         "wide",
         choices=get_args(Search),
-        help="How far from the CDF's knee: on while the best candidate is the last one tried, or "
-        "ten percentiles to either side, as the paper does.",
+        help="Range of the search around the knee of the CDF: extend it while the best candidate "
+        "is at its end (wide), or ten percentiles on either side, as in the paper (paper).",
     )
 
     def __post_init__(self) -> None:
@@ -227,11 +228,11 @@ class InflectionPoint:
             return None
         return (
             f"{drive}: WARNING: the inflection point, {self.threshold_us} us, is at "
-            f"p{self.percentile:.1f}, below the median: {100 * self.slow_ratio:.1f} % of this "
-            "drive's reads take longer, and a model for it may refuse most of its reads. The "
-            "search does not know that the other drives become slower when they serve these "
-            "reads, too. If the drives of this array are not alike, use each drive's recording "
-            "alone, so that it is compared with its own latencies; or choose another point with "
+            f"p{self.percentile:.1f}, which is less than the median: {100 * self.slow_ratio:.1f} % "
+            "of this drive's reads take longer, and its model may refuse most of its reads. The "
+            "search does not take into account that the other drives become slower when they "
+            "serve these reads, too. If the drives of this array have different speeds, train "
+            "each of them from its own recording alone, or choose another point with "
             "`threshold_us=` (`linnapp label --search paper` stays within ten percentiles of the "
             f"knee of the drive's CDF, p{self.start_percentile:.1f})"
         )

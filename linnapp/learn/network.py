@@ -1,35 +1,33 @@
 # SPDX-License-Identifier: MIT
 """Train a drive's network, choose its bias, and quantise it for the kernel.
 
-The network, in Keras, is that of sections 4.3 and 4.4 of Hao et al., OSDI 2020: 31 digits -> 256
-ReLU -> 2, categorical hinge loss. The loss of false submits (slow reads that are predicted fast) is
-multiplied by a bias (:func:`hinge`): the user waits for such a read, while a false revoke costs
-only a failover. Digits are not normalised, so that the kernel needs no normalisation. Synthetic
-examples (:mod:`linnapp.learn.examples`) can be added to the training reads and to the validation
-reads.
+**Network.** It is the one of sections 4.3 and 4.4 of Hao et al., OSDI 2020: 31 digits, 256 hidden
+units with ReLU, 2 outputs, categorical hinge loss. The loss of false submits (slow reads that are
+predicted fast) is multiplied by a bias (:func:`hinge`), because the user waits for such a read,
+while a false revoke costs only a failover. Digits are not normalised, so that the kernel needs no
+normalisation. Synthetic examples (:mod:`linnapp.learn.examples`) can be added to the training reads
+and to the validation reads.
 
-The trace is split into three parts, in order of time (:func:`split`). The first part is for
+**Slices.** The trace is split into three slices, in order of time (:func:`split`). The first is for
 training. The second, for validation, selects the epoch: training stops when the validation loss no
-longer decreases and keeps the weights of the best epoch. The last, for testing, contributes to no
-decision, so that results on it predict the results on future reads. Equal seeds give equal models,
-bit for bit, on the same machine type and TensorFlow version.
+longer decreases, and keeps the weights of the best epoch. The last, for testing, contributes to no
+decision, so results on it are an estimate for future reads. Equal seeds give equal models, bit for
+bit, on the same machine type and TensorFlow version.
 
-TensorFlow is imported only for training. The network is so small that any operation per read in
-Python or in an input pipeline would dominate the training time. Keras therefore processes many
-batches per call of the graph, from arrays that are shuffled beforehand.
+**Speed.** TensorFlow is imported only for training. The network is so small that any operation per
+read in Python or in an input pipeline would dominate the training time. Keras therefore processes
+many batches per call of the graph, from arrays that are shuffled beforehand.
 
-The bias is the candidate that gives the array the lowest mean read latency. For each candidate a
-network is trained, and its decisions on the validation slice give the expected latency: with A the
-mean latency of the reads that it admits times their share, S the share that it revokes, c the cost
-of a failover and M the drive's mean latency, it is A + S (c + A + S (c + ... M)) over the replicas,
-the last of which serves every read. The drive represents its replicas, as in labelling with a
-single trace. A read in a synthetic burst that is revoked is assumed to have its recorded latency on
-a replica without the burst.
+**Bias.** By default, the candidate is chosen with which the array has the lowest mean read latency
+(:func:`choose_bias`). A network is trained for each candidate, and its decisions on the validation
+slice determine the expected latency (:func:`~linnapp.learn.judge.expected_mean_us`). The drive
+represents its replicas, as in labelling with a single trace. A refused read in a synthetic burst is
+assumed to have its recorded latency on a replica without the burst.
 
-Hidden weights and biases are rounded at scale s, output weights at s, and output biases at s * s.
-The inputs are plain digits, so every hidden sum has scale s and every output has scale s * s: the
-integer network is exactly the float network with the rounded weights. The scale is 1000, or less if
-the kernel's sums of 16 bits could overflow.
+**Quantisation.** Hidden weights, hidden biases and output weights are rounded at scale s, output
+biases at scale s * s. The inputs are plain digits, so every hidden sum has scale s and every output
+has scale s * s: the integer network is exactly the float network with the rounded weights. The
+scale is 1000, or less if the kernel's sums of 16 bits could overflow.
 """
 
 from __future__ import annotations
@@ -66,18 +64,18 @@ TEST_SHARE = 0.15
 BURST_SHARE = 0.3
 PATIENCE_EPOCHS = 5
 
-#: Minimum number of epochs before training stops early. A validation slice with few slow reads can
-#: have a rising loss for a while, by chance, before bursts have been learned at all.
+#: Minimum number of epochs before training stops early. On a validation slice with few slow reads,
+#: the loss can increase for some epochs by chance before the network has learned bursts.
 SETTLED_EPOCHS = 15
-MAX_EPOCHS = 60
 
-#: Training stops after this number of reads in total (but not before MIN_EPOCHS), because a long
-#: trace needs few epochs where a short one needs many.
+#: Limits of the default number of epochs. Within these limits, training ends after `READ_BUDGET`
+#: reads in total, because a long trace needs fewer epochs than a short one.
+MIN_EPOCHS, MAX_EPOCHS = 8, 60
 READ_BUDGET = 40_000_000
-MIN_EPOCHS = 8
+
 LEARNING_RATE = 1e-3
 
-#: Enough steps per epoch to learn from a short trace, and large enough batches for a long trace.
+#: Approximate number of steps per epoch, and limits of the batch size.
 _STEPS_PER_EPOCH = 256
 _MIN_BATCH = 64
 _MAX_BATCH = 4096
@@ -187,8 +185,9 @@ def batch_size(n_train: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Examples(Rows):
-    """Feature vectors, shape (n, n_inputs), and labels, shape (n,)."""
+    """Training or validation examples."""
 
+    #: uint8 array, shape (n, n_inputs): inputs. bool array, shape (n,): labels.
     digits: npt.NDArray[np.uint8]
     slow: npt.NDArray[np.bool_]
 
@@ -202,10 +201,19 @@ def train(
     added: Examples | None = None,
     added_validation: Examples | None = None,
 ) -> TrainedNetwork:
-    """Train a network on a drive's reads. If ctrl-C interrupts it, return the best epoch so far.
+    """Train a network on a drive's reads. Ctrl-C ends training with the best epoch so far.
 
-    `digits` are in arrival order and are split by :func:`split`. `on_epoch` is called after each
-    epoch. `added` and `added_validation` are more examples for training, and for validation.
+    Parameters
+    ----------
+    digits : uint8 array, shape (n, n_inputs)
+        Inputs for the reads in order of arrival. :func:`split` divides them into slices.
+    slow : bool array, shape (n,)
+        Labels.
+    options : TrainingOptions, optional
+    on_epoch : callable, optional
+        Called after each epoch.
+    added, added_validation : Examples, optional
+        Additional examples for training, and for validation.
 
     Raises
     ------
@@ -221,46 +229,46 @@ def train(
     n_slow = int(np.count_nonzero(slow[:first]))
     if not 0 < n_slow < first:
         raise TraceError(
-            f"all {first} reads to learn from are {'slow' if n_slow else 'fast'}: the drive showed "
-            "no change to be learnt; trace longer, under the load that it is slow under"
+            f"all {first} reads to train on are {'slow' if n_slow else 'fast'}, so there is no "
+            "difference to learn; record longer, under the load that makes the drive slow"
         )
-    taught = Examples(digits[:first], slow[:first])
+    training = Examples(digits[:first], slow[:first])
     if added is not None and len(added):
-        taught = Examples.joined((taught, added))
-    judged = [Examples(digits[parts.validation], slow[parts.validation])]
+        training = Examples.joined((training, added))
+    validation = [Examples(digits[parts.validation], slow[parts.validation])]
     if added_validation is not None and len(added_validation):
-        judged.append(added_validation)
+        validation.append(added_validation)
     import_tensorflow()  # This takes seconds and can be interrupted.
     # A training step cannot be interrupted safely, because TensorFlow then fails with an error of
     # its own. SIGINT is therefore held and handled between steps, where training has a result.
     # Other signals that end the process need no result.
     with signals_held(signal.SIGINT) as let_in:
-        return _train(taught, judged, options, on_epoch, let_in)
+        return _train(training, validation, options, on_epoch, let_in)
 
 
 def _train(
-    taught: Examples,
-    judged: list[Examples],
+    training: Examples,
+    validation: list[Examples],
     options: TrainingOptions,
     on_epoch: Callable[[Epoch], None] | None,
     let_in: Callable[[], None],
 ) -> TrainedNetwork:
     """Train and keep the best epoch.
 
-    The validation sets in `judged` are the recorded reads, then the synthetic bursts, if there are
-    any. Ctrl-C is handled when `let_in` is called, between two steps.
+    `validation` has the recorded reads, then the synthetic bursts, if there are any. Ctrl-C is
+    handled when `let_in` is called, between two steps.
     """
     keras = import_tensorflow().keras
-    network = build(taught.digits.shape[1], options)
+    network = build(training.digits.shape[1], options)
     history: list[Epoch] = []
     latest: Epoch
 
-    def judge(index: int, logs: dict[str, float]) -> None:
+    def evaluate(index: int, logs: dict[str, float]) -> None:
         nonlocal latest
-        confusion, loss = _judged(network, judged[0], options)
+        confusion, loss = _evaluate(network, validation[0], options)
         bursts = Confusion(0, 0, 0, 0)
-        if len(judged) > 1:
-            bursts, burst_loss = _judged(network, judged[1], options)
+        if len(validation) > 1:
+            bursts, burst_loss = _evaluate(network, validation[1], options)
             loss = (1 - options.burst_share) * loss + options.burst_share * burst_loss
         # Rounded to 32 bits, because Keras compares 32-bit values and the history must select the
         # same best epoch.
@@ -268,7 +276,7 @@ def _train(
         best = loss < min((e.validation_loss for e in history if e.best), default=np.inf)
         latest = Epoch(index + 1, logs["loss"], loss, confusion, bursts, best)
 
-    def settle(index: int, _: dict[str, float]) -> None:
+    def finish(index: int, _: dict[str, float]) -> None:
         history.append(latest)
         if index + 1 < SETTLED_EPOCHS:
             network.stop_training = False
@@ -281,15 +289,15 @@ def _train(
     interrupted = False
     try:
         network.fit(
-            batches(taught.digits, taught.slow, batch_size(len(taught)), options.seed),
-            epochs=epoch_limit(len(taught), options),
+            batches(training.digits, training.slow, batch_size(len(training)), options.seed),
+            epochs=epoch_limit(len(training), options),
             shuffle=False,
             verbose=0,
             callbacks=[
                 keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: let_in()),
-                keras.callbacks.LambdaCallback(on_epoch_end=judge),
+                keras.callbacks.LambdaCallback(on_epoch_end=evaluate),
                 stopping,
-                keras.callbacks.LambdaCallback(on_epoch_end=settle),
+                keras.callbacks.LambdaCallback(on_epoch_end=finish),
             ],
         )
     except KeyboardInterrupt:
@@ -298,11 +306,13 @@ def _train(
         interrupted = True
     if not any(epoch.best for epoch in history):
         raise TraceError("training diverged: the loss was never a number; lower `learning_rate`")
-    weights = named_weights(stopping.best_weights)
+    weights = dict(zip(_NAMES, stopping.best_weights, strict=True))
     return TrainedNetwork(weights, history, interrupted)
 
 
-def _judged(network: Any, examples: Examples, options: TrainingOptions) -> tuple[Confusion, float]:
+def _evaluate(
+    network: Any, examples: Examples, options: TrainingOptions
+) -> tuple[Confusion, float]:
     """Return the confusion matrix and mean loss of a network during training on examples."""
     outputs = outputs_now(network, examples.digits)
     loss = hinge(np, examples.slow.astype(np.float32), outputs, options.bias, options.loss)
@@ -310,9 +320,9 @@ def _judged(network: Any, examples: Examples, options: TrainingOptions) -> tuple
     return confusion, float(loss.mean(dtype=np.float64))
 
 
-#: A property of the algorithm, not of the machine: with more threads, sums are split differently
-#: and their last bits change. The network is so small that a second thread has no benefit. Several
-#: drives are trained in several processes.
+#: Number of threads. Models depend on it, because with more threads sums are divided differently,
+#: which changes their last bits. The network is so small that a second thread would not be faster.
+#: Several drives are trained in several processes.
 THREADS = 1
 
 #: Batches per call of the graph. Ctrl-C is handled between calls.
@@ -338,8 +348,8 @@ _NAMES = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
 
 def import_tensorflow() -> Any:
     """Import TensorFlow without messages, with the threads and determinism that training needs."""
-    # These are read once, at import: no banner on each start, and no oneDNN code that differs
-    # between CPUs.
+    # These are read once, at import. They prevent messages, and oneDNN code that differs between
+    # CPUs.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
@@ -419,12 +429,25 @@ def build(n_inputs: int, options: TrainingOptions) -> Any:
 def hinge(library: Any, slow: Any, outputs: Any, bias: float, loss: str) -> Any:
     """Return the categorical hinge loss of each read, max(0, 1 - (right - wrong)) for two classes.
 
-    The loss of false submits is multiplied by `bias`, or with `loss` "slow-reads" that of every
-    slow read. Equal outputs predict a fast read, as in the kernel. The set of false submits is
-    treated as a constant when the loss is differentiated. The loss of a slow read therefore has a
-    slope of `bias` until the read is predicted slow, and a slope of 1 from there to the margin.
-    `library` is numpy or tensorflow, `slow` are float labels, 0 or 1, and the outputs have the
-    shape (n, 2).
+    The set of false submits is treated as a constant when the loss is differentiated. The loss of a
+    slow read therefore has a slope of `bias` until the read is predicted slow, and a slope of 1
+    from there to the margin.
+
+    Parameters
+    ----------
+    library : module
+        numpy or tensorflow.
+    slow : float array, shape (n,)
+        Labels, 0 or 1.
+    outputs : float array, shape (n, 2)
+        Outputs for fast and for slow. Equal outputs predict a fast read, as in the kernel.
+    bias : float
+    loss : {"false-submits", "slow-reads"}
+        The reads whose loss is multiplied by `bias`.
+
+    Returns
+    -------
+    float array, shape (n,)
     """
     margin = (2 * slow - 1) * (outputs[:, 1] - outputs[:, 0])
     biased = slow
@@ -477,11 +500,6 @@ def outputs_now(network: Any, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.f
     return out
 
 
-def named_weights(arrays: list[npt.NDArray[np.float32]]) -> Weights:
-    """Return the weights of a network by name, given the arrays in the order of Keras."""
-    return dict(zip(_NAMES, arrays, strict=True))
-
-
 def outputs_of(weights: Weights, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     """Return the outputs of the float network, computed in numpy, shape (n, 2)."""
     out = np.empty((len(digits), 2), np.float32)
@@ -501,7 +519,7 @@ CANDIDATES = (0.5, 1.0, 2.0, 4.0, 8.0)
 SEARCH_READS = 100_000
 SEARCH_EPOCHS = 12
 
-#: Assumed share of reads in a burst. Drives are in a burst for a few percent of the time.
+#: Assumed share of the reads that arrive during a burst.
 BURST_PREVALENCE = 0.05
 
 
@@ -528,18 +546,33 @@ def choose_bias(
 ) -> BiasChoice:
     """Train with each candidate and choose the bias with the lowest expected mean latency.
 
-    Among candidates within 0.1 % of the best, the one closest to 1 is chosen. `bursts`, the
-    synthetic bursts of the validation part, have weight :data:`BURST_PREVALENCE`, and the result of
-    :func:`~linnapp.learn.judge.expected_mean_us` has the remaining weight. `added` are more
-    examples to train on. `on_candidate` is called with each candidate and its mean latency in us.
-    An interrupted training raises KeyboardInterrupt, because an incomplete search has no result.
+    Among candidates within 0.1 % of the best, the one closest to 1 is chosen.
+
+    Parameters
+    ----------
+    digits, slow, options
+        See :func:`train`.
+    latency_us, failover_us, replicas, pages
+        See :func:`~linnapp.learn.judge.expected_mean_us`.
+    added : Examples, optional
+        Additional examples for training.
+    bursts : BurstReads, optional
+        Synthetic bursts of the validation slice. Their mean latency has the weight
+        :data:`BURST_PREVALENCE`, and that of the recorded reads has the remaining weight.
+    on_candidate : callable, optional
+        Called with each candidate and its mean latency in us.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If ctrl-C is received. An incomplete search has no result.
     """
     step = -(-len(latency_us) // SEARCH_READS)
     digits, slow, latency_us = digits[::step], slow[::step], latency_us[::step]
     pages = None if pages is None else pages[::step]
     if added is not None:
         added = added.take(slice(None, None, step))
-    judged = split(len(slow), options).validation
+    validation = split(len(slow), options).validation
     means: dict[float, float] = {}
     for candidate in CANDIDATES:
         tried = dataclasses.replace(
@@ -549,14 +582,14 @@ def choose_bias(
         )
         network = train(digits, slow, tried, added=added)
         if network.interrupted:
-            raise KeyboardInterrupt  # An incomplete search has no result.
-        outputs = outputs_of(network.weights, digits[judged])
+            raise KeyboardInterrupt
+        outputs = outputs_of(network.weights, digits[validation])
         means[candidate] = expected_mean_us(
-            latency_us[judged],
+            latency_us[validation],
             outputs[:, 1] > outputs[:, 0],
             failover_us=failover_us,
             replicas=replicas,
-            pages=None if pages is None else pages[judged],
+            pages=None if pages is None else pages[validation],
         )
         if bursts is not None and len(bursts):
             outputs = outputs_of(network.weights, bursts.inputs)

@@ -26,7 +26,8 @@ from linnapp.learn.network import Epoch, TrainingOptions
 from linnapp.model import LatencyModel, Model
 from linnapp.trace.reads import IoTable, Recorded, check_options, held
 
-#: Prediction: slow or fast, by the paper's network, or the latency of a read, by trees.
+#: Kinds of models: the paper's network, which predicts slow or fast, and trees, which predict the
+#: latency of a read.
 Kind = Literal["network", "latency"]
 KINDS: tuple[Kind, ...] = ("network", "latency")
 
@@ -75,7 +76,7 @@ class Recipe:
         model may refuse. 1 means no limit. The default depends on the kind.
     even_if_worse : bool
         Return a network even if it is not significantly better than admitting every read of the
-        validation slice. A latency model without a significant gain refuses no reads.
+        validation slice. (A latency model without a significant gain refuses no reads.)
     prior : bool
         For a latency model: if the drive's own reads are too few for trees, use the prior
         (:mod:`linnapp.learn.prior`) unless the reads show that it is worse than a constant.
@@ -95,15 +96,15 @@ class Recipe:
         0,
         1,
         flag_open=True,
-        help="Share of the fast reads of the training and of the validation slice that a model may "
-        f"refuse; 1: no limit. If not given {MAX_REFUSED_FAST['network']:g}, but no limit with a "
-        f"--bias that is a number; of latency models {MAX_REFUSED_FAST['latency']:g}.",
+        help="Maximum share of the fast reads of the training and of the validation slice that a "
+        f"model may refuse. Default: {MAX_REFUSED_FAST['network']:g} for a network, but 1 (no "
+        f"limit) if --bias is a number; {MAX_REFUSED_FAST['latency']:g} for a latency model.",
     )
     even_if_worse: bool = option(
         default=False,
         kinds=("network",),
-        help="Write a network even if, by the validation slice, it is not better than admitting "
-        "every read, by more than chance.",
+        help="Write a network even if it is not significantly better on the validation slice than "
+        "admitting every read.",
     )
     prior: bool = option(default=True, kinds=("latency",))
     check_losses: bool = option(default=False, kinds=())
@@ -150,12 +151,22 @@ OPTIONS: dict[Kind, tuple[str, ...]] = {
 def recipe_of(
     kind: Kind, given: Mapping[str, Any], *, reader: dict[str, Any] | None = None
 ) -> Recipe:
-    """Return a training configuration, given its options by name, which are those of `OPTIONS`.
+    """Make a training configuration from options by name.
 
-    An `observer` is checked, but not part of the result. `bias` may be "auto", which selects the
-    best of several. If it is a number, `max_refused` is 1 (no limit) by default, so that the bias
-    has its full effect. `reader` are options of :func:`~linnapp.trace.reads.open_recording`. An
-    unknown option raises TypeError, an invalid value TypeError or ValueError.
+    Parameters
+    ----------
+    kind : {"network", "latency"}
+    given : mapping
+        Options of `OPTIONS`. `bias` may be "auto", which selects the best of several. If it is a
+        number, the default of `max_refused` is 1 (no limit), so that the bias has its full effect.
+        An `observer` is checked, but is not part of the result.
+    reader : dict, optional
+        Options of :func:`~linnapp.trace.reads.open_recording`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an option is unknown or its value is invalid.
     """
     check_names(f"fit_{kind}", given, OPTIONS[kind])
     if given.get("observer") is not None:

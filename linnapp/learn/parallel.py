@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Run one task per drive, in as many processes as there are CPUs.
 
-Each task receives an observer as its last argument. In another process, its calls are sent through
-a pipe to the observer of the caller. When a :class:`Pool` or its process ends for any reason, all
-worker processes are killed, because TensorFlow reacts to no other signal during a step. (An
-executor of concurrent.futures waits for running tasks.) The only exception is a ctrl-C after which
-results are kept: it is forwarded to the tasks, which can end early with a result.
+Each task receives an observer as its last argument. In another process, method calls of the
+observer are sent through a pipe to the observer of the caller.
+
+When a :class:`Pool` or its process ends for any reason, all worker processes are killed, because
+TensorFlow reacts to no other signal during a training step. This is the reason why no executor of
+concurrent.futures is used: it waits for running tasks. The only exception is a ctrl-C after which
+results are kept. It is forwarded to the tasks, which can end early with a result.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from typing import Any, cast
 from linnapp.errors import LinnappError
 from linnapp.signals import end_with_parent, signals_held
 
-#: Maximum delay in seconds until a request to end this program is noticed.
-_LOOK_S = 0.2
+#: Maximum delay in seconds until a signal is handled.
+_POLL_S = 0.2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,8 +43,8 @@ class Pool:
     """Runs tasks, at most one per process at a time. Use it as a context.
 
     A task that has the same name as an earlier one runs in the same process, if that is idle, so
-    that it finds what the earlier one has read. There are at most `processes`, by default the
-    number of usable CPUs. A single task, or a single process, runs in the calling process.
+    that it can use the recording that the earlier one has read. There are at most `processes`, by
+    default the number of usable CPUs. If one process suffices, tasks run in the calling process.
     """
 
     def __init__(self, processes: int | None = None) -> None:
@@ -63,10 +65,22 @@ class Pool:
     ) -> dict[str, Any]:
         """Run tasks and return their results by name, in the order of the tasks.
 
-        Functions and arguments of the tasks must be picklable. The tasks call methods of
-        `observer`. If `keep_interrupted`, ctrl-C returns the available results, if there are any,
-        instead of raising KeyboardInterrupt. Tasks that have not begun are dropped. A second ctrl-C
-        ends everything. A worker process that ends unexpectedly raises LinnappError.
+        Parameters
+        ----------
+        tasks : sequence of Task
+            Their functions and arguments must be picklable.
+        observer : object
+            The tasks call its methods.
+        keep_interrupted : bool
+            After ctrl-C, drop the tasks that have not begun and return the available results, if
+            there are any. A second ctrl-C raises KeyboardInterrupt.
+
+        Raises
+        ------
+        LinnappError
+            If a worker process ends unexpectedly.
+        KeyboardInterrupt
+            After ctrl-C, unless results are kept.
         """
         limit = min(self._processes, len(tasks))
         if limit == 1:
@@ -80,46 +94,50 @@ class Pool:
     def _run_apart(
         self, tasks: Sequence[Task], observer: Any, limit: int, keep_interrupted: bool
     ) -> tuple[dict[str, Any], bool]:
-        left = list(tasks)
+        waiting = list(tasks)
         done: dict[str, Any] = {}
-        told = interrupted = False
-        # Ensures that every started process is known and no message is received in part.
+        # Whether this process has received ctrl-C, and whether the tasks have been interrupted.
+        received = interrupted = False
+        # Signals are held, so that every started process is known and every message is complete.
         with signals_held() as let_in:
             while len(self._workers) < limit:
                 self._workers.append(_Worker())
             while True:
                 for worker in self._workers[:limit]:
-                    if left and worker.task is None:
-                        worker.begin(left.pop(self._next(worker, left)))
-                at_work = {worker.pipe: worker for worker in self._workers if worker.task}
-                if not at_work:
+                    if waiting and worker.task is None:
+                        worker.begin(waiting.pop(self._next(worker, waiting)))
+                busy = {worker.pipe: worker for worker in self._workers if worker.task}
+                if not busy:
                     return done, interrupted
                 stopped = False
-                for pipe in connection.wait(list(at_work), _LOOK_S):
-                    worker = at_work[cast("connection.Connection", pipe)]
+                for pipe in connection.wait(list(busy), _POLL_S):
+                    worker = busy[cast("connection.Connection", pipe)]
                     stopped |= worker.receive(done, observer)
                 try:
                     let_in()
                 except KeyboardInterrupt:
-                    if told or not keep_interrupted:
+                    if received or not keep_interrupted:
                         raise
-                    told = True
+                    received = True
                 # A ctrl-C that only one task has received applies to all tasks.
-                if (told or stopped) and not interrupted:
+                if (received or stopped) and not interrupted:
                     if not keep_interrupted:
                         raise KeyboardInterrupt
                     interrupted = True
-                    left.clear()
-                    for worker in at_work.values():
+                    waiting.clear()
+                    for worker in busy.values():
                         os.kill(worker.pid, signal.SIGINT)
 
-    def _next(self, worker: _Worker, left: list[Task]) -> int:
-        """Return the index of the next task of a process: one that it knows, or no process does."""
+    def _next(self, worker: _Worker, waiting: list[Task]) -> int:
+        """Return the index of the next task of a process.
+
+        Preferred are names of tasks that the process has run, then names that no process has run.
+        """
         known = set().union(*(other.names for other in self._workers))
-        for wanted in (worker.names, {task.name for task in left} - known):
-            for at, task in enumerate(left):
-                if task.name in wanted:
-                    return at
+        for preferred in (worker.names, {task.name for task in waiting} - known):
+            for index, task in enumerate(waiting):
+                if task.name in preferred:
+                    return index
         return 0
 
 
@@ -146,20 +164,20 @@ class _Worker:
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
-        self.pipe, theirs = context.Pipe()
+        self.pipe, workers_end = context.Pipe()
         self.task: Task | None = None
         #: Names of the tasks that it has run.
         self.names: set[str] = set()
-        self._process = context.Process(target=_work, args=(theirs, os.getpid()), daemon=True)
-        # Ctrl-C must wait until the process can handle it. The call that would unblock it is made
-        # before.
+        self._process = context.Process(target=_work, args=(workers_end, os.getpid()), daemon=True)
+        # SIGINT is blocked until the new process can handle it. The start of the resource tracker
+        # would unblock it, so the tracker is started before.
         resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self._process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()
+        workers_end.close()
         self.pid = cast("int", self._process.pid)
 
     def begin(self, task: Task) -> None:
@@ -179,8 +197,8 @@ class _Worker:
             code = self._process.exitcode or 0
             by = signal.Signals(-code).name if code < 0 else f"with status {code}"
             raise LinnappError(
-                f"{self.task.name}: its process has ended ({by}); if memory was short, fewer "
-                "`processes=` need less"
+                f"{self.task.name}: its process has ended ({by}); if memory was exhausted, use "
+                "fewer `processes=`"
             ) from error
         if isinstance(what, str):
             getattr(observer, what)(*value)
@@ -215,20 +233,20 @@ class _RemoteObserver:
 def _work(pipe: connection.Connection, caller: int) -> None:
     """Run the tasks received from the pipe until it is closed or the calling process has ended.
 
-    Ctrl-C is received twice, from the terminal and from the caller, and interrupts a task once. If
-    the caller ignores SIGINT, as in the background of a script, the worker ignores it, too.
+    The worker receives ctrl-C twice, from the terminal and from the caller, but interrupts a task
+    only once. If the caller ignores SIGINT, as in the background of a script, the worker ignores
+    it, too.
     """
     end_with_parent(signal.SIGKILL)
     if os.getppid() != caller:
         return
-    told = in_task = False
+    received = in_task = False
 
     def interrupt(*_: object) -> None:
-        nonlocal told
-        if in_task and not told:
-            told = True
+        nonlocal received
+        is_first, received = not received, True
+        if in_task and is_first:
             raise KeyboardInterrupt
-        told = True
 
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, interrupt)
@@ -241,7 +259,7 @@ def _work(pipe: connection.Connection, caller: int) -> None:
         outcome: tuple[BaseException | None, Any]
         try:
             in_task = True
-            if told:
+            if received:
                 raise KeyboardInterrupt
             outcome = None, task.function(*task.arguments, _RemoteObserver(pipe))
         except BaseException as error:

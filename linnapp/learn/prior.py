@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The prior: trees that describe a drive before its own reads are sufficient for training.
 
-The trees were trained on many emulated drives (``eval/prior.py``), each scaled as if its median
-read took :data:`UNIT_US`. The median of a drive can be estimated from a few tens of reads. It turns
-the prior into a model of that drive: time thresholds and predictions are multiplied by it.
+The trees were trained on many emulated drives (``eval/prior.py``), whose times were scaled so that
+the median read of each took :data:`UNIT_US`. A few tens of reads suffice to estimate the median of
+another drive. The time thresholds and predictions of the prior are multiplied by this median, which
+gives a model of that drive.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ TIMES = tuple(at for at, name in enumerate(FEATURES) if "_us" in name)
 
 
 def median_us(latency_us: npt.NDArray[Any], pages: npt.NDArray[Any]) -> float:
-    """Return the unit of time of a drive that served these reads: the median latency in us."""
+    """Return a drive's unit of time: the median latency of its small, or of all, reads in us."""
     small = latency_us[pages <= SMALL_PAGES]
     return max(1.0, float(np.median(small if len(small) >= LEAST_SMALL else latency_us)))
 

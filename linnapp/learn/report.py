@@ -85,7 +85,7 @@ class FittedModel(abc.ABC):
     def save(self, path: AnyPath) -> None:
         """Write the model to `path`, and its record to the same name with the suffix ``.json``.
 
-        The record is last: if it exists, the model is complete.
+        The record is written last, so that the model is complete if the record exists.
         """
         path = Path(path)
         self.model_.save(path)
@@ -94,7 +94,7 @@ class FittedModel(abc.ABC):
     def plot(self, reads: Recorded, axes: Any = None) -> Any:
         """Plot the latency of reads against their predicted slowness, in groups of 5 %.
 
-        Reads that the model was not fitted to are more informative.
+        The plot shows more if the model was not fitted to these reads.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class FittedModel(abc.ABC):
         axes = axes_for(axes)
         found = list(predictions(self.model_, reads))
         if not found:
-            raise TraceError(f"{reads}: no completed read to draw")
+            raise TraceError(f"{reads}: contains no completed read to plot")
         score = np.concatenate([part.score for part in found])
         latency_us = np.concatenate([part.served.latency_ns for part in found]) / 1000
         order = np.argsort(score, kind="stable")
@@ -123,7 +123,7 @@ class FittedModel(abc.ABC):
         axes.plot(share, [np.percentile(part, 95) for part in parts], "^-", label="p95")
         axes.axhline(self.model_.threshold_us, color="tab:red", label="inflection point")
         axes.set_yscale("log")
-        axes.set_xlabel("reads by how slow they are predicted, %")
+        axes.set_xlabel("reads in order of their predicted slowness, %")
         axes.set_ylabel("read latency, us")
         axes.set_title(f"{self.model_id} on {reads}")
         axes.legend()

@@ -211,7 +211,7 @@ def test_figures_are_drawn_on_the_given_axes(tmp_path: Path) -> None:
     mean, p95, _ = axes[2].lines
     assert len(mean.get_xdata()) == 20
     assert np.all(np.asarray(p95.get_ydata()) >= np.median(reads.latency_ns) / 2000)
-    with pytest.raises(TraceError, match=r"az.blk\[0:0\]: no completed read to draw"):
+    with pytest.raises(TraceError, match=r"az.blk\[0:0\]: contains no completed read"):
         model.plot(reads[:0], axes[2])
 
 

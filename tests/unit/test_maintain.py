@@ -293,7 +293,7 @@ def test_ctrl_c_while_training_uploads_nothing(
     """Even the best model so far is not uploaded, which `linnapp train` would keep."""
     old = network(50, slow=True)
     upload(old, old)
-    real = training._judged
+    real = training._evaluate
     calls = 0
 
     def interrupted(*arguments: object) -> object:
@@ -303,7 +303,7 @@ def test_ctrl_c_while_training_uploads_nothing(
             raise KeyboardInterrupt
         return real(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(training, "_judged", interrupted)
+    monkeypatch.setattr(training, "_evaluate", interrupted)
     recipe = Recipe(training=TrainingOptions(max_epochs=4), auto_bias=auto_bias)
     with pytest.raises(KeyboardInterrupt):
         run_once(array, recipe=recipe)
