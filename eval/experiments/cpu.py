@@ -44,7 +44,9 @@ def measure(context: Context, *, workload: str, policy: str, seed: int) -> list[
     each_ns = work_ns(context, context.seeds[0])
     rows = []
     for drive in range(N_DRIVES):
-        chunks = iolog.read_iolog(recorded(context.cache, cell) / "replay" / f"flash{drive}.iolog")
+        chunks = iolog.read_workload(
+            recorded(context.cache, cell) / "replay" / f"flash{drive}.iolog", "iolog"
+        )
         per_s = sum(int((~chunk.is_write).sum()) for chunk in chunks) / cell.replay_s
         share = per_s * each_ns * 1e-9
         busy = BUSY_IOPS * each_ns * 1e-9

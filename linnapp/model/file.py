@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Properties that all kinds of model files share: the header's beginning and the checksum.
+"""The two kinds of models, and their files (``.linnos``, docs/formats.md).
 
-The latency model, which predicts how long a read takes (``.linnos`` version 2, docs/formats.md).
+:class:`Model` is the paper's network, a fixed-point network with 31 inputs, 256 hidden units with
+ReLU, and 2 outputs. It predicts whether a read will be slow. Its files have version 1.
 
-It consists of boosted trees over integers that are available in a kernel. All trees are complete,
-so a prediction takes the same four steps in each tree. The leaves are fixed-point logarithms, and
-their sum is the logarithm of the expected latency.
+:class:`LatencyModel` predicts the latency of a read. It consists of boosted trees over integers
+that are available in a kernel. All trees are complete, so a prediction takes the same four steps in
+each tree. The leaves are fixed-point logarithms, and their sum is the logarithm of the expected
+latency. Its files have version 2.
 
-The integer network model and its file format (``.linnos``, docs/formats.md).
-
-A model is what the kernel runs: a fixed-point network 31 -> 256 ReLU -> 2, the drive's inflection
-point, and the shape of the features that it expects. The checks are those of the kernel, which
-accepts every model that this module loads, provided that it is compiled for the model's shape.
+Both kinds of files also contain the drive's inflection point, and begin with the same header and
+checksum. This module makes the same checks as the kernel: the kernel accepts every model that this
+module loads, provided that it is compiled for the model's shape.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SUFFIX = ".linnos"
 #: If a drive has models of both kinds in a directory, the latency model's file ends in this.
 LATENCY_SUFFIX = f".latency{SUFFIX}"
 
-#: Kinds of model. Each kind has its own format version.
+#: Format versions of the kinds of models.
 NETWORK, LATENCY = 1, 2
 KINDS = {NETWORK: "network", LATENCY: "latency model"}
 
@@ -46,15 +46,14 @@ _BEGIN = struct.Struct("<8sIII")
 #: Offset of the CRC-32. It covers the whole file, with this field set to zero.
 _CRC_OFFSET = 16
 
-#: Larger than any file that these formats can describe with sensible sizes. It limits how much is
-#: read.
+#: Maximum number of bytes that are read, which is more than any valid model file has.
 _MAX_FILE_BYTES = 64 << 20
 
 REMEDY = "; make it again with `linnapp train` or `linnapp pack`"
 
 
 class Identified(abc.ABC):
-    """Base class of all models. A model is identified by its file: equal ids are equal models."""
+    """Base class of all models. Two models are equal if their files have the same checksum."""
 
     @abc.abstractmethod
     def to_bytes(self) -> bytes:
@@ -110,7 +109,7 @@ def read_file(path: AnyPath) -> bytes:
 
 
 def version_of(data: bytes, name: str) -> int:
-    """Return the format version of a model file's content. The fields after it are not checked."""
+    """Return the format version of a model file. The fields after it are not checked."""
     if len(data) < HEADER_BYTES:
         raise ModelError(
             f"{name}: {len(data)} bytes, shorter than a model's header of {HEADER_BYTES}" + REMEDY
@@ -177,7 +176,7 @@ class HeaderFields:
         return found
 
     def sealed(self, model: Identified, known: Known, number: int, body: bytes) -> bytes:
-        """Return a complete file of version `number`, in which `body` follows the header."""
+        """Return the bytes of a file of version `number`, in which `body` follows the header."""
         fields = self._struct.pack(
             *(known[f][0] if f in known else getattr(model, f, 0) for f in self._names)
         )
@@ -221,7 +220,8 @@ NOW = (
 )
 PAST = ("latency_us", "pending", "pages", "age_us")
 
-#: A feature of the read and the drive that was added later and therefore follows the older ones.
+#: A feature of the read and the drive that was added later. It follows the older features, so that
+#: older models remain valid.
 LATER = ("in_region",)
 
 #: All features in order. `latency_us_1` is the latency of the read that completed last.
@@ -239,8 +239,8 @@ DEPTH = 4
 N_SPLITS, N_LEAVES = (1 << DEPTH) - 1, 1 << DEPTH
 MAX_TREES = 256
 
-#: A file with fewer trees is rejected: so few do not distinguish the reads of a drive. Models in
-#: memory may have fewer, while they are trained.
+#: Minimum number of trees in a file, because fewer trees do not distinguish the reads of a drive.
+#: Models in memory can have fewer while they are trained.
 MIN_TREES = 16
 
 #: Leaves and `base` are log2 of us with this number of fractional bits.
@@ -259,7 +259,7 @@ _TREE_FIELDS = HeaderFields(
 _KNOWN_OF_TREES = {
     "depth": (DEPTH, "splits to a leaf"),
     "history": (HISTORY, "past reads"),
-    "fraction_bits": (FRACTION_BITS, "bits behind the point"),
+    "fraction_bits": (FRACTION_BITS, "fractional bits"),
 }
 
 #: Value of `refuse_us` that refuses no read, because no prediction is higher.
@@ -337,8 +337,8 @@ class LatencyModel(Identified):
         leaves: npt.NDArray[Any] = np.concatenate((self.leaves, other.leaves)).astype(np.int32)
         base = max(-LEAF_LIMIT, min(self.base + other.base, LEAF_LIMIT - 1))
         if len(leaves):
-            # Each read reaches one leaf in every tree, so the leaves share the excess over the
-            # base's limit.
+            # The part of the sum that exceeds the limit of the base is distributed over the trees,
+            # because each read reaches one leaf in every tree.
             each, rest = divmod(self.base + other.base - base, len(leaves))
             leaves += each
             leaves[:rest] += 1
@@ -382,8 +382,8 @@ class LatencyModel(Identified):
         )
         if self.splits.size and int(self.splits.max()) >> 24 >= self.n_features:
             raise ModelError(
-                f"model: a split by feature {int(self.splits.max()) >> 24}; "
-                f"there are 0 to {self.n_features - 1}"
+                f"model: a split uses feature {int(self.splits.max()) >> 24}; it must be 0 to "
+                f"{self.n_features - 1}"
             )
 
     def to_bytes(self) -> bytes:
@@ -565,7 +565,10 @@ class Model(Identified):
         self._check_narrow()
 
     def _check_narrow(self) -> None:
-        """Bound every sum over all digit vectors, like ``linnos_network_parse()`` in the kernel."""
+        """Check that no sum can overflow for any digits, as the kernel does.
+
+        See ``linnos_network_parse()`` in the kernel.
+        """
         narrow = np.iinfo(np.int16)
         margins = np.diff(self.output_weights.astype(np.int64))[:, 0]
         terms = 9 * self.hidden_weights.astype(np.int64)

@@ -126,7 +126,7 @@ class IoChunk:
 COLUMNS = tuple(f.name for f in dataclasses.fields(IoChunk) if not f.kw_only)
 
 
-#: By name of a recording: the losses that were found when it was last read.
+#: Losses that were found when a recording was last read, by the name of the recording.
 _losses: dict[str, dict[str, int]] = {}
 
 
@@ -298,10 +298,16 @@ class BlktraceReader:
         return (self._chunk(rows) for rows in self._chunks(self._columns()))
 
     def with_layers(self) -> Iterator[tuple[IoChunk, npt.NDArray[np.uint64]]]:
-        """Return chunks and the phases of their I/Os: uint64 array, shape (3, n), in ns.
+        """Yield chunks with the durations of three phases of each I/O.
 
         The phases are from Q to the request (G, or a merge), from there to D, and from D to C, of
-        the part that completed last. They are zero for I/Os that were never issued.
+        the part of the I/O that completed last.
+
+        Yields
+        ------
+        IoChunk
+        uint64 array, shape (3, n)
+            Durations in ns. They are zero for I/Os that were never issued.
         """
         for rows in self._chunks([*self._columns(), *_LAYERS]):
             yield self._chunk(rows), np.array([rows[name] for name in _LAYERS])
@@ -365,24 +371,22 @@ class BlktraceReader:
         parts = []
         if self._missing_files:
             parts.append(
-                f"{self._missing_files} CPUs have no file next to the others; their events are "
-                "missing"
+                f"the files of {self._missing_files} CPUs are missing, and with them their events"
             )
         if self.stats["lost_events"] or losses["reads_left_out"]:
             lost = f"{losses['lost_events']} events were lost; " if losses["lost_events"] else ""
             parts.append(
                 f"{lost}{losses['reads_left_out']} of {self.stats['reads']} reads are left out, "
-                "since events next to them are missing"
+                "because neighbouring events are missing"
             )
         if self.stats["out_of_order"]:
             parts.append(
-                f"{self.stats['out_of_order']} events were out of the order of their times and "
-                "are sorted"
+                f"{self.stats['out_of_order']} events were not in order of time and are sorted"
             )
         if not self.stats["queued"] and self.stats["issued"]:
             parts.append(
-                "no submissions (Q) in it: an I/O arrives when it is issued (D); to know when it "
-                "was submitted, record with `blktrace -a queue`, too"
+                "it contains no submissions (Q), so the time of issue (D) is used as the arrival; "
+                "record with `blktrace -a queue` to include submissions"
             )
         if self.stats["reads"] + self.stats["writes"] and not self.stats["completed"]:
             parts.append(
@@ -411,10 +415,20 @@ class BlktraceReader:
 
 
 def merge(trace: AnyPath, target: AnyPath, dropped: int = 0) -> int:
-    """Merge per-CPU files into one by time, without notes (process names); return the number of
-    events.
+    """Merge per-CPU files into one file, in order of time and without process names.
 
-    `dropped` is the number of events that blktrace reported as dropped, which is noted in the file.
+    Parameters
+    ----------
+    trace : path
+        See :func:`trace_files`.
+    target : path
+    dropped : int
+        Number of events that blktrace reported as dropped. It is stored in the file.
+
+    Returns
+    -------
+    int
+        Number of events.
     """
     lib = native().lib
     parser = _open(trace_files(trace), allow_truncated=True)

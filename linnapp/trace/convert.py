@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Convert traces of any format to fio's iolog, in chunks, with filters.
+"""Convert traces of any format to fio's iolog, with filters.
 
-The reader of a format yields :class:`~linnapp.trace.convert.Workload` chunks in order of
-time. Formats are detected by the first lines of a file, unless ``--from`` is given.
+:func:`read_workload` yields the I/Os of a trace in chunks (:class:`Workload`), in order of time.
+The format is detected from the first lines of the file unless the user names it.
 
-fio's iolog, version 3: the text format of workloads.
-
-The columns are ``<time> <file> <action> <offset> <bytes>``. The time is in microseconds since the
-start, as fio 3.33 writes and replays it. Only reads and writes are kept; other actions are skipped.
+The iolog, version 3, is the text format in which workloads are stored. Its columns are
+``<time> <file> <action> <offset> <bytes>``. The time is in microseconds since the start, as fio
+3.33 writes and replays it. Only reads and writes are kept.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ from linnapp.trace.text import (
 )
 
 ALIGNMENT_BYTES = 4096
-_CHUNK_IOS = 1 << 18
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,19 +88,22 @@ def name_of_format(text_format: TextFormat | None) -> str:
 def read_workload(
     path: AnyPath, source_format: str | TextFormat | None = None, **options: Any
 ) -> Iterator[Workload]:
-    """Read a trace of any known format as a workload; by default the format is detected.
+    """Read a trace of any known format as a workload, in chunks.
 
-    The options are, for blktrace, those of :class:`~linnapp.trace.blktrace.BlktraceReader`. For
-    text formats they are ``volume``, the one to keep, and ``on_counts``, as for
-    :func:`linnapp.trace.text.read_columns`.
+    Parameters
+    ----------
+    path : path
+    source_format : str or TextFormat, optional
+        By default it is detected.
+    **options
+        For blktrace, those of :class:`~linnapp.trace.blktrace.BlktraceReader`. For text formats,
+        those of :func:`linnapp.trace.text.read_columns`.
     """
     path = Path(path)
     if not isinstance(source_format, TextFormat):
         source_format = format_of(path, source_format)
     if source_format is None:
         return _read_blktrace(path, **options)
-    if source_format.name == "iolog":
-        return read_iolog(path, chunk_ios=_CHUNK_IOS, **options)
     return _read_text(path, source_format, **options)
 
 
@@ -123,7 +124,7 @@ def _read_blktrace(path: Path, **options: Any) -> Iterator[Workload]:
 
 
 def _read_text(path: Path, text_format: TextFormat, **options: Any) -> Iterator[Workload]:
-    for columns in read_columns(path, text_format, chunk_ios=_CHUNK_IOS, **options):
+    for columns in read_columns(path, text_format, **options):
         yield Workload(np.rint(columns.time_ns / 1000).astype(np.int64), *columns[1:4])
 
 
@@ -171,11 +172,28 @@ def convert(
     filters: Filters | None = None,
     **options: Any,
 ) -> int:
-    """Convert a trace to an iolog, and return the number of I/Os.
+    """Convert a trace to an iolog, which appears complete or not at all.
 
-    The target appears complete or not at all. `device_name` is the name of the drive in it. The
-    other options are those of :func:`read_workload`. If no I/O is left after filtering, TraceError
-    is raised.
+    Parameters
+    ----------
+    source, target : path
+    source_format : str or TextFormat, optional
+        By default it is detected.
+    device_name : str
+        Name of the drive in the iolog.
+    filters : Filters, optional
+    **options
+        Those of :func:`read_workload`.
+
+    Returns
+    -------
+    int
+        Number of I/Os.
+
+    Raises
+    ------
+    TraceError
+        If the source cannot be read, or no I/O is left after filtering.
     """
     source, target = Path(source), Path(target)
     _check_not_a_source(target, source)
@@ -232,13 +250,12 @@ def write_iolog(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
         words = device.encode().split()
     except UnicodeEncodeError as error:
         raise LinnappError(
-            f"drive name {device!a}: holds what is no text, and an iolog is text; name the drive "
-            "otherwise"
+            f"drive name {device!a}: contains bytes that are not UTF-8; give the drive another name"
         ) from error
     if words != [device.encode()]:
         raise LinnappError(
-            f"drive name {device!r}: an iolog's is one word, for white space parts its columns; "
-            "name the drive otherwise (`device_name=`)"
+            f"drive name {device!r}: contains white space, which separates the columns of an "
+            "iolog; give the drive another name (`device_name=`)"
         )
     written = 0
     with replaced_file(path) as stream:
@@ -252,9 +269,3 @@ def write_iolog(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
             written += len(chunk)
         stream.write(f"{last_us} {device} close\n".encode())
     return written
-
-
-def read_iolog(path: AnyPath, **options: Any) -> Iterator[Workload]:
-    """Read an iolog in chunks. Options are those of :func:`~.text_trace.read_columns`."""
-    for columns in read_columns(path, text_formats()["iolog"], **options):
-        yield Workload(columns.time_ns // 1000, *columns[1:4])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Summarise a trace: counts, mix, rates, sizes (the columns of the paper's Table 1), latencies.
+"""Summarise a trace: counts, rates, sizes and latencies, as in the paper's Table 1.
 
-Everything is accumulated chunk by chunk, so memory use does not depend on the length of the trace.
+All values are accumulated chunk by chunk, so memory use does not depend on the length of the trace.
 Latencies are counted in a histogram with 64 bins per power of two, which limits the error of a
 percentile to 1.6 %.
 """
@@ -25,7 +25,7 @@ from linnapp.trace.reads import open_recording
 from linnapp.trace.text import TextCounts, read_columns
 from linnapp.trace.workload import WINDOW_S
 
-#: Idle time of a drive after which the next I/O counts as slack.
+#: Time in ms without I/O in flight after which the next I/O counts as slack.
 SLACK_MS = 2
 
 #: Default queue depth: SATA's native command queueing, the shallowest queue of a flash drive.
@@ -33,7 +33,7 @@ QUEUE_DEPTH = 32
 
 
 class QueueSummary:
-    """Number of I/Os that arrive at a drive that has been idle for long, and at a full queue."""
+    """Counts the I/Os that arrive at a drive after a long idle time, and at a full queue."""
 
     def __init__(self, queue_depth: int = QUEUE_DEPTH) -> None:
         self.queue_depth = queue_depth
@@ -56,7 +56,7 @@ class QueueSummary:
         n_kept = len(self._arrival)
         arrival = np.concatenate((self._arrival, arrival_ns))
         completion = np.concatenate((self._completion, completion_ns))
-        # I/Os that arrive at the same time do keep each other waiting, in any order.
+        # I/Os that arrive at the same time are in each other's queue.
         over = np.searchsorted(np.sort(completion), arrival_ns, side="right")
         others = np.arange(n_kept, len(arrival)) - over
         self._waiting += int(np.count_nonzero(others >= self.queue_depth))
@@ -356,7 +356,7 @@ def inspect(
             if counts.empty:
                 notes.append(f"{counts.empty} I/Os of no length are left out")
     if not summary.reads + summary.writes:
-        raise TraceError(f"{trace}: holds no read or write")
+        raise TraceError(f"{trace}: contains no read or write")
     return Inspection(
         str(trace),
         name,

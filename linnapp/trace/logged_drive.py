@@ -60,17 +60,31 @@ class LoggedDrive:
     ) -> list[UInt32]:
         """Return the state of the drive at each of the next I/Os, and add them to the drive.
 
-        The names in `wanted` are those of `SEEN`. The columns are those of an
-        :class:`~linnapp.trace.blktrace.IoChunk`, in order of arrival. I/Os that are not
-        ``COMPLETED``, or are ``REVOKED``, see the state of the drive, but are never in flight on
-        it. I/Os with ``ERROR`` are in flight, but do not enter the history. `ties_in_order` is as
-        in an IoChunk. `pending` are numbers of pending pages to store for the I/Os, if they are
-        known more precisely than from these I/Os.
+        Parameters
+        ----------
+        wanted : tuple of str
+            Names of the results, from `SEEN`.
+        arrival_ns, latency_ns, sector, size_bytes, flags : array, shape (n,)
+            Columns of an :class:`~linnapp.trace.blktrace.IoChunk`, in order of arrival. I/Os that
+            are not ``COMPLETED``, or are ``REVOKED``, get the state of the drive, but are never in
+            flight. I/Os with ``ERROR`` are in flight, but not in the history.
+        ties_in_order : bool
+            See :class:`~linnapp.trace.blktrace.IoChunk`.
+        pending : array, shape (n,), optional
+            Numbers of pending pages for the history, if they are known more precisely than from
+            these I/Os.
 
-        Values for writes are zero, except ``pending``. The last reads are oldest first. ``hist_nr``
-        is the sequence number, among the drive's answered reads, of each of the last reads,
-        starting at 1, or 0 if there is none. If more I/O is in flight than a drive can have,
-        TraceError is raised.
+        Returns
+        -------
+        list of uint32 array
+            Shape (n,) or (n, `SEEN` of the name). Values for writes are zero, except ``pending``.
+            Past reads are oldest first. ``hist_nr`` are their sequence numbers among the drive's
+            answered reads, starting at 1, or 0 if there is none.
+
+        Raises
+        ------
+        TraceError
+            If more I/O is in flight than a drive can have.
         """
         n = len(arrival_ns)
         given: dict[str, npt.NDArray[Any]] = {
@@ -92,8 +106,8 @@ class LoggedDrive:
         ios = library.columns("ld_ios", given, n=n, ties_in_order=ties_in_order)
         if not library.lib.ld_feed(self._drive, ios, library.columns("ld_seen", found)):
             raise TraceError(
-                "the log has more I/Os in flight at once than any drive: more than 131,071 I/Os or "
-                "32 GiB. Check that its latencies are in the unit of the log's format"
+                "the log has more I/O in flight at once than any drive can have: more than 131,071 "
+                "I/Os or 32 GiB. Check that its latencies are in the unit of the log's format"
             )
         return list(found.values())
 

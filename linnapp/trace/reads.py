@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Read recordings that have latencies: blktrace recordings and logs, also into memory.
+"""Read recordings that have latencies: blktrace recordings and logs.
 
 :func:`open_recording` returns a reader, which yields the I/Os in chunks. :func:`load` returns an
-:class:`IoTable`, which holds all I/Os in arrays. Functions that accept the path of a recording also
-accept a table. They process it in the same chunks, so that the results are identical. A table needs
-up to 180 bytes per I/O. If this is too much, use the path.
+:class:`IoTable`, which contains all I/Os in arrays. Functions that accept the path of a recording
+also accept a table. They process it in the same chunks, so that the results are identical. A table
+needs up to 180 bytes per I/O. If this is too much, use the path.
 
-A log has a line for each completed I/O, with its submission time and its latency.
-:class:`LatencyLogReader` computes from them which I/Os were in flight and which had completed when
-an I/O was submitted, that is, the state that a kernel would have seen. This is all that
+A log has a line for each completed I/O, with its submission time and its latency. From these times,
+:class:`LatencyLogReader` computes which I/Os were in flight, and which had completed, when an I/O
+was submitted. This is the state that a kernel would have seen, and that
 :class:`~linnapp.trace.blktrace.BlktraceReader` derives from events. Threads write a line when an
-I/O completes, so the lines are seldom in order of submission, and the reader sorts them. I/Os that
+I/O completes, so the lines are rarely in order of submission, and the reader sorts them. I/Os that
 were submitted at the same time are sorted by size and offset, because the order of their lines
-would reveal which completed first. All of them get the state before the first of them.
+would show which completed first. All of them get the state before the first of them.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class IoTable(IoChunk):
             )
         start, stop, step = rows.indices(len(self))
         if step != 1:
-            raise ValueError(f"a step of {step}: what is left out would be missing in the history")
+            raise ValueError(f"a step of {step}: the history would lack the I/Os that are left out")
         stop = max(start, stop)
         ends = [end - start for end in self.chunk_ends if start < end < stop]
         part = self.take(slice(start, stop))
@@ -370,9 +370,9 @@ _SUFFIXES = (".trace", ".csv", ".log", ".txt")
 _OPTIONS = ("text_format", "device", "chunk_ios", "max_age_s", "allow_truncated")
 
 #: Maximum share of lost events, and of reads excluded because of them, in a recording from which a
-#: model is trained. Events are lost while a drive is busiest, so in the worst case all missing
-#: reads were slow. With 1 % missing, no percentile of the latencies changes by more than one point.
-#: With more, the slowest percent, which a model has to predict, could be missing completely.
+#: model is trained. Events are lost while a drive is busiest, so that all missing reads may have
+#: been slow. With a larger share, the slowest percent of the reads, which a model has to predict,
+#: could be missing completely.
 MAX_LOST_SHARE = 0.01
 
 #: Maximum total size of the recordings that a process keeps in memory, in bytes of their unpacked
@@ -486,11 +486,11 @@ def load(trace: AnyPath, **options: Any) -> IoTable:
 def _load(
     trace: AnyPath, reader: Reader, on_progress: Callable[[int, int], None] | None = None
 ) -> IoTable:
-    of_requests = isinstance(reader, BlktraceReader) and reader.overdue_us is not None
+    has_features = isinstance(reader, BlktraceReader)
     if isinstance(reader, BlktraceReader):
-        reader.keep_starts = of_requests
+        reader.keep_starts = True
     total_bytes = reader.size_bytes
-    names = (*COLUMNS, "features") if of_requests else COLUMNS
+    names = (*COLUMNS, "features") if has_features else COLUMNS
     parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in names}
     ends = [0]
     for chunk in reader:
@@ -501,7 +501,7 @@ def _load(
         if on_progress is not None:
             on_progress(reader.stats["bytes"], total_bytes)
     if len(ends) == 1:
-        raise EmptyTraceError(f"{trace}: holds no read or write")
+        raise EmptyTraceError(f"{trace}: contains no read or write")
     paths = trace_files(trace)
     # Each column's parts are freed before the next column is joined.
     columns: dict[str, Any] = {name: np.concatenate(parts.pop(name)) for name in names}
@@ -513,11 +513,12 @@ def _load(
         sha256=_digest_of_unpacked(paths),
         stats=reader.stats,
         chunk_ends=tuple(ends[1:]),
-        starts=reader.starts if isinstance(reader, BlktraceReader) and of_requests else None,
+        starts=reader.starts if isinstance(reader, BlktraceReader) else None,
     )
 
 
-#: Recordings begin later after boot than this; events before it have times since the first event.
+#: No recording begins earlier after boot. A first event with a smaller time shows that times are
+#: relative to the first event.
 _LEAST_UPTIME_NS = 10**8
 
 
@@ -540,8 +541,8 @@ def check_common_clock(traces: Sequence[Recorded], **options: Any) -> None:
             continue
         if first is not None and len(first) and first.arrival_ns[0] < _LEAST_UPTIME_NS:
             raise TraceError(
-                f"{name}: its times begin at 0, as blkparse writes them, so it has no clock in "
-                "common with recordings of other drives; name the files that blktrace wrote"
+                f"{name}: its times begin at 0, as blkparse writes them, so they cannot be "
+                "compared with those of other drives; name the files that blktrace wrote"
             )
 
 
@@ -596,7 +597,7 @@ def name_of(trace: Recorded) -> str:
 
 
 def drive_name(trace: Recorded) -> str:
-    """Return the drive of a recording; see :func:`drive_of`."""
+    """Return the name of a recording's drive, which is derived by :func:`drive_of`."""
     if isinstance(trace, IoTable):
         return drive_of(trace.files[0])
     return drive_of(trace_files(_path_of(trace))[0].name)
@@ -634,7 +635,7 @@ def digest(paths: Sequence[AnyPath]) -> str:
 
 
 def drive_of(name: str) -> str:
-    """Return a trace's drive: its file name without ``.blk``, ``.blktrace.N``, ``.xz``, ..."""
+    """Return the name of a drive from the file name of its trace: ``az`` for ``az.blk.xz``."""
     name = without_packing(name).split(".blktrace.")[0].removesuffix(".blk")
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)

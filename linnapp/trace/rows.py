@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Base class for arrays with a row per I/O, from which rows can be selected and joined.
-
-Split a trace's reads, in order of time, into parts for training, validation and testing.
-"""
+"""Tables with a row for each I/O, and the split of a trace's reads into three slices."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from linnapp.errors import TraceError
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """Fields that are arrays have a row for each I/O. Other fields apply to all rows."""
+    """Base class of tables: fields that are arrays have a row for each I/O, others are shared."""
 
     def _columns(self) -> list[str]:
         fields = (field.name for field in dataclasses.fields(self))
@@ -63,7 +60,7 @@ class Shares(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """Three consecutive parts of a trace's reads, in order of time."""
+    """Three consecutive slices of a trace's reads, in order of time."""
 
     training: slice
     validation: slice
@@ -71,7 +68,7 @@ class Split:
 
 
 def split(n: int, options: Shares) -> Split:
-    """Split `n` reads into parts for training, for validation and for testing only."""
+    """Split `n` reads into slices for training, for validation and for testing."""
     first_test = n - max(1, round(n * options.test_share))
     first_validation = first_test - max(1, round(n * options.validation_share))
     return Split(
@@ -85,6 +82,6 @@ def check_enough(n_reads: int) -> None:
     """Raise TraceError if there are too few reads to train on."""
     if n_reads < LEAST_READS:
         raise TraceError(
-            f"{n_reads} reads are too few to learn from: at least {LEAST_READS} are needed, some "
-            "ten thousand make a useful model; record longer"
+            f"{n_reads} reads are too few to learn from: at least {LEAST_READS} are needed, and "
+            "some ten thousand for a useful model; record longer"
         )

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Arrival times of the I/Os of a profile: two processes, and the constraints of their fields.
+"""Generate workloads from profiles (traces/README.md): arrival times, sizes and offsets of I/Os.
 
-`TwoState` is a Markov-modulated Poisson process with two states, the simplest process that is
-bursty on the time scale of a drive's queue. Its rates are long-run averages.
+:func:`load_profile` reads a profile, and :func:`generate` yields the workload of a drive. Equal
+seeds give equal workloads.
 
-`Windowed` reproduces its mean rate and the rate of its busiest 10 seconds even in a trace of a few
-minutes. Each window of 10 s has a rate, from a distribution with both properties, and within the
-windows there are clumps of I/Os that arrive within milliseconds. Numbers that can be apportioned
-are not drawn at random, so that these properties of a trace do not depend on its seed.
+The arrivals of a profile are one of two processes:
 
-Both processes can be correlated across the drives of an array. The process of a single drive is the
-same whatever the correlation is.
+- :class:`TwoState` is a Markov-modulated Poisson process with two states, the simplest process that
+  has bursts on the time scale of a drive's queue. Its rates are long-run averages.
+- :class:`Windowed` has a given mean rate and a given rate in the busiest 10 seconds, even in a
+  trace of a few minutes. Each window of 10 s has a rate, from a distribution with both properties.
+  Within a window, I/Os arrive in clumps that last milliseconds. The number of I/Os in a window and
+  the proportions of sizes are not random, so that they do not depend on the seed.
 
-Generate workloads from profiles: seeded arrivals, sizes and offsets (traces/README.md).
+Both processes can be correlated across the drives of an array. The process of a single drive does
+not depend on the correlation.
 
-Arrivals are one of the processes of :mod:`linnapp.trace.workload`. Popularity follows a
-power law over regions that are scattered by a permutation.
+Offsets are in regions. The popularity of the regions follows a power law, and a permutation
+scatters popular regions over the drive.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ _WINDOW_US = WINDOW_S * 1_000_000
 #: Number of arrivals drawn at a time, which bounds memory use whatever the duration.
 BATCH = 1 << 16
 
-#: Number of clumps drawn at a time. Drives with different rates remain synchronised, whatever part
-#: of the last batch they use.
+#: Number of clumps drawn at a time. Every batch is drawn completely, so that drives with different
+#: rates remain synchronised.
 _CLUMPS = 1024
 
 _SHORTEST_MS = 0.001
@@ -50,7 +52,7 @@ _SHORTEST_MS = 0.001
 #: Rate of the quietest window, relative to the mean.
 _QUIET = 0.2
 
-#: Four months. The rates of all windows are computed at once.
+#: Maximum number of windows, four months. The rates of all windows are computed at once.
 _MOST_WINDOWS = 1 << 20
 
 #: Approximate number of windows over which the rate changes.

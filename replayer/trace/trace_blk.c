@@ -67,7 +67,7 @@ static void report_losses(const struct blk *b)
 		reported[n++] = xstrdup(b->path);
 	if (b->missing_files)
 		fprintf(stderr,
-			"replayer: warning: trace %s: %d CPUs have no file next to the others; "
+			"replayer: warning: trace %s: the files of %d CPUs are missing, and "
 			"their I/Os are missing\n",
 			b->path, b->missing_files);
 	fprintf(stderr,

@@ -105,7 +105,7 @@ def trace_keys(traces: list[Path]) -> Keys:
     """Return the keys of all I/Os of the traces."""
     parts = []
     for drive, path in enumerate(traces):
-        for chunk in iolog.read_iolog(path):
+        for chunk in iolog.read_workload(path, "iolog"):
             home = np.full(len(chunk), drive)
             parts.append(_keys(home, chunk.is_write, chunk.offset_bytes))
     return np.concatenate(parts)

@@ -30,7 +30,7 @@ HEIMDALL = """\
 
 
 def load(path: Path) -> list[tuple[int, bool, int, int]]:
-    chunks = list(iolog.read_iolog(path))
+    chunks = list(iolog.read_workload(path, "iolog"))
     return [
         row
         for c in chunks
@@ -98,14 +98,11 @@ def test_fit_keeps_every_io_inside_and_aligned(tmp_path: Path) -> None:
         list(conversion.filtered([chunk], Filters(fit_bytes=100)))
 
 
-def test_convert_filters_traces_of_several_chunks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_convert_filters_traces_of_several_chunks(tmp_path: Path) -> None:
     path = tmp_path / "big.trace"
     path.write_text("".join(f"{i * 0.5:.3f} 0 {i * 4096} 4096 {i % 2}\n" for i in range(5000)))
-    monkeypatch.setattr(conversion, "_CHUNK_IOS", 10)
     out = tmp_path / "out.iolog"
-    assert convert(path, out, filters=Filters((1.0, 2.0))) == 2000
+    assert convert(path, out, filters=Filters((1.0, 2.0)), chunk_ios=10) == 2000
     rows = load(out)
     assert rows[0] == (0, True, 2000 * 4096, 4096)
     assert rows[-1] == (999500, False, 3999 * 4096, 4096)

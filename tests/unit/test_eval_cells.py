@@ -19,7 +19,7 @@ def _drawn(folder: Path, seed: int, *, replicate_writes: bool) -> list[iolog.Wor
     cells.write_workload("az-e", slices, seed, kept_s=0.5, replicate_writes=replicate_writes)
     paths = [path for part, _, _ in slices for path in sorted(part.glob("*.iolog"))]
     assert len(paths) == 2 * cells.N_DRIVES
-    return [chunk for path in paths for chunk in iolog.read_iolog(path)]
+    return [chunk for path in paths for chunk in iolog.read_workload(path, "iolog")]
 
 
 def test_replicated_writes_are_a_third_and_the_same_each_time(tmp_path: Path) -> None:

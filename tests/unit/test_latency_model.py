@@ -160,7 +160,7 @@ def test_model_with_fewer_features_splits_only_by_those() -> None:
     data = bytearray(knows.to_bytes())
     struct.pack_into("<H", data, 20, N_FEATURES_MIN)
     damaged = with_checksum(data)
-    with pytest.raises(ModelError, match="a split by feature 22; there are 0 to 21"):
+    with pytest.raises(ModelError, match="a split uses feature 22; it must be 0 to 21"):
         LatencyModel.from_bytes(damaged)
     with pytest.raises(ModelError, match="kernel rejects"):
         parse_in_c(damaged)
@@ -237,7 +237,12 @@ WRONG_FIELDS = {
         (40, "<i", -(2**15) - 1, "base is -32769"),
         (44, "<I", 1, "reserved"),
         (60, "<I", 1 << 24, "reserved"),
-        (64 + 4 * 400, "<I", 23 << 24, "a split by feature 23; there are 0 to 22"),
+        (
+            64 + 4 * 400,
+            "<I",
+            23 << 24,
+            "a split uses feature 23; it must be 0 to 22",
+        ),
     ],
 }
 

@@ -68,7 +68,7 @@ def by_linnapp(path: Path, *options: str) -> list[tuple[int, bool, int, int]]:
     assert ran.exit_code == 0, str(ran.exception)
     return [
         (time, not write, offset, size)
-        for chunk in iolog.read_iolog(out)
+        for chunk in iolog.read_workload(out, "iolog")
         for time, offset, size, write in zip(
             chunk.time_us.tolist(), chunk.offset_bytes.tolist(), chunk.size_bytes.tolist(),
             chunk.is_write.tolist(), strict=True,

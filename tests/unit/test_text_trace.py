@@ -189,7 +189,7 @@ def test_iolog_skips_lines_that_are_not_ios(tmp_path: Path) -> None:
         tmp_path / "t", "iolog", "0 f add", "0 f open", "5 f read 0 512", "6 f sync",
         "7 f trim 0 9", "8 f write 512 512", "9 f wait 10", "9 f close",
     )  # fmt: skip
-    (chunk,) = iolog.read_iolog(path)
+    (chunk,) = iolog.read_workload(path, "iolog")
     assert chunk.time_us.tolist() == [5, 8]
     assert chunk.is_write.tolist() == [False, True]
 
