@@ -97,8 +97,7 @@ def layers(
     status, are_named = 0, bool(devices)
     with tempfile.TemporaryDirectory(prefix="linnapp-") as folder:
         if command:
-            from linnapp.drive.disks import drives_to_record
-            from linnapp.drive.recording import record
+            from linnapp.drive.recording import drives_to_record, record
 
             devices = devices or tuple(drives_to_record())
             recordings, status = record(

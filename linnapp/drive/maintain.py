@@ -20,19 +20,19 @@ are a few numbers in memory, so no file can be out of date. If it ends, it chang
 starts from the beginning afterwards. Arrays need no watchdog: md compares redirected reads with a
 control group, and stops redirecting by itself.
 
-The kernel counts the hinted reads, those that it refused, and those that it admitted and that were
-slow. The refused share of the hinted reads and the slow share of the admitted reads are compared
-with those of the newest reads of the recording in the training record. A share may be twice the
-expected one plus ten percent of the reads: training permits a model to refuse that many fast reads,
-and a recording of 15 minutes has too few bursts to distinguish one percent from three. With the
-minimum number of reads for a value, chance accounts for half of those ten percent. Bursts, backups
-and checkpoints are temporary, so a share must exceed its bound at every check for ten minutes, and
-at three checks or more. A check with too few reads is combined with the next one.
+The kernel counts the hinted reads, the refused ones, and the admitted ones that were slow. Two
+shares are compared with those that the training record contains for the newest reads of the
+recording: the refused share of the hinted reads, and the slow share of the admitted reads. The
+bound of a share is twice the expected share plus ten percentage points. Training permits a model to
+refuse that many fast reads, and a recording of 15 minutes has too few bursts to distinguish one
+percent from three. With the minimum number of reads, half of the ten points are due to chance.
+Bursts, backups and checkpoints are temporary, so a share must exceed its bound at every check for
+ten minutes, and at three checks or more. A check with too few reads is combined with the next one.
 
-A drive that has become slow is refused more often than expected, and this is right: returning to it
-would be the worst reaction. The kernel nevertheless sends it an occasional read, and other programs
-may read from it. While the median latency of all these reads exceeds the model's threshold, the
-refused share is not a reason to switch back.
+A drive that has become slow refuses more reads than expected. This is no fault, and it would be
+wrong to send all reads to this drive again. The kernel still sends it an occasional read, and other
+programs may read from it. While the median latency of all these reads exceeds the model's
+threshold, the refused share is no reason to reset the drive.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Record drives with blktrace: check that it can work, run it, and merge its files.
+"""Record drives with blktrace: check the conditions, run it, and merge its files.
 
-Run a command while something is recorded: check it, start it, return its exit status.
+The recording can last as long as a command runs, whose exit status is then returned.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from linnapp.drive.path_recording import PathRecorder, path_recorder
+from linnapp.drive.sysfs import node_of, sysfs_root
 from linnapp.drive.tracefs import lockdown
 from linnapp.errors import DeviceError, LinnappError, TraceWarning
 from linnapp.files import AnyPath, os_errors
@@ -89,8 +90,35 @@ class RecordingProgress:
     dropped: int
 
 
+def drives_to_record() -> list[Path]:
+    """Return the nodes of all disks of this machine that serve requests themselves.
+
+    Devices that pass I/Os on (md, dm) are left out in favour of the disks below them: a recording
+    of such a device has no layers, because no requests are issued to it. Disks without a medium are
+    left out, too.
+    """
+    found = []
+    for disk in sorted((sysfs_root() / "block").glob("*")):
+        with contextlib.suppress(OSError, ValueError):  # the disk is being removed
+            serves = (
+                # Only devices with request queues have this folder.
+                (disk / "mq").is_dir()
+                and int((disk / "size").read_text()) > 0
+                and not any((disk / "slaves").glob("*"))
+            )
+            if serves and node_of(disk.name).exists():
+                found.append(node_of(disk.name))
+    if not found:
+        raise DeviceError(
+            f"no disk under {sysfs_root()}/block serves requests and has a node in /dev, so there "
+            "is nothing to record (a path of NVMe multipath has no node); in a container, record "
+            "outside of it, or in the lab: linnapp lab run -- linnapp ..."
+        )
+    return found
+
+
 def check_can_trace(devices: Sequence[AnyPath]) -> None:
-    """Check the conditions for blktrace, whose own messages are less helpful."""
+    """Raise DeviceError if a condition for blktrace is not met."""
     for device in devices:
         try:
             mode = Path(device).stat().st_mode
@@ -135,15 +163,30 @@ def record(
 ) -> tuple[list[Recording], int]:
     """Trace drives until the time has elapsed, the command ends, or ctrl-C is received.
 
-    `out_dir` receives one ``<drive>.blk`` per device, when it is complete. `command` is run once
-    tracing has started. `on_progress` is called every `progress_every_s` seconds. If it raises an
-    exception, the recording ends and all files are removed. If `keep_interrupted`, ctrl-C ends the
-    recording normally, and `on_interrupted` is called. Otherwise it discards the recording and
-    raises KeyboardInterrupt. `unmerged_dir`, by default `out_dir`, receives the files of blktrace
-    if they cannot be merged or blktrace fails.
+    Parameters
+    ----------
+    devices : sequence of path
+    out_dir : path
+        Receives one complete ``<drive>.blk`` for each device.
+    duration_s : float, optional
+    command : sequence of str
+        Run this command once tracing has started.
+    on_progress : callable, optional
+        Called every `progress_every_s` seconds. If it raises an exception, the recording ends and
+        all files are removed.
+    keep_interrupted : bool
+        Ctrl-C ends the recording normally, and `on_interrupted` is called. Otherwise it discards
+        the recording and raises KeyboardInterrupt.
+    unmerged_dir : path, optional
+        Receives the files of blktrace if they cannot be merged or blktrace fails. By default this
+        is `out_dir`.
 
-    Return the recordings in the order of `devices`, and the exit status of the command as in a
-    shell, or 0 without a command.
+    Returns
+    -------
+    list of Recording
+        In the order of `devices`.
+    int
+        Exit status of the command as in a shell, 0 without a command.
 
     Raises
     ------
@@ -160,7 +203,7 @@ def record(
         there = next((path for path in paths if path.exists()), None)
     if there is not None:
         # An existing recording cannot be repeated, so it is not overwritten.
-        raise LinnappError(f"{there}: is there already; name another folder, or remove this one")
+        raise LinnappError(f"{there}: exists already; name another folder, or remove this file")
     scratch = out_dir / f".blktrace.{os.urandom(4).hex()}"
     try:
         with os_errors(out_dir):
@@ -218,7 +261,7 @@ def _kept(scratch: Path, kept_in: Path) -> Iterator[list[Path]]:
         scratch.rename(kept)
         names = sorted({kept / path.name.split(".blktrace.")[0] for path in left})
         words = (
-            f"what was recorded is kept, and every command reads it as it is: "
+            "the recorded events are kept, and every command can read them: "
             f"linnapp inspect {' '.join(map(str, names))}"
         )
         if isinstance(error, KeyboardInterrupt):

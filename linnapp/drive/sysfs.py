@@ -48,8 +48,8 @@ def sysfs_root() -> Path:
     return Path(os.environ.get("LINNAPP_SYSFS", "/sys"))
 
 
-#: The observer of a disk: a patched kernel, the module, the module once it is given the disk's
-#: name, or none.
+#: The observer of a disk: a patched kernel, or the module. "unnamed" means that the module is
+#: loaded, but has not been given the name of the disk.
 ObservedBy = Literal["kernel", "module", "unnamed", "none"]
 OBSERVING = ("kernel", "module")
 
@@ -59,7 +59,7 @@ def _module() -> Path:
 
 
 def observer_of(name: str) -> ObservedBy:
-    """Return the observer of the disk of this name, or the one that could observe it."""
+    """Return what observes a disk, or what could observe it, see `ObservedBy`."""
     if (sysfs_root() / "block" / name / "linnos").is_dir():
         return "kernel"
     if (_module() / name).is_dir():
@@ -89,7 +89,7 @@ def observed(device: str) -> Drive:
 
 
 class Switchable:
-    """A drive with its mode, or an md array with whether it queries LinnOS.
+    """A device with a setting: the mode of a drive, or whether an md array queries LinnOS.
 
     Attributes
     ----------

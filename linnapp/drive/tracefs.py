@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Record kernel events of a drive, or functions, in a buffer separate from other users' buffers.
+"""Record kernel events of a drive, or kernel functions, in a separate trace buffer.
 
 No other module accesses tracefs. ``LINNAPP_SYSFS`` replaces ``/sys`` with another tree.
 """
@@ -36,7 +36,7 @@ class Recorder:
 
     def write(self, name: str, text: str) -> None:
         """Write to one of the buffer's files."""
-        _written(self._instance / name, text)
+        _write(self._instance / name, text)
 
     def stop(self, *events: str) -> None:
         """Stop recording these events, or all if none are given."""
@@ -92,7 +92,7 @@ class FunctionTracer:
         self._buffer = Path(buffer)
 
     def _write(self, name: str, text: str) -> None:
-        _written(self._buffer / name, text)
+        _write(self._buffer / name, text)
 
     def trace(self, pid: int) -> None:
         """Trace a process and all processes that it starts from now on."""
@@ -114,7 +114,7 @@ class FunctionTracer:
 
     def format(self, event: str) -> tuple[int, dict[str, tuple[int, int]]]:
         """Return an event's number, and the offset and size of each of its fields."""
-        text = _text(self._root / "events" / event / "format")
+        text = _read(self._root / "events" / event / "format")
         number = re.search(r"^ID: (\d+)", text, re.M)
         fields = _fields(text)
         if number is None or not fields:
@@ -123,7 +123,7 @@ class FunctionTracer:
 
     def page_format(self) -> dict[str, tuple[int, int]]:
         """Return the offset and size of each field of a page of the buffer."""
-        return _fields(_text(self._root / "events" / "header_page"))
+        return _fields(_read(self._root / "events" / "header_page"))
 
 
 @contextlib.contextmanager
@@ -136,7 +136,7 @@ def function_tracer(functions: Collection[int], *, buffer_kib: int) -> Iterator[
     buffer marks the loss.
     """
     root = _tracing_directory()
-    if "function_graph" not in _text(root / "available_tracers").split():
+    if "function_graph" not in _read(root / "available_tracers").split():
         raise DeviceError(
             f"{root}/available_tracers has no function_graph: this kernel lacks "
             "CONFIG_FUNCTION_GRAPH_TRACER, which those of distributions have; for one in QEMU: "
@@ -167,18 +167,18 @@ def tracer_of_disks(disks: Sequence[str], *, buffer_kib: int) -> Iterator[int]:
     is the size of the buffer of each CPU.
     """
     root = _tracing_directory()
-    if "blk" not in _text(root / "available_tracers").split():
+    if "blk" not in _read(root / "available_tracers").split():
         raise DeviceError(
             f"{root}/available_tracers has no blk: this kernel lacks CONFIG_BLK_DEV_IO_TRACE; boot "
             "the distribution's own kernel, or boot with nvme_core.multipath=N"
         )
-    if (tracer := _text(root / "current_tracer").strip()) != "nop":
+    if (tracer := _read(root / "current_tracer").strip()) != "nop":
         raise DeviceError(
             f"{root} is in use (tracer {tracer}), and the kernel has one for all; end the other "
             "tracing first: trace-cmd reset"
         )
-    clock = re.search(r"\[(\w+)\]", _text(root / "trace_clock"))
-    before = _text(root / "buffer_size_kb").split()[0]
+    clock = re.search(r"\[(\w+)\]", _read(root / "trace_clock"))
+    before = _read(root / "buffer_size_kb").split()[0]
     with contextlib.ExitStack() as stack:
         _set_up(
             root,
@@ -192,7 +192,7 @@ def tracer_of_disks(disks: Sequence[str], *, buffer_kib: int) -> Iterator[int]:
         for disk in disks:
             trace = sysfs_root() / "block" / disk / "trace"
             _set_up(trace, stack, ("enable", "1", "0"))
-            _written(trace / "act_mask", "queue,requeue,issue,complete")
+            _write(trace / "act_mask", "queue,requeue,issue,complete")
         pipe = os.open(root / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         stack.callback(os.close, pipe)
         yield pipe
@@ -200,7 +200,7 @@ def tracer_of_disks(disks: Sequence[str], *, buffer_kib: int) -> Iterator[int]:
 
 def traceable_functions() -> list[str]:
     """Return the names of the functions that this kernel can trace, in its order, not unique."""
-    text = _text(_tracing_directory() / "available_filter_functions")
+    text = _read(_tracing_directory() / "available_filter_functions")
     return [line.split()[0] for line in text.splitlines() if line]
 
 
@@ -243,13 +243,13 @@ def _set_up(directory: Path, stack: contextlib.ExitStack, *settings: tuple[str, 
 
     for name, text, before in settings:
         stack.callback(undo, name, before)
-        _written(directory / name, text)
+        _write(directory / name, text)
 
 
 def _check_idle(root: Path) -> None:
     """Raise DeviceError if another user has the kernel's single tracer."""
-    tracer = _text(root / "current_tracer").strip()
-    chosen = _text(root / "set_ftrace_filter").strip()
+    tracer = _read(root / "current_tracer").strip()
+    chosen = _read(root / "set_ftrace_filter").strip()
     if tracer != "nop" or not chosen.startswith("####"):
         raise DeviceError(
             f"{root} is in use (tracer {tracer}), and this kernel has one for all; end the other "
@@ -266,12 +266,12 @@ def _fields(text: str) -> dict[str, tuple[int, int]]:
     }
 
 
-def _text(path: Path) -> str:
+def _read(path: Path) -> str:
     with os_errors(path, explained):
         return path.read_text()
 
 
-def _written(path: Path, text: str) -> None:
+def _write(path: Path, text: str) -> None:
     with os_errors(path, explained):
         path.write_text(text)
 

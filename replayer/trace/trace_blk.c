@@ -67,8 +67,8 @@ static void report_losses(const struct blk *b)
 		reported[n++] = xstrdup(b->path);
 	if (b->missing_files)
 		fprintf(stderr,
-			"replayer: warning: trace %s: the files of %d CPUs are missing, and "
-			"their I/Os are missing\n",
+			"replayer: warning: trace %s: the files of %d CPUs are missing, and with "
+			"them their I/Os\n",
 			b->path, b->missing_files);
 	fprintf(stderr,
 		"replayer: warning: trace %s: %llu events were lost; an I/O without a submission "

@@ -15,8 +15,7 @@ from blktrace_builder import TraceBuilder
 from running import run
 
 from linnapp.drive import recording, tracefs
-from linnapp.drive.disks import drives_to_record
-from linnapp.drive.recording import UnmergedError, check_can_trace, record
+from linnapp.drive.recording import UnmergedError, check_can_trace, drives_to_record, record
 from linnapp.errors import DeviceError, LinnappError, TraceWarning
 from linnapp.trace.blktrace import BlktraceReader
 
@@ -77,7 +76,7 @@ def test_a_recording_is_never_written_over(machine: Path, monkeypatch: pytest.Mo
     drives = (machine / "sda", machine / "sdb")
     refused = run("trace", *drives, "-o", out, "--", "touch", machine / "ran")
     assert isinstance(refused.exception, LinnappError), refused.output
-    said = f"{out}/sdb.blk: is there already; name another folder, or remove this one"
+    said = f"{out}/sdb.blk: exists already; name another folder, or remove this file"
     assert str(refused.exception) == said
     assert not began and not (machine / "ran").exists()
     assert [path.name for path in out.iterdir()] == ["sdb.blk"]
@@ -222,7 +221,7 @@ def test_unmergeable_files_are_kept(
         record([machine / "sda"], machine / "out")
     (kept,) = (machine / "out").iterdir()
     assert {path.name: path.read_bytes() for path in kept.iterdir()} == files
-    assert f"every command reads it as it is: linnapp inspect {kept}/sda" in str(raised.value)
+    assert f"every command can read them: linnapp inspect {kept}/sda" in str(raised.value)
     monkeypatch.undo()
     if second is None:
         assert sum(map(len, BlktraceReader(kept / "sda"))) == 100
@@ -238,7 +237,7 @@ def test_files_are_kept_when_ctrl_c_ends_the_merging(
 
     monkeypatch.setattr(recording.blktrace, "merge", interrupted)
     with (
-        pytest.warns(TraceWarning, match="what was recorded is kept.*inspect"),
+        pytest.warns(TraceWarning, match="the recorded events are kept.*inspect"),
         pytest.raises(KeyboardInterrupt),
     ):
         record([machine / "sda"], machine / "out", unmerged_dir=machine / "elsewhere")
@@ -274,7 +273,7 @@ def test_recording_is_kept_when_blktrace_ends_by_itself(
     (machine / "data").write_bytes(small_recording())
     script = f"cat {machine}/data >$2/sda.blktrace.0; touch $D/dropped; sleep 1; exit 3"
     fake_blktrace(machine, monkeypatch, script)
-    with pytest.raises(UnmergedError, match="blktrace failed: exit status 3.*is kept"):
+    with pytest.raises(UnmergedError, match="blktrace failed: exit status 3.*are kept"):
         record([machine / "sda"], machine / "out")
     (kept,) = (machine / "out").iterdir()
     assert sum(map(len, BlktraceReader(kept / "sda"))) == 100
