@@ -43,7 +43,7 @@ def trace(
             raise DeviceError(why)
         with contextlib.suppress(DeviceError):  # the recording reports the error
             if why := has_no_queue(disk_name(str(device))):
-                display.log(f"linnapp: warning: nothing is issued to what is recorded: {why}")
+                display.log(f"linnapp: warning: no requests are issued to this device: {why}")
 
     def show(progress: RecordingProgress) -> None:
         drops = f", {progress.dropped} DROPPED" if progress.dropped else ""

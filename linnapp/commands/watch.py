@@ -72,7 +72,7 @@ def _words_option(
     "--hash",
     "hashes",
     is_flag=True,
-    help="Also store a hash (XXH64) of what each call read or wrote, of up to 64 KiB.",
+    help="Also store a hash (XXH64) of the data that each call read or wrote, up to 64 KiB.",
 )
 @click.option(
     "-o",

@@ -215,7 +215,7 @@ def _keep_or_remove(target: Target, directory: Path, useless: bool, log: Log) ->
         shutil.rmtree(directory, ignore_errors=True)
         return
     log(
-        "nothing is changed; to train on what is recorded: linnapp enable "
+        "nothing is changed; to train on this recording: linnapp enable "
         f"{target.arguments} --recordings {directory}"
     )
 

@@ -104,7 +104,7 @@ _DESCRIPTION = "System calls and block I/Os that linnapp watch has recorded"
 def index_template(table: str) -> dict[str, Any]:
     """Return the index template of a table. Its index refuses documents with other fields."""
     return {
-        # This one index: a pattern could also match an index of somebody else.
+        # The name of one index: a pattern could also match an index of another program.
         "index_patterns": [INDICES[table]],
         "priority": _PRIORITY,
         "template": {

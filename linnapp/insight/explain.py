@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Explain decisions: the inputs, and the most important ones.
+"""Explain a model's decisions: show their inputs, and which of these were most important.
 
 The model is treated as a black box. The importance of an input is the change of the output when
 this input alone is replaced by its typical value.
@@ -66,10 +66,10 @@ class Choice:
 class View:
     """A model of either kind as a function with named inputs and two outputs.
 
-    The outputs are those of the kernel's trace event. A read is classified as slow if the second
-    output is larger. The inputs of a network are the numbers that its input digits encode. The
-    inputs of a latency model are its features. Its outputs are the predicted latency above which
-    reads are refused, and the predicted latency.
+    The outputs are those of the kernel's trace event, and a read is classified as slow if the
+    second one is larger. The inputs of a network are the numbers that its digits encode, and its
+    outputs those for fast and for slow. The inputs of a latency model are its features, and its
+    outputs the latency above which reads are refused, and the predicted latency.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class View:
         return table
 
     def is_maker_of(self, table: Table) -> npt.NDArray[np.bool_]:
-        """Return true for decisions that this model made, judged by its kind and its outputs."""
+        """Return true for decisions that agree with this model's kind and outputs."""
         made = np.asarray(table["of_latency"] == isinstance(self.model, LatencyModel))
         outputs = np.stack([table["out_fast"], table["out_slow"]], axis=1)[made]
         made[made] = (self.outputs(self.numbers(table[made])) == outputs).all(axis=1)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Sum the time of kernel functions by function, group and system call.
 
-The kernel's function graph tracer records the events and ``linnapp/native/function_graph.c`` sums
-them; no Python code runs per event. `GROUPS` defines the groups by the functions at their borders.
-A function that is in no group is not traced, and its time counts for its caller. Functions that are
-called for every page are therefore not slowed down by tracing.
+The kernel's function graph tracer records the calls, and ``linnapp/native/function_graph.c`` sums
+their times. `GROUPS` assigns functions to groups. Only these functions are traced, and the time of
+other functions counts as time of their callers. Functions that are called for every page are
+therefore not slowed down by tracing.
 """
 
 from __future__ import annotations

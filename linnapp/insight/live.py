@@ -29,7 +29,7 @@ from linnapp.insight.elastic import Outcome, Retries, Server
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: time between two reports of what was dropped
+#: time between two reports of dropped data
 _REPORT_EVERY_S = 10.0
 #: Delays are counted in classes of this width, up to ten minutes.
 _DELAY_MS, _DELAY_CLASSES = 5, 120_000

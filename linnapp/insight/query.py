@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Query recorded calls and I/Os with SQL, summarize them, and compare two sessions.
+"""Query recorded calls and I/Os with SQL, summarise them, and compare two sessions.
 
 A folder can contain a recording and, in subfolders, named recordings (sessions). The tables `calls`
-and `ios` combine all of them.
+and `ios` contain the rows of all of them.
 
-:func:`changes` compares the mean duration of each kind of call between two sessions, by blocks of
-time as for layers of I/Os (:func:`linnapp.stats.differences`). The intervals are corrected for the
-number of kinds, so that all of them hold together with 95 % confidence.
+:func:`changes` compares the mean duration of each kind of call between two sessions. The intervals
+are bootstrapped over blocks of time (:func:`linnapp.stats.differences`). They are corrected for the
+number of kinds, so that all of them hold simultaneously with 95 % confidence.
 """
 
 from __future__ import annotations

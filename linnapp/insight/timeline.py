@@ -12,7 +12,7 @@ from typing import Any
 
 from linnapp.errors import TraceError, needs
 from linnapp.files import AnyPath
-from linnapp.insight.calls import COUNTS, PARTS, describe_parts
+from linnapp.insight.calls import COUNTS, LAYERS, PARTS, describe_parts
 from linnapp.insight.query import fetch_rows, opened
 from linnapp.terminal import printable
 
@@ -124,8 +124,6 @@ _KINDS = {
     "sync": ["fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"],
 }
 _KIND_OF = {call: kind for kind, calls in _KINDS.items() for call in calls}
-_LAYERS = ("plug_ns", "scheduler_ns", "drive_ns")
-
 #: class, left edge and width in percent, row, description
 Bar = tuple[str, float, float, int, str]
 
@@ -206,7 +204,7 @@ def _drives(shown: Timeline, scale: _Scale) -> Iterator[tuple[str, list[Bar]]]:
                 bars.append((kind, *scale.place(io["time_ns"], io["latency_ns"]), row, words))
                 continue
             start_ns = io["time_ns"]
-            for layer in _LAYERS:
+            for layer in LAYERS:
                 if io[layer]:
                     bars.append((layer, *scale.place(start_ns, io[layer]), row, words))
                 start_ns += io[layer]

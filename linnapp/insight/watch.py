@@ -137,7 +137,7 @@ def watch(
     arguments : {"raw", "detailed"}, optional
         Store the arguments of calls, see :mod:`linnapp.insight.arguments`.
     hashes : bool
-        Store a hash of what each call read or wrote.
+        Store a hash of the data that each call read or wrote.
     server : Server, optional
         Send the rows there while they are recorded, see :mod:`linnapp.insight.live`.
     tell : callable

@@ -280,8 +280,8 @@ def save_drive(directory: AnyPath, name: str, result: FittedModel, suffix: str =
     result.save(Path(directory) / f"{name}{suffix}")
 
 
-#: Of a longer trace, only every second, third, ... read is used. This limits memory use to about
-#: 500 MB, and a network of this size does not learn more from more reads.
+#: Maximum number of reads. Longer traces are thinned to every second, third, ... read, which limits
+#: memory use to about 500 MB. A network of this size does not learn more from more reads.
 MAX_READS = 8_000_000
 
 

@@ -294,7 +294,8 @@ _TIMED_ROWS, _TIMED_BATCHES = 1000, 20
 def measure_prediction_ns(model: LatencyModel) -> float:
     """Return the time in ns that the kernel's code needs on this machine to evaluate the trees.
 
-    It hardly depends on the read. Caches are warm, and the features are not computed.
+    It barely depends on the read. Caches are warm, and the time for computing the features is not
+    included.
     """
     engine = library()
     parsed = parse_in_c(model.to_bytes())

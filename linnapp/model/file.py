@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The two kinds of models, and their files (``.linnos``, docs/formats.md).
 
-:class:`Model` is the paper's network, a fixed-point network with 31 inputs, 256 hidden units with
-ReLU, and 2 outputs. It predicts whether a read will be slow. Its files have version 1.
+:class:`Model` predicts whether a read will be slow. It is the network of Hao et al. (OSDI 2020) in
+fixed point: 31 inputs, 256 hidden units with ReLU, and 2 outputs. Its files have version 1.
 
 :class:`LatencyModel` predicts the latency of a read. It consists of boosted trees over integers
 that are available in a kernel. All trees are complete, so a prediction takes the same four steps in

@@ -41,7 +41,7 @@ static bool is_file(const char *path)
 }
 
 /* Return the path of a name in the folder of @path. */
-static char *beside(const char *path, const char *name)
+static char *sibling_path(const char *path, const char *name)
 {
 	const char *slash = strrchr(path, '/');
 	char *joined;
@@ -59,7 +59,7 @@ static bool is_better(const char *path, const char *than, const char *trace)
 
 static void add_per_cpu(struct lt_files *files, const char *trace, const char *base, size_t length)
 {
-	char *folder = beside(trace, "."), *of_cpu[LT_MAX_CPUS] = { NULL };
+	char *folder = sibling_path(trace, "."), *of_cpu[LT_MAX_CPUS] = { NULL };
 	DIR *entries = folder ? opendir(folder) : NULL;
 	struct dirent *entry;
 	int last = -1;
@@ -72,7 +72,7 @@ static void add_per_cpu(struct lt_files *files, const char *trace, const char *b
 		if (base_length(entry->d_name, &cpu) != length ||
 		    memcmp(entry->d_name, base, length))
 			continue;
-		path = beside(trace, entry->d_name);
+		path = sibling_path(trace, entry->d_name);
 		if (path && (!of_cpu[cpu] || is_better(path, of_cpu[cpu], trace))) {
 			free(of_cpu[cpu]);
 			of_cpu[cpu] = path;

@@ -198,7 +198,7 @@ class Windowed:
             f"iops_max_10s {self.iops_max_10s} is below iops_mean {self.iops_mean}; the busiest "
             "10 s have at least the mean",
         )
-        check(self.clump_ios >= 1, f"clump_ios {self.clump_ios} is below 1, an I/O alone")
+        check(self.clump_ios >= 1, f"clump_ios {self.clump_ios} is less than 1, a single I/O")
         check(
             self.clump_ms >= _SHORTEST_MS,
             f"clump_ms {self.clump_ms} is below {_SHORTEST_MS}, the time's resolution",

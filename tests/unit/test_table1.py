@@ -183,7 +183,7 @@ def test_power_laws_have_their_mean(mean: int, most: int) -> None:
         ("iops_mean = 745", "iops_mean = 5000", "iops_max_10s 4900 is below iops_mean 5000"),
         ("iops_max_10s = 4900", "iops_max_10s = 1e8", "iops_max_10s is 1.*, more than 1e.07"),
         ("iops_max_10s = 4900", "iops_max_10s = inf", "iops_max_10s is inf"),
-        ("clump_ios = 25", "clump_ios = 0.5", "clump_ios 0.5 is below 1"),
+        ("clump_ios = 25", "clump_ios = 0.5", "clump_ios 0.5 is less than 1"),
         ("clump_ms = 1", "clump_ms = 0", "clump_ms 0 is below 0.001"),
         ("clump_ms = 1", "clump_ms = 2000", "clump_ms is 2000, more than 1000"),
         ("clump_ms = 1", "clump_ms = 1\ncalm_ms = 1", "unknown: arrivals.calm_ms; known.*clump_ms"),
