@@ -50,11 +50,7 @@ class Address(ParamType[tuple[str, int]]):
 )
 @click.option("--once", is_flag=True, help="Print the metrics and exit.")
 def exporter(
-    devices: tuple[str, ...],
-    listen: tuple[str, int],
-    every_s: float,
-    no_page: bool,
-    once: bool,
+    devices: tuple[str, ...], listen: tuple[str, int], every_s: float, no_page: bool, once: bool
 ) -> None:
     """Serve the drives' counters to Prometheus, and their last hour as a page, until ctrl-C.
 

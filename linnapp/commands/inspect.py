@@ -52,13 +52,7 @@ def inspect(
     from linnapp.trace.inspection import inspect as look
 
     inspections = [
-        look(
-            trace,
-            source_format,
-            queue_depth=queue_depth,
-            volume=volume,
-            **reader,
-        )
+        look(trace, source_format, queue_depth=queue_depth, volume=volume, **reader)
         for trace in traces
     ]
     if as_json:

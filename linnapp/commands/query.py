@@ -36,9 +36,7 @@ _MAX_ROWS = 10_000
     "--by-path", is_flag=True, help="With --compare: compare the calls on each path separately."
 )
 @click.option(
-    "--timeline",
-    type=FILE,
-    help="Instead of SQL: draw a session as a self-contained HTML file.",
+    "--timeline", type=FILE, help="Instead of SQL: draw a session as a self-contained HTML file."
 )
 @elasticsearch_option(
     "Instead of SQL: send the recordings, as `linnapp watch --elasticsearch` does."

@@ -9,22 +9,14 @@ from typing import Any, Literal
 
 import click
 
-from linnapp.commands._options import (
-    conf_option,
-    recipe_from,
-    recipe_options,
-    recordings_option,
-)
+from linnapp.commands._options import conf_option, recipe_from, recipe_options, recordings_option
 from linnapp.option_types import DRIVE, FOLDER, FiniteRange
 
 
 @click.command()
 @click.argument("devices", nargs=-1, required=True, type=DRIVE, metavar="DEV...")
 @click.option(
-    "--models",
-    type=FOLDER,
-    default=Path("/var/lib/linnapp/models"),
-    help="For new models.",
+    "--models", type=FOLDER, default=Path("/var/lib/linnapp/models"), help="For new models."
 )
 @click.option(
     "--duration", type=FiniteRange(0, 1e6, min_open=True), default=60.0, help="Seconds to record."

@@ -253,10 +253,7 @@ def _show(found: dict[str, Any], output: Path | None) -> None:
     )
     for name, words in (
         ("outside_calls", "block I/Os outside of these calls (page faults, exec)"),
-        (
-            "kernel_threads",
-            "block I/Os of kernel threads (write-back, journal)",
-        ),
+        ("kernel_threads", "block I/Os of kernel threads (write-back, journal)"),
     ):
         if ios[name]["ios"]:
             click.echo(f"{words}: {_ios(ios[name])}")

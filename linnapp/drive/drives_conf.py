@@ -50,10 +50,7 @@ HEADER = """\
 #   uuid = ...   value to find the array under another name
 """
 
-_KEYS = {
-    "drive": ("model", "mode", "array", *KEYS["drive"]),
-    "array": ("linnos", *KEYS["array"]),
-}
+_KEYS = {"drive": ("model", "mode", "array", *KEYS["drive"]), "array": ("linnos", *KEYS["array"])}
 #: The key that each section must have, and its values.
 _REQUIRED = {"drive": ("mode", MODES), "array": ("linnos", ("on", "off"))}
 
@@ -132,10 +129,7 @@ class DrivesConf:
     def to_text(self) -> str:
         """Return the text of the file."""
         sections: list[tuple[str, dict[str, object]]] = [
-            (
-                f"drive {name}",
-                {"model": d.model, "mode": d.mode, "array": d.array, **d.identity},
-            )
+            (f"drive {name}", {"model": d.model, "mode": d.mode, "array": d.array, **d.identity})
             for name, d in self.drives.items()
         ]
         sections += [

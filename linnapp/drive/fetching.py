@@ -30,14 +30,7 @@ from linnapp.drive.sysfs import Drive, observed
 from linnapp.drive.units import enable_unit
 from linnapp.errors import LinnappError, ModelError
 from linnapp.files import AnyPath, replace_text
-from linnapp.model import (
-    LATENCY_SUFFIX,
-    SUFFIX,
-    LatencyModel,
-    Model,
-    load_model,
-    model_from_bytes,
-)
+from linnapp.model import LATENCY_SUFFIX, SUFFIX, LatencyModel, Model, load_model, model_from_bytes
 
 #: larger than any model or record
 _MAX_BYTES = 64 << 20

@@ -28,10 +28,7 @@ from linnapp.errors import DeviceError
 #: Counter in stats/, or column of the disk's stat: metric, divisor for its unit, description.
 _COUNTERS = {
     "reads": ("linnos_reads", 1, "Reads, with and without the hint, while the policy counts."),
-    "latency_critical": (
-        *("linnos_latency_critical_reads", 1),
-        "Reads with the hint RWF_LATCRIT.",
-    ),
+    "latency_critical": (*("linnos_latency_critical_reads", 1), "Reads with the hint RWF_LATCRIT."),
     "admitted": ("linnos_admitted", 1, "Hinted reads that were admitted."),
     "revoked": ("linnos_revoked", 1, "Hinted reads that were refused with EBUSY."),
     "probes": ("linnos_probes", 1, "Hinted reads admitted although predicted to be slow."),

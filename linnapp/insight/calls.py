@@ -435,9 +435,7 @@ class Store:
                 ),
                 "arguments": self._arguments_of(rows, pa),
                 "kind": _words(
-                    np.where(no_file, 0, rows["mode"] & 0o170000).astype(np.int64),
-                    _KINDS.get,
-                    pa,
+                    np.where(no_file, 0, rows["mode"] & 0o170000).astype(np.int64), _KINDS.get, pa
                 ),
                 "device": _words(
                     np.where(no_file, -1, rows["device"].astype(np.int64)), self._device, pa

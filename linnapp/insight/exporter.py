@@ -99,9 +99,7 @@ def _take_snapshots(hour: Hour, names: list[str], every_s: float) -> None:
 
 
 def serve(
-    registry: CollectorRegistry,
-    listen: tuple[str, int],
-    page: tuple[list[str], float] | None,
+    registry: CollectorRegistry, listen: tuple[str, int], page: tuple[list[str], float] | None
 ) -> None:
     """Serve at an address and port until interrupted. Port 0 selects a free one.
 

@@ -37,11 +37,7 @@ class FunctionRecording:
     """Records the functions of commands, one at a time. Created by :func:`prepared`."""
 
     def __init__(
-        self,
-        recorder: _Recorder,
-        groups: dict[str, str],
-        symbols: Symbols,
-        untraced_ns: float,
+        self, recorder: _Recorder, groups: dict[str, str], symbols: Symbols, untraced_ns: float
     ) -> None:
         self._recorder = recorder
         self._groups = groups

@@ -12,14 +12,7 @@ import numpy.typing as npt
 
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
-from linnapp.trace.blktrace import (
-    COMPLETED,
-    DOUBTFUL,
-    ERROR,
-    ISSUED,
-    REVOKED,
-    BlktraceReader,
-)
+from linnapp.trace.blktrace import COMPLETED, DOUBTFUL, ERROR, ISSUED, REVOKED, BlktraceReader
 from linnapp.trace.inspection import LatencyHistogram
 
 #: key: description with blktrace's events at start and end
@@ -107,10 +100,7 @@ class Layers:
             "reads_left_out": self.reads_left_out,
             "total": self.total.to_json(),
             "layers": {
-                layer: {
-                    **histogram.to_json(),
-                    "share": histogram.mean_us / whole if whole else 0.0,
-                }
+                layer: {**histogram.to_json(), "share": histogram.mean_us / whole if whole else 0.0}
                 for layer, histogram in self.by_layer.items()
             },
             "doublings": [{"from_us": low_us, "n": n} for low_us, n in self.total.doublings()],

@@ -373,8 +373,7 @@ def changes(folder: AnyPath, before: str, after: str, *, by_path: bool = False) 
     common = [kind for kind in sides[0] if kind in sides[1]]
     found = [_change(kind, sides[0][kind], sides[1][kind], len(common)) for kind in common]
     return sorted(
-        found,
-        key=lambda change: (not change.us.excludes_zero, -abs(change.us.value), change.call),
+        found, key=lambda change: (not change.us.excludes_zero, -abs(change.us.value), change.call)
     )
 
 

@@ -175,10 +175,7 @@ def draw(rows: Sequence[DriveRow], width: int) -> RenderableType:
 def run(take_snapshot: Callable[[], list[DriveRow]], interval_s: float) -> None:
     """Take snapshots and draw them until ctrl-C."""
     rows = take_snapshot()
-    with (
-        contextlib.suppress(KeyboardInterrupt),
-        Live(screen=True, auto_refresh=False) as live,
-    ):
+    with contextlib.suppress(KeyboardInterrupt), Live(screen=True, auto_refresh=False) as live:
         while True:
             live.update(draw(rows, live.console.width), refresh=True)
             time.sleep(interval_s)

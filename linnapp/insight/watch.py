@@ -222,11 +222,7 @@ def _end(child: subprocess.Popen[bytes] | None) -> int:
 
 
 def _record_until_end(
-    reader: Reader,
-    store: Store,
-    pids: Sequence[int],
-    duration_s: float | None,
-    live: Live | None,
+    reader: Reader, store: Store, pids: Sequence[int], duration_s: float | None, live: Live | None
 ) -> None:
     deadline = None if duration_s is None else time.monotonic() + duration_s
     taken_s = time.monotonic()

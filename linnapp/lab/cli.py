@@ -114,13 +114,7 @@ def run_command(
 @_SEED
 @guest_options(CLUSTER_KERNEL, "make kernel-cluster", memory_mb=4096)
 def cluster(
-    asked: Asked,
-    nodes: int,
-    engine: str,
-    one_way_us: int,
-    osd_us: int,
-    profile: str,
-    seed: int,
+    asked: Asked, nodes: int, engine: str, one_way_us: int, osd_us: int, profile: str, seed: int
 ) -> None:
     """Run CMD on the client of a cluster whose nodes have an emulated drive each.
 

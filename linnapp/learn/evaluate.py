@@ -149,9 +149,7 @@ class Predictions:
 
 
 def predictions(
-    model: Model | LatencyModel,
-    trace: Recorded,
-    **reader_options: Any,
+    model: Model | LatencyModel, trace: Recorded, **reader_options: Any
 ) -> Iterator[Predictions]:
     """Run a model on the served reads of a trace, in chunks. Errors are as for :func:`evaluate`."""
     if not isinstance(model, Model | LatencyModel):
@@ -179,11 +177,7 @@ def predictions(
             yield Predictions(served, margin > 0, margin)
 
 
-def evaluate(
-    model: Model | LatencyModel,
-    trace: Recorded,
-    **reader_options: Any,
-) -> Evaluation:
+def evaluate(model: Model | LatencyModel, trace: Recorded, **reader_options: Any) -> Evaluation:
     """Run a model on the served reads of a trace, in chunks.
 
     Parameters

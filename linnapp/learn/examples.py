@@ -50,9 +50,7 @@ DigitArray = npt.NDArray[np.uint8]
 
 
 def digits(
-    pending: UInt32Array,
-    hist_pending: UInt32Array,
-    hist_latency_us: UInt32Array,
+    pending: UInt32Array, hist_pending: UInt32Array, hist_latency_us: UInt32Array
 ) -> DigitArray:
     """Encode features as decimal digits, the inputs of a network.
 
@@ -241,10 +239,7 @@ def check_span(trace: Recorded, chunk: IoChunk) -> None:
 
 
 def _windows(
-    first_ns: int,
-    last_ns: int,
-    threshold_us: int,
-    rng: np.random.Generator,
+    first_ns: int, last_ns: int, threshold_us: int, rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.int64], ...]:
     """Choose windows at random: starts and ends in ns, added latency in us, share of reads sent."""
     span = max(1, last_ns - first_ns)

@@ -38,19 +38,9 @@ import numpy.typing as npt
 
 from linnapp.arguments import check_names
 from linnapp.errors import ModelError, NoGainError, TraceError
-from linnapp.files import (
-    AnyPath,
-    check_replaced_directory,
-    replaced_directory,
-)
+from linnapp.files import AnyPath, check_replaced_directory, replaced_directory
 from linnapp.learn.examples import BurstReads, Reads, load_reads, sample_bursts
-from linnapp.learn.judge import (
-    REMEDY,
-    Confusion,
-    ScoredReads,
-    area_under_roc,
-    choose_margin,
-)
+from linnapp.learn.judge import REMEDY, Confusion, ScoredReads, area_under_roc, choose_margin
 from linnapp.learn.labels import (
     InflectionPoint,
     LatencyDistribution,
@@ -66,11 +56,7 @@ from linnapp.learn.network import (
     quantise,
 )
 from linnapp.learn.network import train as train_network
-from linnapp.learn.options import (
-    Observer,
-    Recipe,
-    recipe_of,
-)
+from linnapp.learn.options import Observer, Recipe, recipe_of
 from linnapp.learn.parallel import Pool, Task
 from linnapp.learn.report import (
     FittedLatency,

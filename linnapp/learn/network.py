@@ -608,9 +608,7 @@ SCALES = tuple(range(SCALE, 0, -50))
 
 
 def quantise(
-    weights: dict[str, npt.NDArray[Any]],
-    threshold_us: int,
-    scale: int | None = None,
+    weights: dict[str, npt.NDArray[Any]], threshold_us: int, scale: int | None = None
 ) -> Model:
     """Make a model from float weights, or from integer weights, which must already be scaled.
 

@@ -16,12 +16,7 @@ from linnapp.arguments import (
     options_in,
 )
 from linnapp.learn.judge import MAX_REFUSED_FAST
-from linnapp.learn.labels import (
-    LABELS,
-    InflectionPoint,
-    LabellingOptions,
-    Labels,
-)
+from linnapp.learn.labels import LABELS, InflectionPoint, LabellingOptions, Labels
 from linnapp.learn.network import Epoch, TrainingOptions
 from linnapp.model import LatencyModel, Model
 from linnapp.trace.reads import IoTable, Recorded, check_options, held

@@ -49,13 +49,7 @@ from linnapp.learn.judge import REMEDY, Confusion, ScoredReads, area_under_roc
 from linnapp.learn.labels import InflectionPoint
 from linnapp.learn.options import Observer, Recipe
 from linnapp.model.engine import predict_hinted_us, predict_us, recent_mean_us
-from linnapp.model.file import (
-    CAP,
-    FEATURES,
-    NEVER,
-    PLACE,
-    LatencyModel,
-)
+from linnapp.model.file import CAP, FEATURES, NEVER, PLACE, LatencyModel
 from linnapp.native import HISTORY
 from linnapp.trace.blktrace import TraceStats
 from linnapp.trace.reads import Recorded, open_recording
@@ -160,8 +154,7 @@ class TreeTrainingData:
             n_trees=N_BURST_TREES,
             learning_rate=BURST_LEARNING_RATE,
             weights=np.repeat(
-                (1.0, BURST_WEIGHT * len(recorded) / len(added)),
-                (len(recorded), len(added)),
+                (1.0, BURST_WEIGHT * len(recorded) / len(added)), (len(recorded), len(added))
             ),
         )
         return trees.times(bursts), drift + burst_drift
@@ -551,11 +544,7 @@ def _repace(features: npt.NDArray[np.uint32], rng: np.random.Generator) -> None:
 
 
 def _choose_refuse_us(
-    model: LatencyModel,
-    training: Reads,
-    validation: Reads,
-    recipe: Recipe,
-    point: InflectionPoint,
+    model: LatencyModel, training: Reads, validation: Reads, recipe: Recipe, point: InflectionPoint
 ) -> int:
     """Choose the prediction above which the model refuses a read, in us.
 

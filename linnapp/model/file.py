@@ -210,14 +210,7 @@ CAP = 2**24 - 1
 
 #: Features of the read and the drive. The features `PAST` of each of the last reads follow, the
 #: most recent read first.
-NOW = (
-    "pages",
-    "read_pages",
-    "write_pages",
-    "reads_in_flight",
-    "oldest_us",
-    "overdue",
-)
+NOW = ("pages", "read_pages", "write_pages", "reads_in_flight", "oldest_us", "overdue")
 PAST = ("latency_us", "pending", "pages", "age_us")
 
 #: A feature of the read and the drive that was added later. It follows the older features, so that

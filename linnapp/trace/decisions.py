@@ -20,12 +20,7 @@ from linnapp.trace.blktrace import parse_device
 
 #: Reasons of decisions, with the numbers and names of the kernel's trace event.
 FAST, SLOW, PROBE, NO_MODEL = 0, 1, 2, 3
-REASONS = {
-    FAST: "fast",
-    SLOW: "slow",
-    PROBE: "probe",
-    NO_MODEL: "no-model",
-}
+REASONS = {FAST: "fast", SLOW: "slow", PROBE: "probe", NO_MODEL: "no-model"}
 _REASON_OF = {name.encode(): number for number, name in REASONS.items()}
 
 #: Value of `latency_us` for a read that was revoked or whose completion was not seen.

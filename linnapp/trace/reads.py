@@ -268,11 +268,7 @@ class LatencyLogReader:
     """
 
     def __init__(
-        self,
-        trace: AnyPath,
-        text_format: TextFormat,
-        *,
-        chunk_ios: int = CHUNK_IOS,
+        self, trace: AnyPath, text_format: TextFormat, *, chunk_ios: int = CHUNK_IOS
     ) -> None:
         self.trace = Path(trace)
         self.text_format = text_format
@@ -552,10 +548,7 @@ _n_holders = 0
 
 
 def held(
-    trace: Recorded,
-    *,
-    on_progress: Callable[[int, int], None] | None = None,
-    **options: Any,
+    trace: Recorded, *, on_progress: Callable[[int, int], None] | None = None, **options: Any
 ) -> Recorded:
     """Return a recording as a table in memory, so that it is parsed only once for a training.
 
