@@ -166,7 +166,7 @@ def cli() -> None:
     """
 
 
-class _ToldToEndError(BaseException):
+class _EndSignalError(BaseException):
     """A signal that ends the program; it is not an error and must not be handled as one."""
 
 
@@ -178,23 +178,23 @@ def _ending_in_order() -> Iterator[None]:
     the second signal, the program ends immediately.
     """
 
-    told: list[int] = []
+    received: list[int] = []
 
     def end(number: int, _: object) -> None:
         signal.signal(number, signal.SIG_DFL)
         # Also cancel the repetition of a signal that was lost.
         signal.setitimer(signal.ITIMER_REAL, 0)
-        told.append(number)
-        raise _ToldToEndError
+        received.append(number)
+        raise _EndSignalError
 
     def lost(unraisable: sys.UnraisableHookArgs) -> None:
-        if not isinstance(unraisable.exc_value, _ToldToEndError):
+        if not isinstance(unraisable.exc_value, _EndSignalError):
             report(unraisable)
             return
         # The signal arrived in a destructor, of which TensorFlow has many. It is repeated by a
         # timer and, if signals are held at that time, delivered afterwards.
-        signal.signal(told[0], end)
-        signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(told[0]))
+        signal.signal(received[0], end)
+        signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(received[0]))
         signal.setitimer(signal.ITIMER_REAL, 0.1)
 
     taken = [
@@ -209,15 +209,15 @@ def _ending_in_order() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if not told:  # otherwise a library may have turned the signal into an error of its own
+        if not received:  # otherwise a library may have turned the signal into an error of its own
             raise
     finally:
         # Code that held the signals may have restored our handler.
         for number in taken:
             signal.signal(number, signal.SIG_DFL)
-    if told:
+    if received:
         # End as if the signal had not been caught: the parent process sees the signal.
-        os.kill(os.getpid(), told[0])
+        os.kill(os.getpid(), received[0])
 
 
 def main() -> None:

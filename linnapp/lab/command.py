@@ -53,7 +53,9 @@ class Asked:
         }
 
 
-def _tell_of_new_folder(_: click.Context, __: click.Parameter, out_dir: Path | None) -> Path | None:
+def _announce_new_folder(
+    _: click.Context, __: click.Parameter, out_dir: Path | None
+) -> Path | None:
     if out_dir is not None and not out_dir.exists():
         click.echo(f"--out {out_dir} does not exist; it is created", err=True)
     return out_dir
@@ -72,7 +74,7 @@ def guest_options(
             "--out",
             "out_dir",
             type=FOLDER,
-            callback=_tell_of_new_folder,
+            callback=_announce_new_folder,
             help="The only folder, except tmpfs, that CMD may write to. Default: none.",
         ),
         click.option(
@@ -112,11 +114,11 @@ def guest_options(
 
 
 def guest_environment(drives: HasDevices, out_dir: Path | None) -> dict[str, str]:
-    """Environment of a user's command in the lab: the drives and the search path.
+    """Return the environment of a user's command in the lab: the drives and the search path.
 
-    Commands are found in the caller's PATH, and this project's commands in addition. Commands whose
-    output must be the same for every user run at fixed paths instead, see ``linnapp.lab.places``.
-    The guest may write to `out_dir`.
+    The search path has this project's commands and the caller's PATH. Commands whose output must be
+    the same for every user have fixed paths instead, see :mod:`linnapp.lab.places`. The guest may
+    write to `out_dir`.
     """
     path = [
         str(Path(sys.executable).parent),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp` on the host, each time in a process of its own; `workers` trains without one."""
+"""Run `linnapp` commands on the host, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pathlib import Path
 from linnapp.lab.guest import REPOSITORY
 from linnapp.lab.work import StepError, tail
 
-#: Variables that TensorFlow, numpy and the libraries below them look at.
-_STEERS_NUMBERS = (
+#: Prefixes of variables with which TensorFlow, numpy and their libraries change their results.
+_CHANGES_RESULTS = (
     "TF_", "XLA_", "KERAS_", "CUDA_", "ONEDNN_", "DNNL_", "MKL_", "KMP_", "OMP_", "GOMP_",
     "OPENBLAS_", "GOTO_", "BLIS_", "NPY_", "EIGEN_", "GLIBC_TUNABLES", "MALLOC_", "PYTHONHASHSEED",
 )  # fmt: skip
 
 
 def linnapp(*arguments: str) -> str:
-    """Run a linnapp command and return its output; what it says where it fails is StepError's."""
+    """Run a linnapp command and return its output; a failure raises StepError with its message."""
     command = _linnapp_command(*arguments)
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
@@ -30,7 +30,7 @@ def linnapp(*arguments: str) -> str:
 
 
 def _linnapp_command(*arguments: str) -> list[str]:
-    """Return a command line that runs the code of this process, in whatever folder it is called."""
+    """Return a command line that runs the code of this process from any working folder."""
     start = (
         f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); from linnapp.cli import main; main()"
     )
@@ -38,9 +38,9 @@ def _linnapp_command(*arguments: str) -> list[str]:
 
 
 def training_environment() -> dict[str, str]:
-    """This process's environment without what would change a training's numbers."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(_STEERS_NUMBERS)}
-    # Below a file nothing can be read or made: no settings from the user's home folder.
+    """Return the environment of this process without variables that would change a training."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(_CHANGES_RESULTS)}
+    # The path cannot exist, so no settings are read from the user's home folder.
     return {**kept, "PYTHONHASHSEED": "0", "KERAS_HOME": "/dev/null/keras"}
 
 
@@ -51,12 +51,12 @@ def train_arguments(traces: Sequence[Path], model_dir: Path, *options: str) -> l
 
 
 def models_of(traces: Sequence[Path], model_dir: Path) -> list[Path]:
-    """The models that it leaves, in the order of the traces."""
+    """Return the models that `linnapp train` writes, in the order of the traces."""
     return [model_dir / f"{trace.stem}.linnos" for trace in traces]
 
 
 def train(traces: Sequence[Path], model_dir: Path, log: Path, *options: str) -> list[Path]:
-    """Train one model a trace with `linnapp train`."""
+    """Train one model per trace with `linnapp train`, and return the models."""
     arguments = train_arguments(traces, model_dir, *options)
     command = _linnapp_command("train", *arguments)
     log.parent.mkdir(parents=True, exist_ok=True)

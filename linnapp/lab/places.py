@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Fixed places in a guest: what runs there is the same for everyone.
+"""Fixed paths in a guest, so that an experiment gives the same result for every user.
 
-A program that opens a file by a longer name, or finds more in its environment,
-does not run quite as before, and in virtual time "not quite" can be seen. So
-whatever an experiment's commands need of the host has one place in the guest,
-wherever it is on the host, and their environment is fixed.
+A program that opens a file by a longer name, or finds more variables in its environment, takes a
+slightly different time, and in virtual time this changes results. Therefore the files of the host
+that an experiment's commands need have fixed paths in the guest, whatever their paths on the host
+are, and the environment of the commands is fixed.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def find_replayer() -> Path:
 
 
 class Places:
-    """The places of one run in a guest.
+    """The paths in a guest of the files of one run.
 
     Attributes
     ----------
     folders : dict
-        For ``Guest.folders``; grows with each folder that `of` is asked for.
+        Value for ``Guest.folders``. :meth:`of` adds folders.
     """
 
     def __init__(self, out_dir: Path, programs: Path | None = None) -> None:
@@ -53,7 +53,7 @@ class Places:
         self.folders: dict[str, Folder] = {
             str(_OUT): Folder(self._out_dir, writable=True),
             str(_CODE): Folder(REPOSITORY),
-            # Where this process has its packages from, numpy among them.
+            # The packages of this process, such as numpy.
             str(_PACKAGES): Folder(Path(click.__file__).parents[1]),
             str(_PYTHON): Folder(Path(sys.base_prefix)),
             str(_REPLAYER): Folder(programs or find_replayer().parent),
@@ -61,11 +61,14 @@ class Places:
 
     @property
     def cwd(self) -> Path:
-        """Working folder of commands in the guest: where they write to."""
+        """Working folder of commands in the guest, to which they write their results."""
         return _OUT
 
     def of(self, path: Path) -> str:
-        """Return the guest's path of a host's file; outside of the run's folder it is read-only."""
+        """Return the path in the guest of a file of the host.
+
+        The file is read-only unless it is in the output folder of the run.
+        """
         path = path.resolve()
         if path.is_relative_to(self._out_dir):
             return str(_OUT / path.relative_to(self._out_dir))
@@ -74,11 +77,12 @@ class Places:
         return f"{place}/{path.name}"
 
     def setup(self) -> str:
-        """Shell commands that make this project's commands known in the guest."""
+        """Return shell commands that install this project's commands in the guest."""
         python = Path(os.path.realpath(sys.executable)).relative_to(
             os.path.realpath(sys.base_prefix)
         )
-        # Nothing but what is named above: no site packages with the paths of an installation.
+        # Only the folders above are used, without site packages, which would contain paths of the
+        # host.
         script = f'#!/bin/sh\nexec {_PYTHON / python} -S -m linnapp "$@"\n'
         return (
             f"mkdir -p {_BIN} {_PYCACHE}\n"
@@ -87,7 +91,7 @@ class Places:
         )
 
     def environment(self, drives: HasDevices) -> dict[str, str]:
-        """For ``Guest.environment``, with the guest's drives."""
+        """Return the value for ``Guest.environment``, which names the guest's drives."""
         return {
             "PATH": f"{_BIN}:{_REPLAYER}:{DEFAULT_PATH}",
             "TZ": "UTC",

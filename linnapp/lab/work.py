@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs an experiment's steps in parallel, shows their progress, and writes their results."""
+"""Run the steps of an experiment in parallel, show their progress, and write their results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from linnapp.lab.guest import end_all
 Item = TypeVar("Item")
 Done = TypeVar("Done")
 
-#: Seconds between two lines where the output is not a terminal.
+#: Seconds between two progress lines if the output is not a terminal.
 QUIET_S = 15.0
 
 
@@ -37,9 +37,9 @@ class StepError(RuntimeError):
 
 
 def tail(log: Path) -> str:
-    """The last lines of a log file, and its name."""
+    """Return the last lines of a log file, and its name."""
     text = log.read_text(errors="replace").replace("\r", "\n").splitlines()
-    return "\n".join([*text[-20:], f"(all of it: {log})"])
+    return "\n".join([*text[-20:], f"(the whole log: {log})"])
 
 
 def keep_copy(program: Path, kept: Path) -> None:
@@ -73,7 +73,7 @@ class Counting:
             TimeRemainingColumn(),
             console=self._console,
             disable=not self._console.is_terminal,
-            # The average of all items: the last few do not predict work that takes minutes.
+            # Average over all items, because the last few do not predict steps that take minutes.
             speed_estimate_period=float("inf"),
         )
         self._tasks = {
@@ -134,7 +134,7 @@ class Steps:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """A table as text, with the first column aligned left and the others right."""
+    """Format a table as text, with the first column aligned left and the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join((row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:]))) for row in rows
@@ -174,7 +174,7 @@ class Work:
     def add(
         self, what: str, call: Callable[[], Done], after: Iterable[Step[Any]] = ()
     ) -> Step[Done]:
-        """Add a step. Its work must be in other processes: the threads here only wait for them."""
+        """Add a step. The call must do its work in other processes, for which a thread waits."""
         step = Step(what, call, tuple(after))
         self._steps.append(step)
         return step
@@ -191,7 +191,7 @@ class Work:
         running: dict[Future[Any], Step[Any]] = {}
         with (
             counting(kinds) as count,
-            ThreadPoolExecutor(self._jobs, initializer=lambda: _stay_on(cpus.get())) as pool,
+            ThreadPoolExecutor(self._jobs, initializer=lambda: _pin_to(cpus.get())) as pool,
         ):
             try:
                 while left or running:
@@ -212,11 +212,11 @@ class Work:
                 raise
 
 
-def _stay_on(cpu: int) -> None:
-    """Keep this thread, and the processes it starts, on one CPU.
+def _pin_to(cpu: int) -> None:
+    """Pin this thread, and the processes that it starts, to one CPU.
 
-    A guest is two processes that take turns, the kernel and its user space; a turn costs more when
-    it moves to another CPU.
+    A guest consists of two processes that run alternately, its kernel and its user space. Switching
+    between them is slower if the other one is on another CPU.
     """
     os.sched_setaffinity(threading.get_native_id(), {cpu})
 
