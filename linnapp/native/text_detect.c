@@ -36,13 +36,13 @@ struct probe {
 	uint8_t *is_write;
 	struct lt_text_counts counts;
 	bool has_long_device;
-	bool is_doubtful;	/* the argument against it is not conclusive */
+	bool is_doubtful;	/* it was rejected for a reason that is not conclusive */
 	int64_t bad_line;	/* the line that could not be read */
-	char why_not[REASON_BYTES];
+	char why_not[REASON_BYTES];	/* the reason why it was rejected, or empty */
 };
 
 __attribute__((format(printf, 2, 3)))
-static void say(char *why, const char *format, ...)
+static void append(char *why, const char *format, ...)
 {
 	size_t length = strlen(why);
 	va_list arguments;
@@ -138,28 +138,28 @@ static bool is_printable(const unsigned char *text, size_t n)
 }
 
 /* Return true if the data cannot be read as lines at all; describe the data in @why. */
-static bool is_no_text(const unsigned char *head, size_t n, char *why)
+static bool is_not_text(const unsigned char *head, size_t n, char *why)
 {
 	size_t line = line_length((const char *)head, n);
 	const char *wide = find_wide_encoding(head, n);
 	const unsigned char *zero = memchr(head, '\0', n);
 
 	if (!n) {
-		say(why, "the file is empty");
+		append(why, "the file is empty");
 	} else if (wide) {
-		say(why, "the file is text in %.6s; convert it with `iconv -f %s -t UTF-8`", wide,
+		append(why, "the file is text in %.6s; convert it with `iconv -f %s -t UTF-8`", wide,
 		    wide);
 	} else if (zero && zero - head >= 8 && is_printable(head, zero - head)) {
-		say(why, "line %d contains bytes of zero; the file is damaged, as after a crash or "
+		append(why, "line %d contains bytes of zero; the file is damaged, as after a crash or "
 			 "an incomplete copy: copy it again",
 		    1 + count_of('\n', (const char *)head, zero - head));
 	} else if (zero) {
-		say(why, "the file is neither text nor a recording of blktrace; it begins with the "
+		append(why, "the file is neither text nor a recording of blktrace; it begins with the "
 			 "bytes");
 		for (size_t i = 0; i < n && i < 8; i++)
-			say(why, " %02x", head[i]);
+			append(why, " %02x", head[i]);
 	} else if (line == n && memchr(head, '\r', n - 1)) {
-		say(why, "its lines end in carriage returns only; convert them with `tr '\\r' "
+		append(why, "its lines end in carriage returns only; convert them with `tr '\\r' "
 			 "'\\n'`");
 	}
 	return *why;
@@ -168,7 +168,7 @@ static bool is_no_text(const unsigned char *head, size_t n, char *why)
 static bool is_other_form(const char *head, size_t n, char *why)
 {
 	if (memmem(head, n, " block_rq_", 10) || memmem(head, n, ":block_rq_", 10))
-		say(why, "the file contains events of the block layer, but not as ftrace or `perf "
+		append(why, "the file contains events of the block layer, but not as ftrace or `perf "
 			 "script` prints them by default, with times in seconds; print them again "
 			 "with their defaults");
 	for (; n && memchr(" \t\r\n", *head, 4); n--)
@@ -177,7 +177,7 @@ static bool is_other_form(const char *head, size_t n, char *why)
 		size_t length = strlen(forms[i].begins);
 
 		if (n >= length && !strncasecmp(head, forms[i].begins, length))
-			say(why, "%s", forms[i].sentence);
+			append(why, "%s", forms[i].sentence);
 	}
 	return *why;
 }
@@ -187,7 +187,7 @@ static bool has_semicolons(const char *head, size_t n, char *why)
 	size_t line = line_length(head, n);
 
 	if (count_of(';', head, line) >= 3 && !memchr(head, ',', line))
-		say(why, "its columns are separated by semicolons instead of commas or blanks; "
+		append(why, "its columns are separated by semicolons instead of commas or blanks; "
 			 "replace decimal commas, if it has any, by points, and then convert it "
 			 "with `tr ';' ','`");
 	return *why;
@@ -240,7 +240,7 @@ static bool is_plausible_gap(double ns)
 }
 
 __attribute__((format(printf, 2, 3)))
-static bool speaks_against(struct probe *p, const char *format, ...)
+static bool reject(struct probe *p, const char *format, ...)
 {
 	va_list arguments;
 
@@ -277,7 +277,7 @@ static void suggest_units(struct probe *p, double gap_units)
 	}
 }
 
-static bool times_speak_against(struct probe *p)
+static bool has_implausible_times(struct probe *p)
 {
 	static const struct {
 		int32_t digits;
@@ -296,15 +296,15 @@ static bool times_speak_against(struct probe *p)
 	int64_t span = p->n ? p->time[p->n - 1] - p->time[0] : 0;
 
 	if (p->format->time_digits == 0 && p->counts.fractions)
-		return speaks_against(p, "its times are whole ns, but these have fractions");
+		return reject(p, "its times are whole ns, but these have fractions");
 	if (gap > slowest) {
-		speaks_against(p, "there would be one I/O in %.0f s, with times in %s",
+		reject(p, "there would be one I/O in %.0f s, with times in %s",
 			       gap / 1e9, unit);
 		suggest_units(p, gap / ns);
 		return true;
 	}
 	if (p->n >= 16 && span && (double)span / p->n < FASTEST_NS) {
-		speaks_against(p, "there would be one I/O in %.2g ns, with times in %s",
+		reject(p, "there would be one I/O in %.2g ns, with times in %s",
 			       (double)span / p->n, unit);
 		suggest_units(p, (double)span / p->n / ns);
 		return true;
@@ -313,7 +313,7 @@ static bool times_speak_against(struct probe *p)
 		if (clocks[i].digits != p->format->time_digits && first >= clocks[i].from &&
 		    first <= clocks[i].to && first * ns > 3600e9 &&
 		    is_plausible_gap(gap / ns * unit_ns(clocks[i].digits)))
-			return speaks_against(p, "its times are in %s, but these look like %s; "
+			return reject(p, "its times are in %s, but these look like %s; "
 						 "choose the unit with --from %s:%s or --from "
 						 "%s:%s", unit,
 					      clocks[i].name, p->format->name, unit, p->format->name,
@@ -321,8 +321,8 @@ static bool times_speak_against(struct probe *p)
 	return false;
 }
 
-/* Return the smallest I/O that is not a whole number of sectors if there are many of them, else -1.
- * A few are refused by the reader, line by line. */
+/* Return the smallest I/O that is not a whole number of sectors if there are many of them, otherwise
+ * -1. If there are a few, the reader refuses them line by line. */
 static int64_t find_odd_size(const struct probe *p)
 {
 	int64_t odd = 0, found = -1;
@@ -337,7 +337,7 @@ static int64_t find_odd_size(const struct probe *p)
 	return odd > p->n / 10 ? found : -1;
 }
 
-static bool sizes_speak_against(struct probe *p)
+static bool has_implausible_sizes(struct probe *p)
 {
 	const struct lt_text_format *f = p->format;
 
@@ -347,46 +347,46 @@ static bool sizes_speak_against(struct probe *p)
 		as_bytes += p->size[i] / f->size_unit_bytes % SECTOR_BYTES == 0;
 		largest = p->size[i] > largest ? p->size[i] : largest;
 	}
-	/* A column of 0 and 1 is not a size. */
+	/* A column that contains only 0 and 1 is not a size. */
 	if (p->counts.empty > 9 * p->n || (p->counts.empty && largest == f->size_unit_bytes))
-		return speaks_against(p, "its I/Os would have a length of 0 or of %d bytes",
+		return reject(p, "its I/Os would have a length of 0 or of %d bytes",
 				      f->size_unit_bytes);
 	if (median_of(p->size, p->n) > LARGEST_MEDIAN)
-		return speaks_against(p, "half of its I/Os would be larger than %d MiB",
+		return reject(p, "half of its I/Os would be larger than %d MiB",
 				      LARGEST_MEDIAN >> 20);
 	if (f->size_unit_bytes == 1) {
 		int64_t odd = find_odd_size(p);
 
-		return odd >= 0 && speaks_against(p, "line %lld would be a %s of %lld bytes, which "
+		return odd >= 0 && reject(p, "line %lld would be a %s of %lld bytes, which "
 						     "is not a whole number of sectors",
 						  (long long)p->line[odd],
 						  p->is_write[odd] ? "write" : "read",
 						  (long long)p->size[odd]);
 	}
-	/* Such large whole numbers may nevertheless be ns of a simulator. */
+	/* The times may nevertheless be ns of a simulator, because they are large whole numbers. */
 	p->is_doubtful = f->time_digits == 0 && median_gap(p) >= 1000;
 	return 2 * as_bytes >= p->n &&
-	       speaks_against(p, "its sizes are in sectors, but these are multiples of %d, like "
+	       reject(p, "its sizes are in sectors, but these are multiples of %d, like "
 				 "sizes in bytes", SECTOR_BYTES);
 }
 
-static bool columns_speak_against(struct probe *p)
+static bool has_implausible_columns(struct probe *p)
 {
 	const struct lt_text_format *f = p->format;
 	bool has_offset = p->n < 2;
 
 	if ((f->flags & LT_TEXT_DEVICE) &&
 	    (p->has_long_device || (p->counts.n_volumes > 16 && p->counts.n_volumes > p->n / 4)))
-		return speaks_against(p, "its second column is a device, but here it has %lld "
+		return reject(p, "its second column is a device, but here it has %lld "
 					 "different values", (long long)p->counts.n_volumes);
 	if (!(f->flags & LT_TEXT_AT_END))
 		return false;
 	if (median_of(p->latency, p->n) < 1000)
-		return speaks_against(p, "half of its I/Os would take less than a microsecond (fio "
+		return reject(p, "half of its I/Os would take less than a microsecond (fio "
 				      "before version 3 logged microseconds)");
 	for (int64_t i = 0; i < p->n; i++)
 		has_offset |= p->offset[i] > 1;
-	return !has_offset && speaks_against(p, "its fifth column is the offset, but here it is 0 "
+	return !has_offset && reject(p, "its fifth column is the offset, but here it is 0 "
 						"or 1 in all lines; run fio again with "
 						"log_offset=1");
 }
@@ -498,7 +498,7 @@ static bool explain_first_line(const char *head, size_t n, char *why)
 	if (!rest || error_in(rest, head, n, error) != 1)
 		return false;
 	*why = '\0';
-	say(why, "line 1: %s. The lines after it have the format %s; correct or remove the first "
+	append(why, "line 1: %s. The lines after it have the format %s; correct or remove the first "
 		 "line, or skip it with --from %s if it names the columns", error,
 	    rest->name, rest->name);
 	return true;
@@ -521,29 +521,29 @@ static bool is_void(const char *head, size_t n)
 	return true;
 }
 
-static void say_unknown(const char *head, size_t n, char *why)
+static void append_unknown(const char *head, size_t n, char *why)
 {
 	const struct lt_text_format *formats;
 	size_t line = line_length(head, n);
 	int32_t n_formats;
 
 	if (is_void(head, n)) {
-		say(why, "the file has only blank lines and comments");
+		append(why, "the file has only blank lines and comments");
 		return;
 	}
-	say(why, "not a trace in a known format (blktrace");
+	append(why, "not a trace in a known format (blktrace");
 	formats = lt_text_formats(&n_formats);
 	for (int32_t i = 0; i < n_formats; i++)
 		if (!formats[i].refusal)
-			say(why, ", %s", formats[i].name);
-	say(why, "); it begins with '");
+			append(why, ", %s", formats[i].name);
+	append(why, "); it begins with '");
 	for (size_t i = 0; i < line && i < SHOWN_BYTES; i++)
-		say(why, "%c", (unsigned char)head[i] < ' ' ? '?' : head[i]);
-	say(why, "'. `linnapp help formats` shows their columns; --from FORMAT chooses one");
+		append(why, "%c", (unsigned char)head[i] < ' ' ? '?' : head[i]);
+	append(why, "'. `linnapp help formats` shows their columns; --from FORMAT chooses one");
 }
 
-/* Find the arguments against each format. */
-static void judge(struct probe *probes, int n)
+/* Reject the formats in which the lines would have implausible values. */
+static void reject_implausible(struct probe *probes, int n)
 {
 	int64_t most = 0;
 
@@ -551,12 +551,12 @@ static void judge(struct probe *probes, int n)
 		most = p->n + p->counts.empty > most ? p->n + p->counts.empty : most;
 	for (struct probe *p = probes; p < probes + n; p++) {
 		if (!p->n)
-			speaks_against(p, "its I/Os would have no length");
+			reject(p, "its I/Os would have no length");
 		else if (2 * (p->n + p->counts.empty) < most)
-			speaks_against(p, "line %lld does not have this format",
+			reject(p, "line %lld does not have this format",
 				       (long long)p->bad_line);
-		else if (!times_speak_against(p) && !columns_speak_against(p))
-			sizes_speak_against(p);
+		else if (!has_implausible_times(p) && !has_implausible_columns(p))
+			has_implausible_sizes(p);
 	}
 }
 
@@ -568,7 +568,7 @@ static const struct lt_text_format *choose(struct probe *probes, int n, char *wh
 	bool any_whole = false;
 	int n_left = 0;
 
-	judge(probes, n);
+	reject_implausible(probes, n);
 	for (struct probe *p = probes; p < probes + n; p++)
 		any_whole |= p->whole && !*p->why_not;
 	for (struct probe *p = probes; p < probes + n; p++)
@@ -578,22 +578,22 @@ static const struct lt_text_format *choose(struct probe *probes, int n, char *wh
 		if (n_left == 1 && !left[0]->counts.fractions && p->is_doubtful && *p->why_not)
 			left[n_left++] = p;
 	if (n_left == 1 && left[0]->format->refusal)
-		say(why, "%s", left[0]->format->refusal);
+		append(why, "%s", left[0]->format->refusal);
 	else if (n_left == 1)
 		return left[0]->format;
 	if (n_left > 1) {
-		say(why, "its first lines could be ");
+		append(why, "its first lines could be ");
 		for (int i = 0; i < n_left; i++, before = ", or ")
-			say(why, "%s%s (%s)", before, left[i]->format->name,
+			append(why, "%s%s (%s)", before, left[i]->format->name,
 			    left[i]->format->description);
-		say(why, "; choose one with --from %s or --from %s", left[0]->format->name,
+		append(why, "; choose one with --from %s or --from %s", left[0]->format->name,
 		    left[1]->format->name);
 	}
 	if (n_left)
 		return NULL;
 	for (struct probe *p = probes; p < probes + n; p++)
 		if (!p->n && p->whole && (p->format->flags & LT_TEXT_AT_END)) {
-			say(why, "all sizes are 0, as in fio's logs of bandwidth and IOPS, which do "
+			append(why, "all sizes are 0, as in fio's logs of bandwidth and IOPS, which do "
 				 "not contain individual I/Os; run fio again with write_iolog");
 			return NULL;
 		}
@@ -601,10 +601,10 @@ static const struct lt_text_format *choose(struct probe *probes, int n, char *wh
 	for (struct probe *p = probes; p < probes + n; p++)
 		if (!p->n && p->whole && !p->format->refusal)
 			return p->format;
-	say(why, "its first lines are not ");
+	append(why, "its first lines are not ");
 	for (struct probe *p = probes; p < probes + n; p++, before = ", nor ")
-		say(why, "%s%s (%s)", before, p->format->name, p->why_not);
-	say(why, ". If the trace is correct, give its format, and its unit of time if that "
+		append(why, "%s%s (%s)", before, p->format->name, p->why_not);
+	append(why, ". If the trace is correct, give its format, and its unit of time if that "
 		 "differs, with --from FORMAT[:s|ms|us|100ns|ns]");
 	return NULL;
 }
@@ -633,7 +633,7 @@ static const struct lt_text_format *detect(const char *head, size_t n, bool firs
 	if (n_probes)
 		found = choose(probes, n_probes, why);
 	else
-		say_unknown(head, n, why);
+		append_unknown(head, n, why);
 	if (!found && first)
 		explain_first_line(head, n, why);
 	for (int i = 0; i < n_probes; i++)
@@ -656,7 +656,7 @@ const struct lt_text_format *lt_text_detect(const char *head, int64_t n, char *w
 	int32_t n_formats;
 
 	*why = '\0';
-	if (is_other_form(head, n, why) || is_no_text((const unsigned char *)head, n, why))
+	if (is_other_form(head, n, why) || is_not_text((const unsigned char *)head, n, why))
 		return NULL;
 	if (n >= 3 && !memcmp(head, "\xef\xbb\xbf", 3)) {
 		head += 3;

@@ -28,7 +28,7 @@
 #ifndef TEXT_BUFFER_BYTES		/* the fuzzers refill a small one often */
 #define TEXT_BUFFER_BYTES (1 << 18)	/* also the longest line */
 #endif
-#define TOLD_BYTES 200		/* maximum part of a malformed line in the message */
+#define SHOWN_BYTES 200		/* maximum part of a malformed line in the message */
 #define MOST_LATE_NS 60000000000ll
 #define ALONE_NS 10000000000ll	/* a single I/O with this distance from its neighbours is an error */
 #define MOST_EARLY_NS (366ll * 24 * 3600 * 1000000000)
@@ -88,9 +88,9 @@ static bool read_latency(const struct lt_text_reader *r, struct field field, int
 /* Copy the printable characters of a text; return the end of the copy. */
 static char *put_printable(char *out, const char *text, size_t length)
 {
-	bool cut = length > TOLD_BYTES;
+	bool cut = length > SHOWN_BYTES;
 
-	for (const char *c = text; c < text + (cut ? TOLD_BYTES : length); c++)
+	for (const char *c = text; c < text + (cut ? SHOWN_BYTES : length); c++)
 		*out++ = (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c;
 	return cut ? stpcpy(out, "...") : out;
 }
@@ -448,7 +448,7 @@ static bool is_header(struct lt_text_reader *r, struct field line)
 	}
 	/* A user who names the format has checked what the first line says. */
 	return (header && begins_with(line, header)) ||
-	       (r->options.known_by == LT_TEXT_TOLD && names_columns(line));
+	       (r->options.known_by == LT_TEXT_NAMED && names_columns(line));
 }
 
 static void skip_byte_order_mark(const char **start, const char *end)

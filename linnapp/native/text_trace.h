@@ -65,7 +65,7 @@ struct lt_text_format {
 
 /* How the format is known. */
 enum lt_text_known_by {
-	LT_TEXT_TOLD,		/* named by the user: the first line may name columns */
+	LT_TEXT_NAMED,		/* named by the user: the first line may be a header */
 	LT_TEXT_DETECTED,	/* from the first lines: values that no drive has are refused */
 	LT_TEXT_PROBED,		/* only tried */
 };

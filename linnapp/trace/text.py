@@ -213,7 +213,7 @@ def read_columns(
         window=window,
         time_digits=text_format.time_unit_log10_ns,
         ties_by_place=not ties_as_lines,
-        known_by=lib.LT_TEXT_DETECTED if text_format.detected else lib.LT_TEXT_TOLD,
+        known_by=lib.LT_TEXT_DETECTED if text_format.detected else lib.LT_TEXT_NAMED,
     )
     with os_errors(path):
         stream = unpacked(path).open("rb", buffering=0)

@@ -143,7 +143,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (chosen & VOLUME)
 		options.volume = "0";
 	format = lt_text_formats(&n_formats) + (chosen & FORMATS) % n_formats;
-	options.known_by = chosen & DETECTED ? LT_TEXT_DETECTED : LT_TEXT_TOLD;
+	options.known_by = chosen & DETECTED ? LT_TEXT_DETECTED : LT_TEXT_NAMED;
 	if ((chosen & FORMATS) == FIND) {
 		format = lt_text_detect((const char *)data, size, why);
 		if (!format != !!*why)
