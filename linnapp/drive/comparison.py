@@ -109,16 +109,27 @@ def compare(
     recipe: Recipe,
     replicas: int,
 ) -> Comparison:
-    """Compare two models on the test slice of a recording, on which the new one was trained."""
+    """Compare two models on the test slice of the recording from which the new one was trained.
+
+    Parameters
+    ----------
+    trace : path
+    new, active : Model or LatencyModel
+        Without an active model, the new one is compared with admitting every read.
+    recipe : Recipe
+        Configuration with which the new model was trained.
+    replicas : int
+        Number of drives that hold each block.
+    """
     if isinstance(new, LatencyModel) and isinstance(active, LatencyModel):
         newest, predicted_us = predict_newest(new, trace, recipe, own=True)
         _, active_us = predict_newest(active, trace, recipe, own=False)
         return compare_predictions(newest.arrival_ns, newest.latency_us, predicted_us, active_us)
-    by_new = _verdicts(trace, new, recipe, own=True)
+    by_new = _decide(trace, new, recipe, own=True)
     if active is None:
         by_active = by_new[0], np.zeros_like(by_new[1])
     else:
-        by_active = _verdicts(trace, active, recipe, own=False)
+        by_active = _decide(trace, active, recipe, own=False)
     return compare_means(by_new, by_active, recipe.labelling.failover_us, replicas)
 
 
@@ -140,10 +151,12 @@ def compare_predictions(
 
 
 #: Reads in order of time, and which of them a model refuses.
-Verdicts = tuple[Reads, npt.NDArray[np.bool_]]
+Decisions = tuple[Reads, npt.NDArray[np.bool_]]
 
 
-def compare_means(new: Verdicts, active: Verdicts, failover_us: float, replicas: int) -> Comparison:
+def compare_means(
+    new: Decisions, active: Decisions, failover_us: float, replicas: int
+) -> Comparison:
     """Compare the array's mean latencies that result from the refusals of two models."""
     by_active, by_new = (
         Refusals(reads.latency_us, reads.pages, refused.astype(np.int64), 1, failover_us, replicas)
@@ -162,10 +175,8 @@ def compare_means(new: Verdicts, active: Verdicts, failover_us: float, replicas:
     return _compare("us", arrival_ns, by_new.means_us()[1], by_active.means_us()[1], gains)
 
 
-def _verdicts(
-    trace: AnyPath, model: Model | LatencyModel, recipe: Recipe, *, own: bool
-) -> Verdicts:
-    """Return the newest reads, and the decisions of a model for them."""
+def _decide(trace: AnyPath, model: Model | LatencyModel, recipe: Recipe, *, own: bool) -> Decisions:
+    """Return the newest reads, and which of them a model refuses."""
     if isinstance(model, LatencyModel):
         newest, predicted_us = predict_newest(model, trace, recipe, own=own)
         return newest, predicted_us > model.refuse_us

@@ -220,7 +220,7 @@ def _keep_or_remove(target: Target, directory: Path, useless: bool, log: Log) ->
     )
 
 
-class _Without(Observer):
+class _NoGainCollector(Observer):
     """Collects the reasons why drives get no model, and passes the other reports on."""
 
     def __init__(self, observer: Observer) -> None:
@@ -244,12 +244,12 @@ def _train(
     """Train a model for each drive; return them by the drives' names."""
     log(f"training {', '.join(target.drives)}")
     traces = [recordings / f"{name}.blk" for name in target.drives]
-    without = _Without(observer or Observer())
+    collector = _NoGainCollector(observer or Observer())
     trained = {}
     with contextlib.suppress(NoGainError):
         # Use one process only, because the machine has other work.
-        trained = train_array(traces, models, recipe, observer=without, processes=1)
-    reasons = [f"{name}: no model: {why}" for name, why in without.reasons.items()]
+        trained = train_array(traces, models, recipe, observer=collector, processes=1)
+    reasons = [f"{name}: no model: {why}" for name, why in collector.reasons.items()]
     if not reasons:
         if len(trained) < len(target.drives):
             raise KeyboardInterrupt

@@ -37,7 +37,7 @@ _MAX_BYTES = 64 << 20
 _TIMEOUT_S = 30.0
 
 
-class _StaysSafe(urllib.request.HTTPRedirectHandler):
+class _HttpsRedirects(urllib.request.HTTPRedirectHandler):
     """Refuses redirects from https to an address without TLS."""
 
     def redirect_request(
@@ -48,7 +48,7 @@ class _StaysSafe(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-_OPENER = urllib.request.build_opener(_StaysSafe)
+_OPENER = urllib.request.build_opener(_HttpsRedirects)
 
 
 class ModelStore:

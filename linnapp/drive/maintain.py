@@ -166,7 +166,7 @@ class _DriveRun:
         }
 
 
-class _ToLog(Observer):
+class _NoGainLogger(Observer):
     """Logs the drives for which training returns no model."""
 
     def __init__(self, log: Log) -> None:
@@ -323,7 +323,7 @@ def _train(runs: Sequence[_DriveRun], out: Path, recipe: Recipe, log: Log) -> No
             [run.point for run in runs],
             out,
             recipe,
-            observer=_ToLog(log),
+            observer=_NoGainLogger(log),
             keep_interrupted=False,
         )
     for run in runs:

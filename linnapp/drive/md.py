@@ -165,18 +165,18 @@ def cannot_ask(name: str) -> str:
 
 def arrays() -> list[MdArray]:
     """Return all running arrays."""
-    return _those_left(path.parent.name for path in sysfs_root().glob("block/*/md"))
+    return _existing_arrays(path.parent.name for path in sysfs_root().glob("block/*/md"))
 
 
 def arrays_of(drive: str) -> list[MdArray]:
     """Return the arrays that have a disk, or a partition of it, as a member."""
     disk = sysfs_root() / "block" / drive
-    return _those_left(
+    return _existing_arrays(
         path.name for pattern in ("", "*/") for path in disk.glob(f"{pattern}holders/md*")
     )
 
 
-def _those_left(names: Iterable[str]) -> list[MdArray]:
+def _existing_arrays(names: Iterable[str]) -> list[MdArray]:
     found = []
     for name in sorted(set(names)):
         with contextlib.suppress(DeviceError):  # the array is being stopped

@@ -267,8 +267,8 @@ def _kept(scratch: Path, kept_in: Path) -> Iterator[list[Path]]:
         if isinstance(error, KeyboardInterrupt):
             warnings.warn(f"{kept}: {words}", TraceWarning, stacklevel=4)
             raise
-        said = str(error).replace(str(scratch), str(kept))
-        raise UnmergedError(f"{said}; {words}") from error
+        message = str(error).replace(str(scratch), str(kept))
+        raise UnmergedError(f"{message}; {words}") from error
 
 
 def _run_blktrace(

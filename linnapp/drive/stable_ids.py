@@ -81,7 +81,7 @@ def identity_of(name: str) -> dict[str, str]:
         key: next(filter(None, (_read_line(directory / file) for file in files)), "")
         for key, files in _FILES.items()
     }
-    return {key: said for key, said in found.items() if said.strip("0 ")}
+    return {key: value for key, value in found.items() if value.strip("0 ")}
 
 
 def _read_line(path: Path) -> str:
