@@ -107,20 +107,24 @@ def read_workload(
     return _read_text(path, source_format, **options)
 
 
+def to_workload(chunk: blktrace.IoChunk, origin_ns: int = 0) -> Workload:
+    """Return recorded I/Os as a workload, with times since `origin_ns`."""
+    return Workload(
+        # Times can decrease if events are farther apart than the reader sorts.
+        np.maximum(chunk.arrival_ns.astype(np.int64) - origin_ns, 0) // 1000,
+        (chunk.sector * np.uint64(SECTOR_BYTES)).astype(np.int64),
+        chunk.size_bytes.astype(np.int64),
+        chunk.is_write,
+    )
+
+
 def _read_blktrace(path: Path, **options: Any) -> Iterator[Workload]:
     first_ns: int | None = None
     for chunk in blktrace.BlktraceReader(path, **options):
         # Revoked I/Os result from the policy. The workload contains their retries on other drives.
         if first_ns is None:
             first_ns = int(chunk.arrival_ns[0])
-        kept = chunk.take((chunk.flags & blktrace.REVOKED) == 0)
-        yield Workload(
-            # Times can decrease if events are farther apart than the reader sorts.
-            np.maximum(kept.arrival_ns.astype(np.int64) - first_ns, 0) // 1000,
-            (kept.sector * np.uint64(SECTOR_BYTES)).astype(np.int64),
-            kept.size_bytes.astype(np.int64),
-            kept.is_write,
-        )
+        yield to_workload(chunk.take((chunk.flags & blktrace.REVOKED) == 0), first_ns)
 
 
 def _read_text(path: Path, text_format: TextFormat, **options: Any) -> Iterator[Workload]:

@@ -326,14 +326,7 @@ def inspect(
     elif text_format is None or (text_format.has_latency and not text_format.coarse):
         reader = open_recording(trace, text_format=text_format, **reader_options)
         for io in reader:
-            summary.add(
-                Workload(
-                    (io.arrival_ns // np.uint64(1000)).astype(np.int64),
-                    (io.sector * np.uint64(512)).astype(np.int64),
-                    io.size_bytes.astype(np.int64),
-                    io.is_write,
-                )
-            )
+            summary.add(conversion.to_workload(io))
             others = blktrace.ERROR | blktrace.REVOKED | blktrace.DOUBTFUL
             served = (io.flags & (others | blktrace.COMPLETED)) == blktrace.COMPLETED
             latencies["read_latency"].add(io.latency_ns[served & io.is_read])
