@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -37,16 +37,12 @@ N_BINS = 255
 _STRIDE = 256
 SAMPLE_ROWS = 200_000
 
-#: Number of rows that are changed or binned at a time, so that they stay in the cache. It is a
-#: multiple of the distances between changed rows.
-BLOCK_ROWS = 10_000
-
 #: A function that returns all rows of the features, block by block.
 Blocks = Callable[[], Iterable[npt.NDArray[np.uint32]]]
 
 
 def grow(
-    features: npt.NDArray[np.uint32] | Blocks,
+    blocks: Blocks,
     targets: npt.NDArray[Any],
     template: LatencyModel,
     *,
@@ -58,8 +54,9 @@ def grow(
 
     Parameters
     ----------
-    features : uint32 array, shape (n, n_features), or callable
-        A function returns the rows in blocks, so that they need not be in memory at once.
+    blocks : callable
+        Returns the features of all rows in blocks, which are uint32 arrays of shape (rows,
+        n_features), so that they need not be in memory at once. It is called several times.
     targets : array, shape (n,)
         Positive values, such as latencies or their ratios to a prediction.
     template : LatencyModel
@@ -77,7 +74,6 @@ def grow(
     """
     targets = np.ascontiguousarray(targets, np.float64)
     mean = float(np.average(targets, weights=weights))
-    blocks = features if callable(features) else _blocks_of(features)
     bins, cuts = _binned(blocks, len(targets), template.n_features, weights)
     scores = np.full(len(targets), math.log(mean))
     splits = np.empty((n_trees, N_SPLITS), np.int32)
@@ -108,14 +104,6 @@ def grow(
     total = model.base + leaves_of(model, _sample(blocks, step)).sum(axis=1, dtype=np.int64)
     drift = np.abs(total / (1 << FRACTION_BITS) - scores[::step] / math.log(2)).max()
     return model, float(drift)
-
-
-def _blocks_of(features: npt.NDArray[np.uint32]) -> Blocks:
-    def blocks() -> Iterator[npt.NDArray[np.uint32]]:
-        for start in range(0, len(features), BLOCK_ROWS):
-            yield features[start : start + BLOCK_ROWS]
-
-    return blocks
 
 
 def _sample(blocks: Blocks, step: int) -> npt.NDArray[np.uint32]:

@@ -36,7 +36,7 @@ import numpy.typing as npt
 from linnapp import stats
 from linnapp.errors import NoGainError, TraceError
 from linnapp.learn import prior
-from linnapp.learn.booster import BLOCK_ROWS, MIN_LEAF_READS, grow
+from linnapp.learn.booster import MIN_LEAF_READS, grow
 from linnapp.learn.examples import (
     BURST_WEIGHT,
     BurstReads,
@@ -95,6 +95,10 @@ UNPLACED_EVERY = 10
 #: a drive is slow when reads to the other drives are rare.
 REPACED_EVERY = 10
 REPACED_MOST = 256
+
+#: Number of rows that are changed and binned at a time, so that they stay in the cache. It is a
+#: multiple of `UNPLACED_EVERY` and of `REPACED_EVERY`.
+BLOCK_ROWS = 10_000
 
 #: A read is overdue if it takes longer than this percentage of all reads.
 OVERDUE_PERCENTILE = 90

@@ -252,7 +252,7 @@ def test_booster_agrees_with_a_search_of_all_splits(weighted: bool) -> None:
     weights = rng.uniform(0.1, 2, 900) if weighted else np.ones(900)
     like = LatencyModel.mean_of_last(1, NEVER, 1000)
     model, drift = booster.grow(
-        features, latency_us, like, n_trees=4, learning_rate=0.3,
+        lambda: [features], latency_us, like, n_trees=4, learning_rate=0.3,
         weights=weights if weighted else None,
     )  # fmt: skip
     steps, score = grown_by_hand(features[:, :3], latency_us, weights, 4, 0.3)
