@@ -26,17 +26,17 @@ def latency_quality(record: dict[str, Any]) -> str:
     `record` is that of a training or an evaluation. Classification at the slow threshold is not
     shown: the threshold can be less than the median latency, and refusal does not depend on it.
     """
-    off, off_last = (
+    error, error_of_last = (
         2 ** record[key] for key in ("mean_abs_log2_error", "mean_abs_log2_error_last_latencies")
     )
     return (
-        f"{describe_areas(record)}; off by a factor of {off:.2f}, the mean of the last latencies "
-        f"by {off_last:.2f}"
+        f"{describe_areas(record)}; mean error: a factor of {error:.2f}, for the mean of the last "
+        f"latencies {error_of_last:.2f}"
     )
 
 
 def describe_areas(record: dict[str, Any]) -> str:
-    """Describe how well a model ranks reads, and two simple predictors that it must beat."""
+    """Describe how well a model, and two simple predictors that it must beat, rank reads."""
     areas = {
         "this model": record["auc"],
         "last latencies": record["auc_last_latencies"],
@@ -66,7 +66,7 @@ class TrainingDisplay(Observer):
         if not self._shows_labels:
             return
         self._line.log(
-            f"{drive}: {n_reads} reads to learn from; inflection point {point.threshold_us} us "
+            f"{drive}: {n_reads} reads to train on; inflection point {point.threshold_us} us "
             f"(p{point.percentile:.1f}, from p{point.start_percentile:.1f}), "
             f"{point.slow_ratio:.2%} slow"
         )
@@ -123,25 +123,26 @@ class TrainingDisplay(Observer):
         now, before = record["quality"]["validation"], record["quality"]["as_trained"]
         if record["margin"]:
             self._line.log(
-                f"{drive}: as trained it refuses {before['false_revoke_share']:.1%} of the fast "
-                f"reads of the validation slice, and the array's mean read takes "
-                f"{before['mean_us']:.1f} us; its margin is raised to refuse at most "
-                f"{record['max_refused']:.0%} and be better than refusing none"
+                f"{drive}: as trained, it would refuse {before['false_revoke_share']:.1%} of the "
+                f"fast reads of the validation slice, with a mean latency of the array of "
+                f"{before['mean_us']:.1f} us; its margin was raised, so that it refuses at most "
+                f"{record['max_refused']:.0%} and is better than refusing no read"
             )
         self._line.log(
-            f"{drive}: validation: refuses {now['false_revoke_share']:.1%} of the fast reads; the "
-            f"array's mean read takes {now['mean_us']:.1f} us, {now['always_fast_mean_us']:.1f} us "
-            f"if none is refused; accuracy {now['accuracy']:.2%}, of predicting all fast "
-            f"{now['always_fast_accuracy']:.2%}"
+            f"{drive}: validation slice: it refuses {now['false_revoke_share']:.1%} of the fast "
+            f"reads; the array's mean latency is {now['mean_us']:.1f} us, and "
+            f"{now['always_fast_mean_us']:.1f} us if no read is refused; accuracy "
+            f"{now['accuracy']:.2%}, {now['always_fast_accuracy']:.2%} if all reads are predicted "
+            "fast"
         )
         if record["remedy"]:
-            taught, judged = (
+            training, validation = (
                 (record[rows]["true_slow"] + record[rows]["false_revoke"]) / record[f"{rows}_reads"]
                 for rows in ("training", "validation")
             )
             self._line.log(
-                f"{drive}: THE MODEL REFUSES {'NEXT TO ' if judged else ''}NOTHING: {judged:.2%} "
-                f"of the reads of the validation slice, {taught:.2%} of those that taught it; "
+                f"{drive}: THE MODEL REFUSES {'ALMOST ' if validation else ''}NO READS: "
+                f"{validation:.2%} of the validation slice, {training:.2%} of the training slice; "
                 f"{record['remedy']}"
             )
 
@@ -149,13 +150,13 @@ class TrainingDisplay(Observer):
         """Log the kind of a latency model and the quality of its predictions."""
         if record["why_no_trees"]:
             self._line.log(
-                f"{drive}: {record['why_no_trees']}; the model is the prior, trees of other drives "
-                f"in units of this one; {record['remedy']}"
+                f"{drive}: {record['why_no_trees']}; the model is the prior, which was trained on "
+                f"other drives and is scaled to this one; {record['remedy']}"
             )
         else:
             self._line.log(f"{drive}: {record['n_trees']} trees")
         refused = record["refuse_us"]
         self._line.log(
             f"{drive}: {latency_quality(record)}; "
-            + ("refuses nothing" if refused is None else f"refuses beyond {refused} us")
+            + ("it refuses no reads" if refused is None else f"it refuses above {refused} us")
         )

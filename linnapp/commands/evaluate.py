@@ -37,14 +37,14 @@ def evaluate(model_path: Path, traces: tuple[Path, ...], as_json: bool, **reader
     submits: only slow reads that a failover would have avoided.
 
     The area under the ROC curve is the probability that the model gives a slow read a higher score
-    than a fast one; 0.5 is guessing. Two simple predictors that a model must beat are shown, too:
-    the mean of the last reads' latencies and the number of pending pages.
+    than a fast one; 0.5 is chance. It is also shown for two simple predictors that a model must
+    beat: the mean latency of the last reads and the number of pending pages.
 
-    For a latency model, the command also prints by which factor the predictions are wrong, as a
-    geometric mean. If the model refuses reads, those predicted above refuse_us count as refused.
+    For a latency model, the command also prints the mean error of the predictions as a factor. If
+    the model refuses reads, those with a prediction above refuse_us count as refused.
 
-    Several traces are the drives of one array, recorded at once. Pairs of reads that began on two
-    of them at the same moment then show the gain of choosing the lower prediction.
+    Several traces are the drives of one array, recorded at the same time. Pairs of reads that began
+    on two of them at the same moment then show the gain of choosing the lower prediction.
     """
     from linnapp.learn.evaluate import evaluate as judge
     from linnapp.model import LatencyModel, find_model, load_model
@@ -59,16 +59,16 @@ def evaluate(model_path: Path, traces: tuple[Path, ...], as_json: bool, **reader
         model = load_model(path)
         models.append(model)
         result = judge(model, trace, **reader)
-        taught_by_it = _is_of_training(path, trace)
+        is_training_data = _is_of_training(path, trace)
         records.append({
             "model": str(path),
             "trace": str(trace),
-            "trained_on_this_trace": taught_by_it,
+            "trained_on_this_trace": is_training_data,
             **losses_of(trace),
             **result.to_json(),
         })  # fmt: skip
         if not as_json:
-            _echo(path, model, result, taught_by_it)
+            _echo(path, model, result, is_training_data)
     pairs: PairsJudged | None = None
     choosing = [model for model in models if isinstance(model, LatencyModel)]
     if 1 < len(traces) == len(choosing):
@@ -88,7 +88,7 @@ def evaluate(model_path: Path, traces: tuple[Path, ...], as_json: bool, **reader
 
 
 def _echo(
-    path: Path, model: Model | LatencyModel, result: Evaluation, taught_by_it: bool | None
+    path: Path, model: Model | LatencyModel, result: Evaluation, is_training_data: bool | None
 ) -> None:
     """Print all values of a drive."""
     from linnapp.commands._training import describe_areas
@@ -96,21 +96,21 @@ def _echo(
     from linnapp.model import LatencyModel
 
     c = result.confusion
-    if taught_by_it:
+    if is_training_data:
         click.echo(
-            f"THE MODEL WAS TRAINED ON THIS TRACE, and these figures flatter it: {path.stem}.json "
-            "has those of the reads that it was not trained on"
+            f"THE MODEL WAS TRAINED ON THIS TRACE, so these results are too good: {path.stem}.json "
+            "has the results for reads that it was not trained on"
         )
     click.echo(f"model {result.model_id} ({path}), slow above {result.threshold_us} us")
     if isinstance(model, LatencyModel) and not model.refuses:
         # The model does not classify as fast or slow; its threshold may be less than the median.
-        click.echo(f"{c.total} reads, mean latency {result.mean_us:.1f} us; it refuses nothing")
+        click.echo(f"{c.total} reads, mean latency {result.mean_us:.1f} us; it refuses no reads")
     else:
         _echo_verdicts(result)
     if isinstance(result, LatencyEvaluation):
         click.echo(
-            f"predicted {result.mean_predicted_us:.1f} us on average, off by a factor of "
-            f"{2**result.mean_abs_log2_error:.2f}; the mean of the last latencies by "
+            f"mean prediction {result.mean_predicted_us:.1f} us; mean error: a factor of "
+            f"{2**result.mean_abs_log2_error:.2f}, for the mean of the last latencies "
             f"{2**result.mean_abs_log2_error_last_latencies:.2f}"
         )
     click.echo(describe_areas(vars(result)))
@@ -134,11 +134,11 @@ def _echo_pairs(pairs: PairsJudged) -> None:
 
 
 def _echo_verdicts(result: Evaluation) -> None:
-    """Print the number of reads classified as fast and slow, and how many of these are."""
+    """Print the confusion matrix, and the effect of refusing reads on the mean latency."""
     c = result.confusion
     click.echo(
         f"{c.total} reads, accuracy {c.accuracy:.2%}, "
-        f"of predicting all fast {result.always_fast_accuracy:.2%}"
+        f"{result.always_fast_accuracy:.2%} if all reads are predicted fast"
     )
     click.echo(f"{'':12} {'predicted fast':>16} {'predicted slow':>16}")
     for truth, fast, slow, wrong, ratio in (
@@ -150,7 +150,7 @@ def _echo_verdicts(result: Evaluation) -> None:
         click.echo(f"it refuses {c.false_revoke_share:.2%} of the fast reads")
     click.echo(
         f"mean latency {result.mean_us:.1f} us, "
-        f"of the reads it admits {result.mean_admitted_us:.1f} us"
+        f"{result.mean_admitted_us:.1f} us of the admitted reads"
     )
 
 

@@ -204,8 +204,8 @@ def choose_margin(
     ):
         return 0
     raise NoGainError(
-        "no model is better than admitting every read, by a significant gain: on the validation "
-        "slice, the "
+        "no model is better than admitting every read (no gain is significant): on the "
+        "validation slice, the "
         f"array's mean latency would be {quality['mean_us']:.1f} us with this network, and "
         f"{quality['always_fast_mean_us']:.1f} us if no read were refused; its accuracy is "
         f"{quality['accuracy']:.2%}, that of predicting all reads fast "

@@ -227,7 +227,7 @@ WRONG_FIELDS = {
         (22, "<H", 255, "255 trees need .* bytes"),
         (24, "<B", 3, "3 splits to a leaf.*`linnapp train`"),
         (25, "<B", 5, "5 past reads"),
-        (26, "<B", 9, "9 bits"),
+        (26, "<B", 9, "9 fractional bits"),
         (27, "<B", 1, "reserved"),
         (28, "<I", 0, "overdue_us is 0"),
         (28, "<I", CAP + 1, "overdue_us is 16777216"),

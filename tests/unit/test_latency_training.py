@@ -326,7 +326,7 @@ def test_evaluate_recognises_the_training_trace_by_its_contents(
     (tmp_path / "other" / "az.trace").write_bytes(
         b"".join(long_log.read_bytes().splitlines(keepends=True)[:-1])
     )
-    said = "THE MODEL WAS TRAINED ON THIS TRACE, and these figures flatter it: az.json has"
+    said = "THE MODEL WAS TRAINED ON THIS TRACE, so these results are too good: az.json has"
     for trace, same in ((tmp_path / "az.trace", True), (tmp_path / "other" / "az.trace", False)):
         judged = run("evaluate", "--model", tmp_path / "m", "--trace", trace)
         assert (said in judged.output) == same
@@ -470,12 +470,12 @@ def test_commands_describe_a_latency_model_by_its_latencies(
     assert "40 trees" in said and "area under ROC: this model 0." in said
     assert not re.search(of_networks, said)
     judged = run("evaluate", "--model", out, "--trace", long_log)
-    assert "off by a factor of" in judged.output and "predicted fast" in judged.output
+    assert "mean error: a factor of" in judged.output and "predicted fast" in judged.output
     model = load_model(out / "az.linnos")
     assert isinstance(model, LatencyModel)
     dataclasses.replace(model, refuse_us=NEVER).save(tmp_path / "never.linnos")
     judged = run("evaluate", "--model", tmp_path / "never.linnos", "--trace", long_log)
-    assert "it refuses nothing" in judged.output
+    assert "it refuses no reads" in judged.output
     assert not re.search(f"{of_networks}|predicted fast", judged.output)
     reads = load_reads(long_log, overdue_us=model.overdue_us)
     np.save(tmp_path / "f.npy", reads.features[:500])

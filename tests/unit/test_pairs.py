@@ -132,10 +132,10 @@ def test_evaluate_shows_the_gain_of_choosing_among_the_drives_of_an_array(tmp_pa
     assert not run("train", "--kind", "latency", *given, "-o", tmp_path / "m").exit_code
     said = run("evaluate", "--model", tmp_path / "m", *given)
     assert not said.exit_code, said.output
-    assert "3000 pairs of reads began on two drives at one moment" in said.output
+    assert "3000 pairs of reads began on two drives at the same moment" in said.output
     record = json.loads(run("evaluate", "--model", tmp_path / "m", *given, "--json").output)
     assert [drive["reads"] for drive in record["drives"]] == [3000, 3000]
-    assert record["pairs"]["right"]["value"] > 0.9
+    assert record["pairs"]["ranked_correctly"]["value"] > 0.9
     assert record["pairs"]["gain_over_round_robin_us"]["low"] > 300
     alone = run("evaluate", "--model", tmp_path / "m", *given[:2], "--json")
     assert json.loads(alone.output)["reads"] == 3000
@@ -154,7 +154,7 @@ def test_evaluate_pairs_reads_of_logs_with_one_clock_when_one_log_starts_later(
     assert not run("train", "--kind", "latency", *given[:2], "-o", tmp_path / "m").exit_code
     shutil.copy(tmp_path / "m/d0.linnos", tmp_path / "m/d1.linnos")
     said = run("evaluate", "--model", tmp_path / "m", *given)
-    assert "2000 pairs of reads began on two drives at one moment" in said.output
+    assert "2000 pairs of reads began on two drives at the same moment" in said.output
 
 
 @pytest.mark.parametrize("n_values", [2, 5, 1000])

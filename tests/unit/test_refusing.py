@@ -70,7 +70,7 @@ def test_choose_margin_uses_the_limit_where_refusing_pays() -> None:
 def test_uninformative_scores_have_no_gain(knows: int) -> None:
     """Slow reads cost barely more than a failover; scores are wrong or uninformative."""
     taught, judged = (reads(knows=knows, shift=700, slow_us=510, seed=seed) for seed in (1, 2))
-    with pytest.raises(NoGainError, match=r"mean read would take \d+\.\d us .* `even_if_w"):
+    with pytest.raises(NoGainError, match=r"mean latency would be \d+\.\d us .* `even_if_w"):
         choose_margin(taught, judged, 1.0)
     assert choose_margin(taught, judged, 1.0, even_if_worse=True) == 0
     margin = choose_margin(taught, judged, 0.12, even_if_worse=True)
@@ -217,8 +217,8 @@ def test_train_warns_of_a_network_that_refuses_nothing(
     assert result.exit_code == 0, result.output
     remedy = "record longer, under the load that makes the drive slow"
     told = (
-        "d: THE MODEL REFUSES NOTHING: 0.00% of the reads of the validation slice, 0.00% of those "
-        f"that taught it; {remedy}"
+        "d: THE MODEL REFUSES NO READS: 0.00% of the validation slice, 0.00% of the training "
+        f"slice; {remedy}"
     )
     assert (told in result.stderr) == (not slow)
     record = json.loads((out / "d.json").read_text())

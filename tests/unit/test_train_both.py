@@ -27,7 +27,7 @@ def test_train_compares_both_kinds_on_the_test_slice(tmp_path: Path) -> None:
     result = run("train", "--trace", trace, "-o", out, *QUICK)
     assert result.exit_code == 0, result.output
     assert result.stdout.split() == [str(out / "az.latency.linnos"), str(out / "az.linnos")]
-    assert result.stderr.count("az: 3000 reads to learn from") <= 1
+    assert result.stderr.count("az: 3000 reads to train on") <= 1
     assert result.stderr.count("inflection point") == 1
     records = {
         kind: json.loads((out / f"az{end}.json").read_text())
