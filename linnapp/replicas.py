@@ -36,14 +36,14 @@ def _library() -> Library:
 
 
 _NO_BEST = {
-    errno.ENOTTY: "this kernel cannot tell; it needs LinnOS, or linnos.ko (kernel/README.md)",
-    errno.ENOTBLK: "not all are block devices",
-    errno.EBADF: "not all are open for reading",
+    errno.ENOTTY: "this kernel lacks LinnOS; boot one with it or load linnos.ko (kernel/README.md)",
+    errno.ENOTBLK: "not all of them are block devices",
+    errno.EBADF: "not all of them are open for reading",
 }
 
 
 def best(fds: Sequence[int], size: int) -> list[int]:
-    """Query the kernel for the best drives for the next read: linnos_kernel_best_drives(3).
+    """Query the kernel for the best drives for the next read; see linnos_kernel_best_drives(3).
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ def best(fds: Sequence[int], size: int) -> list[int]:
     Returns
     -------
     list of int
-        Indices in `fds` of the drives that are equally good and better than all others, in
-        increasing order; empty if all drives have been removed.
+        Indices in `fds` of the best drives, in increasing order: several if they are equally good,
+        none if all drives have been removed.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def best(fds: Sequence[int], size: int) -> list[int]:
     mask = lib.linnos_kernel_best_drives(len(fds), fds, size, ffi.NULL)
     if mask < 0:
         why = _NO_BEST.get(-mask, os.strerror(-mask))
-        raise OSError(-mask, f"which of {len(fds)} drives to read from: {why}")
+        raise OSError(-mask, f"cannot choose one of {len(fds)} drives: {why}")
     return [k for k in range(len(fds)) if mask >> k & 1]
 
 
@@ -98,8 +98,8 @@ class Replicas(Closable):
         Block devices or files with identical content. None stands for a missing replica, which
         is treated as dropped; at least one must be present.
     models : sequence of path or None, optional
-        A latency model for each replica, from `linnapp train --kind latency`. With None, no read
-        is redirected from or to that replica unless a read fails.
+        A latency model for each replica, from `linnapp train --kind latency`. Without a model,
+        reads are redirected from or to that replica only if a read fails.
     home : int, optional
         The default replica, which reads use unless another is predicted to be clearly faster.
         Default: round robin.
@@ -115,7 +115,7 @@ class Replicas(Closable):
         Maximum number of hedges and probe copies in percent of the reads: 5, not 0.05. By default
         there is no limit with `duplicates`, and 5 for hedges after a fixed time.
     duplicates_burst : int
-        Maximum number of hedges that can be saved up in times with few hedges.
+        Maximum number of unused hedges that are saved for later.
     buffered : bool
         Read through the page cache instead of with O_DIRECT.
     ask : bool
@@ -124,7 +124,7 @@ class Replicas(Closable):
     ask_all : bool
         Let every replica's model predict each read, also when the default replica is idle.
     unguarded : bool
-        Follow predictions even if that has no benefit, without a control group.
+        Redirect reads even if this has no benefit, without measuring it with a control group.
 
     Raises
     ------
@@ -218,7 +218,10 @@ class Replicas(Closable):
         home: int | None = None,
         never_hedge: bool = False,
     ) -> bytes:
-        """Read bytes, like `preadv`; fewer than requested only at the end of the replicas."""
+        """Read `size` bytes at `offset`, with the options of :meth:`preadv`.
+
+        The result has fewer bytes only at the end of the replicas.
+        """
         buffer = bytearray(size)
         n = self.preadv(
             [buffer], offset, deadline_us=deadline_us, home=home, never_hedge=never_hedge
@@ -226,7 +229,7 @@ class Replicas(Closable):
         return bytes(memoryview(buffer)[:n])
 
     def preadinto(self, buffer: Any, offset: int) -> int:
-        """Read into one writable buffer, such as a numpy array or a bytearray, like `preadv`."""
+        """Read into one writable buffer, such as a numpy array; see :meth:`preadv`."""
         return self.preadv([buffer], offset)
 
     def preadv(
@@ -351,9 +354,9 @@ class Replicas(Closable):
         return Counters(**stats, histogram={ns: count for ns, count in buckets.items() if count})
 
     def close(self) -> None:
-        """Close the array; waits for attempts that lost to a hedge. May be repeated.
+        """Close the array after all attempts that are still in flight have completed.
 
-        No other thread may be reading.
+        No other thread may be reading. Closing it again has no effect.
         """
         if not self._handle:
             return

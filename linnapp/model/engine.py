@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Run a network or a latency model on the features of reads, in numpy or with the kernel's C code.
+"""Predict reads with a network or a latency model.
 
-The engine ``c`` is core/, the C code that the kernel runs, built as a shared library. The engine
+There are two engines. ``c`` is core/, the C code that the kernel runs, built as a shared library.
 ``numpy`` is independent of it and accepts a network with any number of hidden units.
 """
 
@@ -70,12 +70,9 @@ def infer(
 
 
 def check_features(features: npt.NDArray[Any], least: int, most: int, highest: int) -> None:
-    """Check that `features` has integers from 0 to `highest` in `least` to `most` columns.
+    """Raise LinnappError unless `features` has integers in valid columns.
 
-    Raises
-    ------
-    LinnappError
-        If it is not.
+    The number of columns must be `least` to `most`, and the integers 0 to `highest`.
     """
     if features.ndim != 2 or not least <= features.shape[1] <= most:
         raise LinnappError(f"features of shape {features.shape}: the model takes (n, {least})")

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The kernel's decisions, one per latency-critical read, from its trace event in text form.
+"""Parse the kernel's decisions about latency-critical reads from trace events in text form.
 
-The text is the output of tracefs (``cat trace``) or of ``trace-cmd report``: lines of the event
-``linnos_decision`` (docs/formats.md) and, if they were recorded too, of ``block_rq_issue`` and
-``block_rq_complete``, which give the latencies of admitted reads.
+The text is the output of tracefs (``cat trace``) or of ``trace-cmd report``. It has a line of the
+event ``linnos_decision`` (docs/formats.md) for each decision. The latencies of admitted reads are
+known if it also has the events ``block_rq_issue`` and ``block_rq_complete``.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from typing import Any
 
@@ -95,7 +96,7 @@ def parse_decisions(text: bytes) -> npt.NDArray[Any]:
     missing = [N_FEATURES - 1 - row[-1].count(b",") for row in rows]
     seen = [row[-1] + more * b",0" for row, more in zip(rows, missing, strict=True)]
     table["of_latency"] = [0 <= more <= N_FEATURES - N_FEATURES_MIN for more in missing]
-    features = b",".join(row for row, of in zip(seen, table["of_latency"], strict=True) if of)
+    features = b",".join(itertools.compress(seen, table["of_latency"]))
     table["features"][table["of_latency"]] = np.array(
         [int(number, 16) for number in features.split(b",") if number], np.uint32
     ).reshape(-1, N_FEATURES)

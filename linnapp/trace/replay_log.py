@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The replayer's per-I/O log: its record layout, and a reader that maps the file."""
+"""Read the replayer's per-I/O log, which is mapped into memory."""
 
 from __future__ import annotations
 
@@ -49,17 +49,18 @@ VERSION = 2
 
 READ, WRITE = 0, 1
 
-#: Value of served_by if every drive failed, or a write failed. The latency is that of the error.
+#: Value of served_by if a read failed on every drive, or a write failed. The latency is the time
+#: until the error.
 NOBODY = 255
 
 REVOKED, HEDGED, HEDGE_WON, DATA_ERROR, IO_ERROR, PROBED = 1, 2, 4, 8, 16, 32
 
 
 def response_ns(records: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return the times from when the I/Os were due until their completion, in ns.
+    """Return the response times of I/Os, from when they were due until their completion, in ns.
 
-    ``latency_ns`` is the service time since the submission. It excludes the time that an I/O waited
-    to be submitted, which is ``lag_ns``.
+    This is the service time since the submission (``latency_ns``) plus the time that an I/O waited
+    to be submitted (``lag_ns``).
     """
     return np.asarray(records["latency_ns"] + records["lag_ns"], np.uint64)
 

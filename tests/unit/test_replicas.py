@@ -183,7 +183,7 @@ def test_a_single_path_in_place_of_a_list_is_refused(paths: list[Path]) -> None:
 def test_drives_that_cannot_be_queried_are_named(paths: list[Path]) -> None:
     """The lab tests the answers of a kernel with LinnOS."""
     with paths[0].open() as file:
-        with pytest.raises(OSError, match="this kernel cannot tell; it needs LinnOS") as caught:
+        with pytest.raises(OSError, match="this kernel lacks LinnOS") as caught:
             replicas.best([file.fileno()], 4096)
         assert caught.value.errno == errno.ENOTTY
         with pytest.raises(ValueError, match="0 drives; it must be between 1 and 16"):
@@ -192,7 +192,7 @@ def test_drives_that_cannot_be_queried_are_named(paths: list[Path]) -> None:
             replicas.best([file.fileno()] * 17, 4096)
         with pytest.raises(ValueError, match="a read of 0 bytes"):
             replicas.best([file.fileno()], 0)
-    with pytest.raises(OSError, match="not all are open for reading"):
+    with pytest.raises(OSError, match="not all of them are open for reading"):
         replicas.best([-1], 4096)
 
 
