@@ -237,12 +237,7 @@ WRONG_FIELDS = {
         (40, "<i", -(2**15) - 1, "base is -32769"),
         (44, "<I", 1, "reserved"),
         (60, "<I", 1 << 24, "reserved"),
-        (
-            64 + 4 * 400,
-            "<I",
-            23 << 24,
-            "a split uses feature 23; it must be 0 to 22",
-        ),
+        (64 + 4 * 400, "<I", 23 << 24, "a split uses feature 23; it must be 0 to 22"),
     ],
 }
 

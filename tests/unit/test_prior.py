@@ -17,11 +17,7 @@ from eval.seeds import DEVELOPMENT
 from linnapp.errors import NoGainError
 from linnapp.learn import prior
 from linnapp.learn.examples import BurstReads, Reads
-from linnapp.learn.trees import (
-    NEVER,
-    TreeTrainingData,
-    _is_significantly_worse_than_mean,
-)
+from linnapp.learn.trees import NEVER, TreeTrainingData, _is_significantly_worse_than_mean
 from linnapp.model import LatencyModel, load_model
 from linnapp.model.engine import predict_us
 from linnapp.model.file import CAP, FEATURES, FRACTION_BITS, LATENCIES, N_FEATURES
