@@ -24,6 +24,12 @@ def explain_os_error(error: OSError, path: AnyPath) -> LinnappError:
     return LinnappError(f"{error.filename or path}: {reason}")
 
 
+def shipped_folder(name: str, in_checkout: str) -> Path:
+    """Return a folder of the project's data, inside an installed package or in a checkout."""
+    package = Path(__file__).resolve().parent
+    return package / name if (package / name).is_dir() else package.parent / in_checkout
+
+
 @contextlib.contextmanager
 def os_errors(
     path: AnyPath, explained: Callable[[OSError, AnyPath], LinnappError] = explain_os_error

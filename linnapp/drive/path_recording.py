@@ -22,10 +22,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from linnapp.drive.sysfs import nvme_paths, sysfs_root
+from linnapp.drive.sysfs import device_number, nvme_paths, sysfs_root
 from linnapp.drive.tracefs import tracer_of_disks
 from linnapp.errors import DeviceError
-from linnapp.files import AnyPath, os_errors
+from linnapp.files import AnyPath
 
 #: ``struct blk_io_trace``, without its data.
 _EVENT = struct.Struct("=IIQQIIIIIHH")
@@ -143,10 +143,7 @@ class PathRecorder:
         """
         numbers = {}
         for name in self._drives:
-            path = sysfs_root() / "block" / name / "dev"
-            with os_errors(path):
-                major, minor = map(int, path.read_text().split(":"))
-            numbers[major << 20 | minor] = name
+            numbers[device_number(name)] = name
         with contextlib.ExitStack() as stack:
             spool = stack.enter_context(self._spool.open("rb"))
             files = {}

@@ -196,9 +196,8 @@ class Drive(Switchable):
 
     @property
     def device_number(self) -> int:
-        """The disk's number in the kernel's internal form: major << 20 | minor."""
-        major, minor = _numbers(self._disk / "dev", 2, ":")
-        return major << 20 | minor
+        """The disk's number; see :func:`device_number`."""
+        return device_number(self.name)
 
     @property
     def mode(self) -> str:
@@ -531,6 +530,12 @@ def disk_name(device: str) -> str:
         if (block / disk / name / "partition").is_file():
             return disk
     raise _no_disk(device, name)
+
+
+def device_number(name: str) -> int:
+    """Return a disk's number in the kernel's internal form: major << 20 | minor."""
+    major, minor = _numbers(sysfs_root() / "block" / name / "dev", 2, ":")
+    return major << 20 | minor
 
 
 def disk_stat(name: str) -> dict[str, int]:

@@ -33,6 +33,7 @@ from linnapp.files import AnyPath, os_errors
 from linnapp.insight import arguments as call_arguments
 from linnapp.insight.arguments import words as _words
 from linnapp.native import Library, declare, load_library, loaded_once, row_type
+from linnapp.trace.blktrace import format_device
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -515,7 +516,7 @@ def _device(number: int) -> str | None:
     """Return a device's name, or its number if it has no name, as tmpfs."""
     if number < 0:
         return None
-    pair = f"{number >> 20}:{number & 0xFFFFF}"
+    pair = format_device(number)
     place = Path("/sys/dev/block") / pair
     return place.resolve().name if place.exists() else pair
 

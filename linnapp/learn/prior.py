@@ -12,18 +12,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from linnapp.files import shipped_folder
 from linnapp.model.file import CAP, FEATURES, FRACTION_BITS, LEAF_LIMIT, LatencyModel
 
-_PACKAGE = Path(__file__).resolve().parents[1]
-_SHIPPED = _PACKAGE / "prior"
-#: Inside an installed package, or next to it in a checkout.
-FOLDER = _SHIPPED if _SHIPPED.is_dir() else _PACKAGE.parent / "models" / "prior"
+#: Folder of the prior that is part of the project.
+FOLDER = shipped_folder("prior", "models/prior")
 NAME = "prior"
 
 #: Latency of the prior's median read in us. Times in the prior therefore have eight fractional

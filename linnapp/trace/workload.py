@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import LinnappError
-from linnapp.files import explain_os_error
+from linnapp.files import explain_os_error, shipped_folder
 from linnapp.trace.convert import Workload
 
 #: The window of `linnapp inspect`, which measures the busiest window.
@@ -376,10 +376,8 @@ def _shared_rng(shared: np.random.SeedSequence, *child: int) -> np.random.Genera
 
 ALIGNMENT_BYTES = 4096
 
-_PACKAGE = Path(__file__).resolve().parents[1]
-_SHIPPED = _PACKAGE / "profiles"
-#: Inside an installed package, or next to it in a checkout.
-PROFILE_DIR = _SHIPPED if _SHIPPED.is_dir() else _PACKAGE.parent / "traces"
+#: Folder of the profiles that are part of the project.
+PROFILE_DIR = shipped_folder("profiles", "traces")
 
 #: The kinds of arrival processes, which are recognised by their fields.
 _ARRIVALS: tuple[type[TwoState | Windowed], ...] = (TwoState, Windowed)
