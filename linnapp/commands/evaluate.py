@@ -160,7 +160,7 @@ def _is_of_training(model: Path, trace: Path) -> bool | None:
 
     try:
         record = json.loads(model.with_suffix(".json").read_text())
-        taught_by = record["trace"]["sha256"]
+        trained_on = record["trace"]["sha256"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return bool(contents_of(trace)[1] == taught_by)
+    return bool(contents_of(trace)[1] == trained_on)

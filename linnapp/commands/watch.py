@@ -187,7 +187,7 @@ def watch(
             arguments=arguments,
             hashes=hashes,
             server=server,
-            tell=lambda words: click.echo(f"linnapp: warning: {words}", err=True),
+            notify=lambda words: click.echo(f"linnapp: warning: {words}", err=True),
         )
         found = summary(folder, top)
         outcome = watched.outcome

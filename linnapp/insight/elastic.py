@@ -315,17 +315,19 @@ class Retries:
 
     While `is_live` is set, a program is being recorded: each error is followed by another attempt,
     because the remedy may come meanwhile. Otherwise an error is raised if it is not temporary or
-    has lasted for too long. `tell` receives the first error of a series, and the end of the series.
+    has lasted for too long. `notify` receives the first error of a series, and its end.
     """
 
     def __init__(
-        self, is_live: threading.Event | None = None, tell: Callable[[str], object] = lambda _: None
+        self,
+        is_live: threading.Event | None = None,
+        notify: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._is_live = is_live or threading.Event()
-        self._tell = tell
+        self._notify = notify
         self._n = 0
         self._since_s = 0.0
-        self._has_told = False
+        self._has_reported = False
 
     def wait(self, error: ElasticsearchError) -> None:
         """Wait until the time for another attempt."""
@@ -334,9 +336,9 @@ class Retries:
         if self._is_live.is_set():
             # The limit counts from the end of the recording.
             self._since_s = now_s
-            if not self._has_told:
-                self._tell(f"{error}; what is recorded waits on the disk")
-                self._has_told = True
+            if not self._has_reported:
+                self._notify(f"{error}; recorded rows wait on the disk")
+                self._has_reported = True
         else:
             self._since_s = self._since_s or now_s
             if not error.is_temporary or now_s >= self._since_s + _RETRY_LIMIT_S:
@@ -350,9 +352,9 @@ class Retries:
 
     def succeeded(self, name: str) -> None:
         """End a series of errors."""
-        if self._has_told:
-            self._tell(f"{name}: stores documents again")
-        self._n, self._since_s, self._has_told = 0, 0.0, False
+        if self._has_reported:
+            self._notify(f"{name}: stores documents again")
+        self._n, self._since_s, self._has_reported = 0, 0.0, False
 
 
 def deliver(server: Server, index: str, lines: bytes, sent: Outcome, retries: Retries) -> None:

@@ -347,13 +347,13 @@ def outcome(row: Any, model: AnyModel) -> str:
     # A latency model that refuses no reads does not classify them as fast or slow.
     if not getattr(model, "refuses", True):
         return took
-    judged = {
+    assessment = {
         (True, True): "correct",
         (True, False): "refusing it would have been a false revoke",
         (False, True): "a slow read admitted",
         (False, False): "correct",
     }[predicted_slow, slow]
-    return f"{took}: {judged}"
+    return f"{took}: {assessment}"
 
 
 #: Number of inputs that a description names, in order of importance.

@@ -48,7 +48,7 @@ class Live:
         The `recording`'s name and the `host`.
     session : str, optional
         Name of the session, for reports.
-    tell : callable
+    notify : callable
         Called with a sentence when the server begins or ceases to fail.
     """
 
@@ -58,7 +58,7 @@ class Live:
         place: AnyPath,
         identity: Mapping[str, str],
         session: str | None,
-        tell: Callable[[str], object],
+        notify: Callable[[str], object],
     ) -> None:
         self._server, self._identity, self._session = server, identity, session
         self._place = Path(place)
@@ -66,7 +66,7 @@ class Live:
         self._outcome = Outcome()
         self._reported_s = float("-inf")
         self._is_recording = threading.Event()
-        self._retries = Retries(self._is_recording, tell)
+        self._retries = Retries(self._is_recording, notify)
         #: numbers of files, and whether the thread has ended; changed with this lock held
         self._changed = threading.Condition()
         self._written = self._sent = 0

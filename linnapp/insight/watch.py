@@ -111,7 +111,7 @@ def watch(
     arguments: str | None = None,
     hashes: bool = False,
     server: Server | None = None,
-    tell: Callable[[str], object] = print,
+    notify: Callable[[str], object] = print,
 ) -> Watched:
     """Record a command or processes until they end, or until `duration_s` or ctrl-C.
 
@@ -140,7 +140,7 @@ def watch(
         Store a hash of the data that each call read or wrote.
     server : Server, optional
         Send the rows there while they are recorded, see :mod:`linnapp.insight.live`.
-    tell : callable
+    notify : callable
         Called with a sentence when the server begins or ceases to fail.
     """
     if command:
@@ -164,7 +164,7 @@ def watch(
         if server is not None:
             from linnapp.insight.live import Live
 
-            live = kept.enter_context(Live(server, folder.parent, identity, session, tell))
+            live = kept.enter_context(Live(server, folder.parent, identity, session, notify))
         store = stack.enter_context(
             Store(folder, call_names(), reader.name, session, arguments, live.put if live else None)
         )

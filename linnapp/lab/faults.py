@@ -248,7 +248,7 @@ def _file_extents(file_name: str, fd: int) -> Iterable[tuple[int, int]]:
             fcntl.ioctl(fd, _FIEMAP, buffer)
         except OSError as error:
             raise FaultError(
-                f"{file_name}: its file system does not tell where it lies ({error.strerror});"
+                f"{file_name}: its file system does not report its location ({error.strerror});"
                 " use ext4, xfs or the drive itself"
             ) from None
         count = _FIEMAP_HEADER.unpack_from(buffer, 0)[3]

@@ -596,7 +596,7 @@ def test_no_document_is_lost_while_the_server_fails(
     assert count() == made == found["calls"]
     assert found["elasticsearch"]["left"] == 0 and not found["elasticsearch"]["refused"]
     if kind != "stopped":  # A server that is stopped for less than the timeout only is slow.
-        assert "what is recorded waits on the disk" in said and "stores documents again" in said
+        assert "recorded rows wait on the disk" in said and "stores documents again" in said
     asked(real.url, "/linnapp-recordings/_refresh", method="POST")
     term = {"query": {"term": {"recording": found["recording"]}}, "sort": {"time_ns": "desc"}}
     report = asked(real.url, "/linnapp-recordings/_search", term)["hits"]["hits"][0]["_source"]

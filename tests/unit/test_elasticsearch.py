@@ -432,7 +432,7 @@ def test_documents_wait_on_the_disk_while_the_server_fails(
         wait_until(lambda: len(recorder.said) == 2)
         outcome = recorder.finish()
     assert outcome.created == len(server.documents) == 1020 and not outcome.left
-    assert "what is recorded waits on the disk" in recorder.said[0]
+    assert "recorded rows wait on the disk" in recorder.said[0]
     assert recorder.said[1] == f"{server.url}: stores documents again"
 
 
