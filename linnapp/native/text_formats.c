@@ -119,12 +119,6 @@ static const struct unit {
 
 #define N_UNITS (sizeof(units) / sizeof(*units))
 
-/** lt_text_format_bytes() - get the size of struct lt_text_format, which identifies the version */
-int64_t lt_text_format_bytes(void)
-{
-	return sizeof(struct lt_text_format);
-}
-
 /** lt_text_formats() - get the table and the number of its formats */
 const struct lt_text_format *lt_text_formats(int32_t *n)
 {

@@ -104,7 +104,6 @@ struct lt_text_counts {
 
 struct lt_text_reader;
 
-int64_t lt_text_format_bytes(void);
 const struct lt_text_format *lt_text_formats(int32_t *n);
 const struct lt_text_format *lt_text_find(const char *name, int32_t *time_digits);
 const char *lt_text_unit(int32_t digits);
