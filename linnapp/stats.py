@@ -176,7 +176,7 @@ def mean_interval(values: Sequence[float] | Floats, level: float = LEVEL) -> Int
     return Interval(mean, mean - reach, mean + reach)
 
 
-def jackknife_interval(whole: float, without: Floats, level: float = LEVEL) -> Interval:
+def jackknife_interval(whole: float, without: Floats) -> Interval:
     """Return Student's t interval of a statistic of the data of all seeds together.
 
     For the mean over seeds of equal size, the result is that of :func:`mean_interval`.
@@ -187,11 +187,9 @@ def jackknife_interval(whole: float, without: Floats, level: float = LEVEL) -> I
         The statistic.
     without : array, shape (seeds,)
         The statistic without the data of each seed in turn.
-    level : float
-        Nominal coverage.
     """
     n = len(without)
-    pseudo = mean_interval(n * whole - (n - 1) * np.asarray(without, float), level)
+    pseudo = mean_interval(n * whole - (n - 1) * np.asarray(without, float))
     return Interval(whole, whole + pseudo.low - pseudo.value, whole + pseudo.high - pseudo.value)
 
 
@@ -294,10 +292,10 @@ def resamples(n_blocks: int, n: int = N_RESAMPLES, seed: int = 1) -> Floats:
 
 
 @_cached
-def shuffles(n_blocks: int, n: int, seed: int = 1) -> npt.NDArray[np.int64]:
+def shuffles(n_blocks: int, n: int) -> npt.NDArray[np.int64]:
     """Return random permutations of blocks, shape (n, n_blocks)."""
     every = np.tile(np.arange(n_blocks), (n, 1))
-    return np.random.default_rng(seed).permuted(every, axis=1)
+    return np.random.default_rng(1).permuted(every, axis=1)
 
 
 def tail(n_blocks: int, level: float = LEVEL) -> float:
@@ -395,19 +393,20 @@ def _means(sums: Floats) -> Floats:
 
 
 @_cached
-def exchanges(n_pairs: int, n: int = N_RESAMPLES, seed: int = 1) -> Floats:
+def exchanges(n_pairs: int) -> Floats:
     """Return exchanges of the two members of pairs, for a permutation test.
 
     Returns
     -------
     array, shape (exchanges, n_pairs)
         1 for the pairs whose members are exchanged, otherwise 0. All possible exchanges are
-        returned, except the one that exchanges none, or a random sample if there are more than `n`.
+        returned, except the one that exchanges none, or a random sample if there are more than
+        ``N_RESAMPLES``.
     """
-    if 2**n_pairs - 1 <= n:
+    if 2**n_pairs - 1 <= N_RESAMPLES:
         every = list(itertools.product((0.0, 1.0), repeat=n_pairs))
         return np.array(every[1:]).reshape(-1, n_pairs)
-    drawn = np.random.default_rng(seed).integers(0, 2, (n, n_pairs))
+    drawn = np.random.default_rng(1).integers(0, 2, (N_RESAMPLES, n_pairs))
     return drawn.astype(np.float64)
 
 

@@ -243,14 +243,14 @@ def check_demo() -> None:
         raise LabError("blktrace is not installed; on Debian: apt-get install blktrace")
 
 
-def run_small_demo(out: Path, seed: int, half_s: int = HALF_S) -> list[dict[str, Any]]:
+def run_small_demo(out: Path, seed: int) -> list[dict[str, Any]]:
     """Run `linnapp demo`; write summary.json and picture.svg, and return the runs."""
     demo = Demo(out, Array(seed=seed), seed)
     steps = Steps(3)
     with steps.step("generating the workload"):
-        sources = demo.generate(half_s)
-        first = slice_traces(sources, out / "train", 0, half_s)
-        second = slice_traces(sources, out / "replay", half_s, 2 * half_s)
+        sources = demo.generate(HALF_S)
+        first = slice_traces(sources, out / "train", 0, HALF_S)
+        second = slice_traces(sources, out / "replay", HALF_S, 2 * HALF_S)
     blks = demo.record(steps, first)
     work = Work(parallel_guests())
     options = ("--seed", str(seed), "--kind", "latency")
