@@ -93,8 +93,8 @@ static const struct lt_text_format formats[] = {
 	  .offset_unit_bytes = 1, .size_unit_bytes = 1 },
 	{ .name = "fio-lat",
 	  .description = "fio's latency log with log_offset=1: end_ms, latency_ns, type (0 read, "
-			 "1 write), size_bytes, offset_bytes[, priority[, issue_ns]]",
-	  .n_columns = 5, .max_columns = 7,
+			 "1 write), size_bytes, offset_bytes[, priority]",
+	  .n_columns = 5, .max_columns = 6,
 	  .time_at = 0, .latency_at = 1, .type_at = 2, .size_at = 3, .offset_at = 4,
 	  .time_digits = MS_DIGITS, .latency_digits = NS_DIGITS, .reads = "0", .writes = "1",
 	  .skipped = "2", .flags = LT_TEXT_AT_END | LT_TEXT_COARSE,
