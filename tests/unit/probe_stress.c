@@ -35,7 +35,7 @@ static bool is_admitted(struct mine *mine, u32 order, u64 now_ns)
 	__atomic_add_fetch(&asked, 1, __ATOMIC_RELAXED);
 	if (!linnos_probe_window_allows(&drive, order, now_ns) &&
 	    !linnos_probe_claim(&drive, order, rand_r(&mine->seed) % 2, now_ns)) {
-		atomic_inc(&drive.look[order].refused);
+		atomic_inc(&drive.probes[order].refused);
 		return false;
 	}
 	__atomic_add_fetch(&admitted, 1, __ATOMIC_RELAXED);
@@ -94,13 +94,13 @@ static void join(struct mine *mine, unsigned int which)
 	mine->n--;
 }
 
-static void look(u64 now_ns)
+static void predict(u64 now_ns)
 {
 	struct linnos_drive_snapshot view = {.now_ns = now_ns, .pages = 1};
 	u32 features[LINNOS_N_FEATURES];
 
 	linnos_load_snapshot(&drive, &view.load);
-	linnos_compute_features(&drive.places, &view, 100, features);
+	linnos_compute_features(&drive.start_slots, &view, 100, features);
 }
 
 static void *work(void *argument)
@@ -130,9 +130,9 @@ static void *work(void *argument)
 			end(&mine, which, now_ns);
 		}
 		if (i % 64 == 0)
-			look(now_ns);
+			predict(now_ns);
 		if (i % 5000 == 0)
-			WRITE_ONCE(drive.watching, rand_r(&mine.seed) % 2);
+			WRITE_ONCE(drive.tracks_starts, rand_r(&mine.seed) % 2);
 	}
 	while (mine.n)
 		end(&mine, 0, READ_ONCE(clock_ns));
@@ -158,9 +158,9 @@ int main(int argc, char **argv)
 	for (i = 0; i < LINNOS_REGIONS; i++)
 		left |= drive.in_region[i];
 	for (i = 0; i < LINNOS_SIZE_CLASSES; i++)
-		left |= drive.look[i].in_flight || drive.look[i].against;
+		left |= drive.probes[i].in_flight || drive.probes[i].slow_in_flight;
 	for (i = 0; i < LINNOS_START_SLOTS; i++)
-		left |= drive.places.start_ns[i];
+		left |= drive.start_slots.start_ns[i];
 	printf("%u of %u hinted reads admitted%s\n", admitted, asked,
 	       left ? ", and something is left in flight" : "");
 	return left || admitted * 50ULL > asked || admitted < 10;
