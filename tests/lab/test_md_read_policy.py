@@ -53,8 +53,8 @@ def test_read_policy_latency_avoids_a_slow_mirror(
     default, latency = (result(tmp_path / policy) for policy in ("default", "latency"))
     print(
         {
-            policy: (result["mean_us"], result["slow"])
-            for policy, of in (("default", default), ("latency", latency))
+            policy: (measured["mean_us"], measured["slow"])
+            for policy, measured in (("default", default), ("latency", latency))
         }
     )
     assert default["reads"] == latency["reads"] == N_READS

@@ -402,9 +402,9 @@ def test_tiny_traces_are_errors_without_traceback(run: Run) -> None:
         ("--dev chooses a drive of a blktrace", "convert --dev 8:0 good.iolog out/o"),
         ("--dev chooses a drive of a blktrace", "inspect --dev 8:0 good.iolog"),
         ("blktrace traces have no volumes", "convert --volume 0 good.blk out/o"),
-        ("'a b': an iolog's is one word", "convert --device-name 'a b' good.blk out"),
-        ("'/dev/a b': an iolog's is one word", "convert good.blk 'a b.iolog'"),
-        ("'/dev/a b': an iolog's is one word", "convert good.iolog 'a b.iolog'"),
+        ("'a b': contains white space", "convert --device-name 'a b' good.blk out"),
+        ("'/dev/a b': contains white space", "convert good.blk 'a b.iolog'"),
+        ("'/dev/a b': contains white space", "convert good.iolog 'a b.iolog'"),
     ],
 )
 def test_inapplicable_options_are_refused(run: Run, folder: Path, message: str, line: str) -> None:
