@@ -29,6 +29,8 @@ NAMES = {
     "wsrch-small.trace": "MQSim wsrch",
     "tpcc-small.trace": "MQSim tpcc",
     "tencent.cut.per_50k.rw_60_40.490.trace": "Tencent 490",
+    "tencent.cut.per_50k.most_size_thpt.222.trace": "Tencent 222",
+    "tencent.cut.per_50k.rw_75_25.379.trace": "Tencent 379",
     "fio.blk.xz": "fio, recorded",
     "pgbench.blk.xz": "pgbench, recorded",
 }
