@@ -162,7 +162,7 @@ def shown_policies(table: LongTable, place: Place) -> dict[str, str]:
         )
     }  # fmt: skip
     ours = contenders.ours(there)
-    main = {"linnos", "fastest", with_duplicates("fastest")}
+    main = {"linnos", "fastest", with_duplicates("fastest"), with_duplicates("fastest", "")}
     first = [name for name in ("baseline", *rivals) if name in there]
     last = [name for name in ours if name in main] or ours
     return {
@@ -195,7 +195,7 @@ def _changes(table: LongTable, places: Sequence[Place], measure: str, path: Path
         middle = float(np.median(changes[name]))
         axes.plot(middle, row, "D", color=colour, markersize=9, markeredgecolor="white")
         axes.annotate(
-            f"{middle:+.0f} %", (middle, row), (0, 8), textcoords="offset points",
+            f"{round(middle):+d} %", (middle, row), (0, 8), textcoords="offset points",
             ha="center", fontsize=8, fontweight="bold" if contenders.ours([name]) else "normal",
         )  # fmt: skip
     axes.axvline(0, color="black", linewidth=0.8)
