@@ -186,8 +186,8 @@ class Pooled:
             ratio = self._mean[policy] / self._mean[reference]
 
         def is_different() -> bool:
-            sides = self._exchanged(self._sums[policy], self._sums[reference])
-            return _differ(*(np.log(_means(side)) for side in sides))
+            both = np.concatenate([self._sums[policy], self._sums[reference]])
+            return _differ(*(np.log(_means(side @ both)) for side in _exchanges(len(both) // 2)))
 
         return self._below(float(ratio[0]), ratio, is_different)
 
@@ -200,18 +200,10 @@ class Pooled:
 
         def is_different() -> bool:
             both = np.concatenate([self._histograms[policy], self._histograms[reference]])
-            exchanged = stats.exchanges(len(both) // 2)
-            moved = np.vstack([np.zeros(exchanged.shape[1]), exchanged])
-            sides = np.hstack([1 - moved, moved]), np.hstack([moved, 1 - moved])
+            sides = _exchanges(len(both) // 2)
             return _differ(*(np.log(percentiles(side, both, [percent])[0]) for side in sides))
 
         return self._below(values[0] / values[1], ratio, is_different)
-
-    def _exchanged(self, first: NDArray[Any], second: NDArray[Any]) -> tuple[Floats, Floats]:
-        """Sums of two sides, as they were, and with blocks exchanged between them at random."""
-        exchanged = stats.exchanges(len(first))
-        moved = np.vstack([np.zeros(first.shape[1]), exchanged @ (first - second)])
-        return first.sum(axis=0) - moved, second.sum(axis=0) + moved
 
     def share(self, policy: str, bound: str, reference: str = "baseline") -> Interval:
         """Return the share of a bound's gain over the reference that a policy has."""
@@ -219,6 +211,17 @@ class Pooled:
         with np.errstate(divide="ignore", invalid="ignore"):
             found = (b - p) / (b - o)
         return self._interval(float(found[0]), found)
+
+
+def _exchanges(n_blocks: int) -> tuple[Floats, Floats]:
+    """Return weights of the blocks of two policies, one after the other, for each of two sides.
+
+    In the first row each side has the blocks of its policy. In the others, blocks are exchanged
+    between the sides at random.
+    """
+    exchanged = stats.exchanges(n_blocks)
+    moved = np.vstack([np.zeros(n_blocks), exchanged])
+    return np.hstack([1 - moved, moved]), np.hstack([moved, 1 - moved])
 
 
 def _differ(first: Floats, second: Floats) -> bool:
