@@ -48,17 +48,17 @@ static void submit(struct read *r, unsigned int drive, enum linnos_kind kind, ui
 }
 
 /* The attempt that ends next; its read is not answered before that. */
-static struct attempt *next_attempt(const struct read *r)
+static struct attempt *next_attempt(struct read *r)
 {
-	const struct attempt *a = r->attempts;
+	struct attempt *a = r->attempts;
 
 	if (r->n_attempts - r->n_ended == 2)
-		return (struct attempt *)(a[0].end_ns <= a[1].end_ns ? &a[0] : &a[1]);
+		return a[0].end_ns <= a[1].end_ns ? &a[0] : &a[1];
 	/* the winner's time is zeroed when it ends */
-	return (struct attempt *)(a[0].end_ns ? &a[0] : &a[1]);
+	return a[0].end_ns ? &a[0] : &a[1];
 }
 
-static uint64_t next_event_ns(const struct read *r)
+static uint64_t next_event_ns(struct read *r)
 {
 	uint64_t end_ns = next_attempt(r)->end_ns;
 
