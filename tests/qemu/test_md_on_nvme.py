@@ -85,8 +85,8 @@ ODD = """
 drive=/dev/nvme{odd}n1
 for k in $drives; do
     use $k slow
-    # No probes, which would be many if a read takes milliseconds.
-    echo 60000000 >$(files $k)/probe_after_us
+    # No probes: after a probe that completes in time, a drive predicted slow gets a read at a time.
+    echo 0 >$(files $k)/probe_after_us
     echo 0 >$(files $k)/probe_after_revokes
 done
 use {odd} fast
