@@ -21,7 +21,7 @@ from typing import Any
 from eval import pages, report, seeds, workers
 from eval.cache import LAB_SOURCES, RESULTS, Cache, code_version, digest, read_record
 from eval.experiment import Context
-from eval.experiments import NAMES, ON_REQUEST, load, source
+from eval.experiments import NAMES, ON_REQUEST, load
 from eval.long_table import LongTable
 from eval.programs import keep_programs
 from eval.study import Study
@@ -121,7 +121,7 @@ def run(experiment: Study, out: Path, arguments: argparse.Namespace) -> None:
                 [data_digest(out / name) for name in experiment.uses],
             ]
         ),
-        "code": code_version(*LAB_SOURCES, source(experiment.name), *experiment.sources),
+        "code": code_version(*LAB_SOURCES, "eval", *experiment.sources),
     }
     record = read_record(folder)
     finished = record is not None and (

@@ -45,6 +45,7 @@ LAB_SOURCES = (
     "traces",
     "models/prior",
     "eval/cells.py",
+    "eval/grid.py",
     "eval/research.py",
     "eval/workers.py",
 )

@@ -20,13 +20,6 @@ Done = TypeVar("Done")
 NOT_AVAILABLE = "not available here"
 
 
-#: Sources that decide which policies are compared over many cells, and how.
-GRID_SOURCES = (
-    *("eval/grid.py", "eval/contenders.py", "eval/heimdall.py", "eval/scores.py"),
-    "eval/intervals.py",
-)
-
-
 @dataclass(frozen=True)
 class Context:
     """The context of a run."""

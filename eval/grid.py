@@ -59,12 +59,6 @@ LENGTHS = {
     "co-e": Length(65, 6, 0.5),
 }
 
-#: What stands in the record of every experiment on these cells.
-PARTS: dict[str, Any] = {
-    "lengths": {name: vars(length) for name, length in LENGTHS.items()},
-    "size_mb": SIZE_MB,
-}
-
 
 def cell(workload: str, seed: int) -> Cell:
     """A cell of the grid, on the workload's own array."""

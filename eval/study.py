@@ -142,9 +142,9 @@ class Study:
     differs: str = ""
     #: Notes that explain the tables.
     notes: str = ""
-    #: Settings that decide the outcome besides factors, policies and seeds.
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    #: More files that decide the outcome, relative to the repository.
+    #: What decides the outcome and is not in the repository: files, and the user's choices.
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    #: More files that decide the outcome of a cell, relative to the repository.
     sources: tuple[str, ...] = ()
     command: str = ""
     #: True if a run can measure only some of the places. The committed numbers of the other places
@@ -153,8 +153,8 @@ class Study:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The factors, policies and settings of the study, without the seeds."""
-        return {"factors": dict(self.factors), "policies": list(self.policies), **self.settings}
+        """The factors, policies and inputs of the study, without the seeds."""
+        return {"factors": dict(self.factors), "policies": list(self.policies), **self.inputs}
 
     @property
     def table_name(self) -> str:
@@ -210,7 +210,7 @@ class Study:
         module = f"eval/experiments/{self.name}"
         parameters = {
             "study": self.name, "place": place, "policy": policy, "seed": seed,
-            "settings": self.settings,
+            "inputs": self.inputs,
             "code": code_version(f"{module}.py", module, *self.sources),
         }  # fmt: skip
 

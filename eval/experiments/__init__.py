@@ -20,12 +20,6 @@ NAMES = (
 ON_REQUEST = tuple(sorted({path.stem for path in Path(__file__).parent.glob("[!_.]*")} - {*NAMES}))
 
 
-def source(name: str) -> str:
-    """Return the path of an experiment's code, relative to the repository."""
-    module = Path(__file__).parent / name
-    return f"eval/experiments/{name}" + ("" if module.is_dir() else ".py")
-
-
 def load(name: str) -> Study:
     """Import an experiment."""
     if name not in (*NAMES, *ON_REQUEST):

@@ -340,5 +340,4 @@ EXPERIMENT = ClaimsStudy(
     figure=draw,
     page_data=lambda table: {"by_figure": count_by_figure(table)},
     pages={"claims.md.j2": ROOT / "docs" / "paper.md"},
-    settings={"claims": [(claim.text, claim.low, claim.high, claim.source) for claim in CLAIMS]},
 )

@@ -100,7 +100,6 @@ EXPERIMENT = Study(
     factors={"source": (*WORKLOADS, *LOGS)},
     cell=measure,
     figure=draw,
-    settings={"part": PART, "logs": trace_files.digests(trace_files.GIVEN)},
+    inputs={"logs": trace_files.digests(trace_files.GIVEN)},
     pages={"clustering.md.j2": ROOT / "docs" / "real-drive.md"},
-    sources=("eval/grid.py", "eval/cells.py"),
 )

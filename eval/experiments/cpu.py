@@ -62,6 +62,5 @@ EXPERIMENT = Study(
     factors={"workload": WORKLOADS},
     cell=measure,
     prepare=prepare,
-    settings={**grid.PARTS, "busy_iops": BUSY_IOPS},
-    sources=("eval/grid.py", "eval/bench/kernel.py", "kernel/bench/bench_policy.c"),
+    sources=("eval/bench/kernel.py", "kernel/bench/bench_policy.c"),
 )

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from linnapp.lab.array import Array
 from linnapp.trace import convert as iolog
 from linnapp.trace.workload import generate, load_profile
 
-SETTINGS: dict[str, Any] = {"workload": "az-c", "seconds": 60.0}
+WORKLOAD, SECONDS = "az-c", 60.0
 
 
 def measure(context: Context, *, profile: str, mix: str, policy: str, seed: int) -> Reads:
@@ -27,8 +26,8 @@ def measure(context: Context, *, profile: str, mix: str, policy: str, seed: int)
 
     def make(folder: Path) -> None:
         child, shared = np.random.SeedSequence([seed, 3]).spawn(2)
-        workload, size = load_profile(SETTINGS["workload"]), Array.size_mb << 20
-        chunks = generate(workload, SETTINGS["seconds"], child, size, shared)
+        workload, size = load_profile(WORKLOAD), Array.size_mb << 20
+        chunks = generate(workload, SECONDS, child, size, shared)
         if mix == "read-only":
             chunks = (chunk.take(~chunk.is_write) for chunk in chunks)
         iolog.write_iolog(folder / "flash0.iolog", chunks, "/dev/flash0")
@@ -42,9 +41,9 @@ def measure(context: Context, *, profile: str, mix: str, policy: str, seed: int)
         guests.replay(scenario, policy, folder)
 
     recipe = code_version("eval/experiments/fig01.py")
-    made_from = {"profile": profile, "mix": mix, "seed": seed, "recipe": recipe, **SETTINGS}
+    made_from = {"profile": profile, "mix": mix, "seed": seed, "recipe": recipe}
     reads = read_log(context.cache.get("drive", made_from, make) / f"{policy}.log")
-    return Reads(reads["start_us"], reads["latency_us"], SETTINGS["seconds"])
+    return Reads(reads["start_us"], reads["latency_us"], SECONDS)
 
 
 EXPERIMENT = Study(
@@ -57,6 +56,4 @@ EXPERIMENT = Study(
     cell=measure,
     reads=True,
     figure=figures.percentile_lines,
-    settings=SETTINGS,
-    sources=("eval/intervals.py", "eval/scores.py"),
 )

@@ -99,6 +99,4 @@ EXPERIMENT = Study(
     groups=(("workload", "drive"),),
     cell=measure,
     prepare=grid.record_place,
-    settings={**grid.PARTS, "drawn": N_DRAWN},
-    sources=("eval/grid.py",),
 )

@@ -177,9 +177,4 @@ EXPERIMENT = Study(
     groups=(("window_min",), ("workload", "window_min")),
     cell=measure,
     prepare=prepare,
-    settings={
-        "hours": HOURS, "windows_min": WINDOWS_MIN, "every_s": EVERY_S, "active_s": ACTIVE_S,
-        "load_swing": LOAD_SWING, "enough_reads": ENOUGH_READS, "size_mb": grid.SIZE_MB,
-    },
-    sources=("eval/grid.py", "eval/intervals.py"),
-)  # fmt: skip
+)

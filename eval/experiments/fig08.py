@@ -9,7 +9,7 @@ from typing import Any
 from eval import contenders, grid
 from eval.cache import RESULTS, ROOT
 from eval.cells import WORKLOADS, Replayed, replayed
-from eval.experiment import GRID_SOURCES, Context
+from eval.experiment import Context
 from eval.study import Study, described
 from linnapp.lab.demo import with_duplicates
 
@@ -44,8 +44,6 @@ EXPERIMENT = Study(
     prepare=prepare,
     reads=True,
     compared=COMPARED,
-    settings=grid.PARTS,
-    sources=(*GRID_SOURCES, "eval/tuning.py"),
     pages={"fig08.md.j2": RESULTS / "tables.md", "results.md.j2": ROOT / "docs" / "results.md"},
 )
 

@@ -252,11 +252,8 @@ EXPERIMENT = Study(
     prepare=prepare,
     adds=True,
     figure=draw,
-    settings={
-        **grid.PARTS, "bias": BIAS, "matched": MATCHED, "trees": TREES,
-        "logs": trace_files.digests(trace_files.GIVEN),
-    },
-    sources=("eval/grid.py", "eval/intervals.py", "eval/drive_log.py"),
+    inputs={"logs": trace_files.digests(trace_files.GIVEN)},
+    sources=("eval/drive_log.py",),
     page_data=page_data,
     pages={"fig10.md.j2": ROOT / "docs" / "paper.md"},
-)  # fmt: skip
+)

@@ -45,6 +45,5 @@ EXPERIMENT = Study(
     policies=("linnos-hl",),
     cell=measure,
     prepare=published.prepare,
-    settings={**published.EXPERIMENT.settings},
-    sources=("eval/experiments/published.py", "eval/tuning.py", "eval/grid.py"),
+    sources=("eval/experiments/published.py",),
 )

@@ -21,7 +21,7 @@ from eval.cells import (
     replayed,
     trained,
 )
-from eval.experiment import GRID_SOURCES, Context
+from eval.experiment import Context
 from eval.study import Study, described
 
 #: The paper's methods, by the replayer's name.
@@ -63,6 +63,4 @@ EXPERIMENT = Study(
     prepare=prepare,
     reads=True,
     compared=("linnos", "linnos-hl"),
-    settings={**grid.PARTS, "training": PAPER_TRAINING},
-    sources=(*GRID_SOURCES, "eval/tuning.py"),
 )

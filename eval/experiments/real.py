@@ -274,7 +274,6 @@ EXPERIMENT = Study(
     policies=POLICIES,
     reference=OWN,
     figure=draw,
-    settings={"logs": trace_files.digests(trace_files.GIVEN), "limits": LIMITS},
+    inputs={"logs": trace_files.digests(trace_files.GIVEN)},
     pages={"real.md.j2": ROOT / "docs" / "real-drive.md"},
-    sources=("eval/heimdall.py",),
 )

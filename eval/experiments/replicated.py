@@ -27,7 +27,6 @@ EXPERIMENT = Study(
         prepare=partial(fig08.prepare, replicate_writes=True),
         cell=partial(fig08.measure, replicate_writes=True),
         pairs=PAIRS,
-        sources=("eval/experiments/fig08.py", *fig08.EXPERIMENT.sources),
         pages={"replicated.md.j2": RESULTS / "tables.md"},
     )
 )

@@ -17,7 +17,8 @@ from linnapp.trace.workload import generate, load_profile
 
 KIB = 1024
 
-SETTINGS: dict[str, Any] = {**grid.PARTS, "seconds": 600}
+#: The length of the workload that is counted as it is generated.
+GENERATED_S = 600
 
 
 def measure(context: Context, *, workload: str, policy: str, seed: int) -> list[dict[str, Any]]:
@@ -30,7 +31,7 @@ def measure(context: Context, *, workload: str, policy: str, seed: int) -> list[
     for drive, child in enumerate(children):
         summary = WorkloadSummary()
         size = cell.size_mb << 20
-        for chunk in generate(load_profile(workload), SETTINGS["seconds"], child, size, shared):
+        for chunk in generate(load_profile(workload), GENERATED_S, child, size, shared):
             summary.add(chunk)
         facts = summary.to_json()
         on_drive = inspect(folder / f"flash{drive}.blk").to_json()
@@ -61,6 +62,4 @@ EXPERIMENT = Study(
     groups=(("workload",), ("workload", "drive")),
     cell=measure,
     prepare=grid.record_place,
-    settings=SETTINGS,
-    sources=("eval/grid.py",),
 )

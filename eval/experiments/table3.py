@@ -79,16 +79,11 @@ DRIVE = 0
 #: The largest reads of the first two size classes.
 ORDERS_OF_SIZE = (64 << 10, 1 << 20)
 
-SETTINGS: dict[str, Any] = {
-    **grid.PARTS,
-    "models": {name: asdict(shape) for name, shape in MODELS.items()},
-    "workloads": WORKLOADS_OF,
-    "drive": DRIVE,
-    "max_epochs": 20,
-    "patience_epochs": 5,
-    "inferences": {LINNOS: 20_000, "A": 20_000, "B": 20_000, "C": 5_000, "D": 1_000, "E": 100},
-    "repeats": 7,
-}
+MAX_EPOCHS, PATIENCE_EPOCHS = 20, 5
+
+#: The number of timed inferences of each model, and how often they are repeated.
+INFERENCES = {LINNOS: 20_000, "A": 20_000, "B": 20_000, "C": 5_000, "D": 1_000, "E": 100}
+REPEATS = 7
 
 
 def train_shape(name: str, cell: Cell, folder: Path) -> dict[str, Any]:
@@ -194,14 +189,14 @@ def _fit(
     choosing = (digits[chooses].astype(np.float32), slow[chooses].astype(np.float32))
     history = network.fit(
         batches(digits[seen], slow[seen], batch_size(seen.stop), seed),
-        epochs=SETTINGS["max_epochs"],
+        epochs=MAX_EPOCHS,
         shuffle=False,
         verbose=0,
         validation_data=choosing,
         validation_batch_size=4096,
         callbacks=[
             keras.callbacks.EarlyStopping(
-                "val_loss", patience=SETTINGS["patience_epochs"], restore_best_weights=True
+                "val_loss", patience=PATIENCE_EPOCHS, restore_best_weights=True
             )
         ],
     )
@@ -217,7 +212,7 @@ def inference_ns(folder: Path) -> dict[str, float]:
     times = {}
     for model, shape in MODELS.items():
         command = [
-            str(program), str(SETTINGS["inferences"][model]), str(SETTINGS["repeats"]),
+            str(program), str(INFERENCES[model]), str(REPEATS),
             str(shape.n_inputs), *(str(n) for n in shape.hidden),
         ]  # fmt: skip
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -226,9 +221,8 @@ def inference_ns(folder: Path) -> dict[str, float]:
 
 
 def _inference_times(context: Context) -> dict[str, float]:
-    times: dict[str, float] = context.cache.value(
-        "inference", {"models": SETTINGS["models"]}, inference_ns
-    )
+    shapes = {name: asdict(shape) for name, shape in MODELS.items()}
+    times: dict[str, float] = context.cache.value("inference", {"models": shapes}, inference_ns)
     return times
 
 
@@ -255,6 +249,5 @@ EXPERIMENT = Study(
     cell=measure,
     prepare=prepare,
     reference=LINNOS,
-    settings=SETTINGS,
-    sources=("eval/grid.py", "eval/inference_time.c", "eval/intervals.py"),
-)  # fmt: skip
+    sources=("eval/inference_time.c",),
+)

@@ -312,13 +312,7 @@ EXPERIMENT = Study(
     seed_fields=("iops", "reads", "mean_us", "p99_us", "elapsed_s", "extra_io_ratio"),
     compared=trace_counts.COMPARED,
     page_data=trace_counts.page_data,
-    settings={
-        "traces": trace_files.digests(trace_files.GIVEN_OR_RECORDED),
-        "inject": INJECT,
-        "target_iops": demo.TARGET_IOPS,
-        "half_s": HALF_S,
-    },
-    sources=("eval/demo.py", "eval/heimdall.py", "eval/trace_files.py"),
+    inputs={"traces": trace_files.digests(trace_files.GIVEN_OR_RECORDED)},
     pages={
         "traces_front.md.j2": ROOT / "README.md",
         "traces_summed.md.j2": ROOT / "docs" / "results.md",

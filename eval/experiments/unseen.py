@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from eval import contenders, grid
 from eval.cells import Replayed, replayed
-from eval.experiment import GRID_SOURCES, Context
+from eval.experiment import Context
 from eval.study import Study, described
 
 
@@ -104,9 +104,4 @@ EXPERIMENT = Study(
     prepare=grid.prepare_place,
     reads=True,
     seeds=grid.seed_of_workload(tuple(REPLAYED_S)),
-    settings={
-        "kinds": [tuple(kind) for kind in _KINDS], "replayed_s": REPLAYED_S,
-        "slot_share": SLOT_SHARE, "every_share": EVERY_SHARE, **grid.PARTS,
-    },
-    sources=GRID_SOURCES,
-)  # fmt: skip
+)

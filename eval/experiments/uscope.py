@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from eval import contenders, grid
 from eval.cells import Replayed, replayed
-from eval.experiment import GRID_SOURCES, Context
+from eval.experiment import Context
 from eval.study import Study, described
 
 RATIO_PERCENT = 10
@@ -39,8 +37,6 @@ INJECTIONS: dict[str, str | None] = {
     },
 }
 
-SETTINGS: dict[str, Any] = {**grid.PARTS, "replayed_s": REPLAYED_S, "injections": INJECTIONS}
-
 
 def measure(context: Context, *, workload: str, injection: str, policy: str, seed: int) -> Replayed:
     """Replay a workload with slow I/Os under a policy."""
@@ -60,6 +56,4 @@ EXPERIMENT = Study(
     prepare=grid.prepare_place,
     reads=True,
     seeds=grid.seed_of_workload(tuple(REPLAYED_S)),
-    settings=SETTINGS,
-    sources=GRID_SOURCES,
 )

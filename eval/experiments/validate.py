@@ -195,6 +195,4 @@ EXPERIMENT = Study(
     cell=measure,
     seeds=lambda seeds, **place: seeds[:1],
     more_tables=compare,
-    settings={"reads": N_READS, "seed": SEED, "loads": LOADS, "published": PUBLISHED},
-    sources=("kernel/flashsim",),
 )

@@ -75,7 +75,7 @@ def test_study_takes_finished_cells_from_the_cache(
     n = len(study[1])
     assert study[0].run(_context(tmp_path)).to_csv() == first.to_csv()
     assert len(study[1]) == n
-    replace(study[0], settings={"other": 1}).run(_context(tmp_path))
+    replace(study[0], inputs={"other": 1}).run(_context(tmp_path))
     assert len(study[1]) == 2 * n
 
 

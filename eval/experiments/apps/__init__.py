@@ -147,22 +147,6 @@ EXPERIMENT = Study(
     reference=OFF,
     pairs=((MODULE, LATENCY),),
     figure=draw,
-    settings={
-        "applications": {
-            name: {"data": APPLICATIONS[name].data, "load": APPLICATIONS[name].load}
-            for name in NAMES
-            if name in APPLICATIONS
-        },
-        "chosen": NAMES,
-        "others_with": OTHERS_WITH,
-        "mirror_mb": lab.MIRROR_MB,
-        **grid.PARTS,
-    },
-    sources=(
-        "eval/grid.py",
-        "eval/scores.py",
-        "eval/intervals.py",
-        "kernel/config/module.config",
-        "kernel/module",
-    ),
+    inputs={"chosen": NAMES},
+    sources=("kernel/config/module.config", "kernel/module"),
 )

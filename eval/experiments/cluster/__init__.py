@@ -22,7 +22,7 @@ from typing import Any
 
 from eval.cache import RESULTS, ROOT
 from eval.cells import WORKLOADS
-from eval.experiments.cluster import cells, rules
+from eval.experiments.cluster import cells, lab, rules
 from eval.experiments.cluster.lab import BURSTS, MEASURED_MS, TURN_US, Situation
 from eval.experiments.cluster.rules import LIBRARY, OTHERS, RULES
 from eval.long_table import LongTable
@@ -109,23 +109,11 @@ EXPERIMENT = Study(
         titles={rule: RULES[rule] for rule in _DRAWN_RULES},
         ours=LIBRARY,
     ),
-    settings={
-        "cells": cells.told(CELLS, CHOSEN),
-        "seeds": N_SEEDS,
-        **cells.SETTINGS,
-    },
     page_data=page_data,
     pages={
         "cluster_all.md.j2": RESULTS / "cluster.md",
         "cluster.md.j2": ROOT / "docs" / "cluster.md",
     },
     adds=True,
-    sources=(
-        "eval/intervals.py",
-        "cluster/agent",
-        "cluster/client",
-        "cluster/wire",
-        "kernel/config/um-cluster.config",
-        "eval/experiments/cluster/guest",
-    ),
+    sources=lab.SOURCES,
 )  # fmt: skip

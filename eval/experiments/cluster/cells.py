@@ -5,22 +5,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from eval import scores
-from eval.cells import N_DRIVES
 from eval.experiment import Context
 from eval.experiments.cluster.lab import (
-    BURST_US,
-    FILE_MB,
-    MEAN_US,
     MEASURED_MS,
-    RECORDED_MS,
-    ROUNDS,
     TURN_US,
     Measured,
     Situation,
@@ -29,51 +23,19 @@ from eval.experiments.cluster.lab import (
     recorded_and_trained,
 )
 from eval.experiments.cluster.rules import LIBRARY, SHIPPED
-from eval.intervals import RESAMPLES, Blocks, Pooled
+from eval.intervals import Blocks, Pooled
 from eval.long_table import LongTable
 from linnapp.lab import guests
 from linnapp.lab.cluster import CLUSTER_KERNEL
 from linnapp.lab.work import Step, StepError
-from linnapp.stats import LEVEL
-
-#: The fields that differ between situations.
-_TOLD = (
-    "load", "one_way_us", "clients", "lost_percent", "fails", "lies", "writes_percent", "nodes",
-    "osd_us",
-)  # fmt: skip
 
 PERCENT = 99.0
-
-#: The blocks that are resampled are whole turns of the burst, whose reads depend on each other.
-N_BLOCKS = ROUNDS * N_DRIVES
-
-#: The settings of every experiment that reads from a cluster in this way.
-SETTINGS: dict[str, Any] = {
-    "file, MB": FILE_MB,
-    "reads for, ms": MEASURED_MS,
-    "mean distance of reads, us": MEAN_US,
-    "recorded to train on, ms": RECORDED_MS,
-    "burst, us": BURST_US,
-    "turn, us": TURN_US,
-    "level": LEVEL,
-    "resamples": RESAMPLES,
-    "blocks": N_BLOCKS,
-}
 
 
 def chosen(variable: str, unnamed: Iterable[str]) -> tuple[str, ...]:
     """Return the names in an environment variable; if there are none, those in `unnamed`."""
     names = tuple(name for name in os.environ.get(variable, "").split(",") if name)
     return names or tuple(unnamed)
-
-
-def told(cells: Mapping[str, Situation], names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the fields of the named situations that differ between situations."""
-    return {
-        name: {key: value for key, value in asdict(cells[name]).items() if key in _TOLD}
-        for name in names
-        if name in cells
-    }
 
 
 def measure(
@@ -141,6 +103,7 @@ def add_reads(
     pooled: dict[str, list[np.ndarray[Any, Any]]] = {}
     for by_rule in seeds:
         due_us = next(iter(by_rule.values())).reads["due_ns"] / 1e3
+        # Blocks are whole turns of the burst, whose reads depend on each other.
         one = Blocks(due_us, measured_ms * 1e3, measured_ms * 1000 // TURN_US)
         for name, done in by_rule.items():
             if not np.array_equal(done.reads["due_ns"] / 1e3, due_us):

@@ -43,7 +43,7 @@ _BUILT = {
         "cluster": ROOT / "build" / "cluster" / "liblinnos-cluster.a",
     },
 }
-_SOURCES = (
+SOURCES = (
     "eval/experiments/cluster/lab.py",
     "eval/experiments/cluster/guest",
     "cluster/agent",
@@ -290,7 +290,7 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
 
     parameters = {
         "load": load, "seed": seed, "engine": engine, "nodes": first.nodes,
-        "recipe": code_version(*_SOURCES),
+        "recipe": code_version(*SOURCES),
     }  # fmt: skip
     return cache.get("cluster-models", parameters, make) / "models"
 
@@ -331,7 +331,7 @@ def measured(
             array=situation.cluster(), memory_mb=situation.memory_mb,
         )  # fmt: skip
 
-    parameters = {**asdict(situation), "rules": rules, "recipe": code_version(*_SOURCES)}
+    parameters = {**asdict(situation), "rules": rules, "recipe": code_version(*SOURCES)}
     folder = cache.get("cluster", parameters, make)
     return {
         rule: together([_read(folder / f"{rule}-{k}") for k in range(situation.clients)])

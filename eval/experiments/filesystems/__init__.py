@@ -31,7 +31,6 @@ from eval.experiments.filesystems.design import (
     DEFAULT,
     DIRECT,
     NONE,
-    PARAMETERS,
     PATTERNS,
     STEADY,
     SYSTEMS,
@@ -262,6 +261,5 @@ EXPERIMENT = Study(
     adds=True,
     more_tables=compare_with_paper,
     figure=draw,
-    settings=PARAMETERS,
-    sources=("eval/intervals.py",),
+    inputs={"chosen": CHOSEN},
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
 
 SYSTEMS = ("ext4", "xfs", "f2fs", "btrfs")
 
@@ -243,14 +242,3 @@ def cases(configurations: list[Configuration]) -> list[Case]:
     if {c for c in CONFIGURATIONS if c.file_system == "ext4"} <= {*configurations}:
         found += [Case(c, mix, COMPARED, drive=FLASH) for c in ext4 for mix in MIXES]
     return sorted(found, key=lambda case: SYSTEMS.index(case.configuration.file_system))
-
-
-PARAMETERS: dict[str, Any] = {
-    "chosen": CHOSEN,
-    "configurations": [c.title for c in CONFIGURATIONS],
-    "mixes": {m.name: [m.threads, m.files, m.loops, m.rest_us] for m in (*MIXES, *MIXED, FILESYNC)},
-    "patterns": PATTERNS,
-    "period_ios": PERIOD_IOS,
-    "profile": PROFILE,
-    "steady": dict(STEADY.parameters),
-}

@@ -109,10 +109,5 @@ EXPERIMENT = Study(
     cell=measure,
     seeds=lambda seeds, **place: seeds[:1],
     more_tables=poster,
-    settings={"calls": CALLS, "drive_mb": DRIVE_MB, "memory_mb": MEMORY_MB, "boots": BOOTS},
-    sources=(
-        "eval/debian_kernel.py",
-        "linnapp/insight/functions.py",
-        "linnapp/insight/function_recording.py",
-    ),
+    sources=("eval/debian_kernel.py",),
 )

@@ -24,7 +24,7 @@ import numpy as np
 from eval import grid
 from eval.cache import ROOT, code_version
 from eval.cells import LATENCY_TRAINING, N_DRIVES, REPLAYER_OPTIONS, trained
-from eval.experiment import GRID_SOURCES, Context
+from eval.experiment import Context
 from eval.experiments.apps import lab, reports
 from eval.experiments.apps.lab import PartedArray
 from eval.experiments.apps.programs import APPLICATIONS, require, version
@@ -212,7 +212,5 @@ EXPERIMENT = Study(
         **READ_MEASURES,
         "elsewhere_ratio": Measure("% of the reads sent to another node", 1, 100.0),
     },
-    settings={"data": ENGINE.data, "load": ENGINE.load, "mirror_mb": lab.MIRROR_MB, **grid.PARTS},
     adds=True,
-    sources=(*GRID_SOURCES, *_SOURCES),
 )
