@@ -197,4 +197,7 @@ def commit(study: Study, table: LongTable, record: dict[str, Any], figure: Path)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except StepError as error:
+        sys.exit(f"python -m eval: {error}")

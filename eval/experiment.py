@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,18 @@ Done = TypeVar("Done")
 
 #: Stands for a number of the paper that is not known here.
 NOT_AVAILABLE = "not available here"
+
+
+def chosen(variable: str, known: Iterable[str], unnamed: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the names in an environment variable, or raise StepError if one is not known.
+
+    Without the variable, all known names are returned, or those in `unnamed` if there are any.
+    """
+    names = tuple(name for name in os.environ.get(variable, "").split(",") if name)
+    for name in names:
+        if name not in known:
+            raise StepError(f"{variable}: {name}: not known; known are {', '.join(known)}")
+    return names or tuple(unnamed) or tuple(known)
 
 
 @dataclass(frozen=True)

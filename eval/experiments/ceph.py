@@ -17,6 +17,7 @@ from typing import Any
 
 from eval.cache import RESULTS, ROOT
 from eval.cells import WORKLOADS
+from eval.experiment import chosen
 from eval.experiments.cluster import EXPERIMENT as CLUSTER
 from eval.experiments.cluster import cells, rules
 from eval.experiments.cluster.lab import BURSTS, Situation
@@ -31,9 +32,6 @@ ONE_WAY_US = 20
 OSD_US = 105
 
 N_SEEDS = {"1-client": 3, "8-clients": 3}
-
-#: Environment variable that names the situations of `CELLS` to measure, separated by commas.
-VARIABLE = "LINNOS_CEPH"
 
 #: The situations. Clients share the reads, and a client does not know those of the others.
 CELLS = {
@@ -56,7 +54,7 @@ RULES: dict[str, str] = described("ceph")["titles"]
 #: The rules of liblinnos-ceph.
 LIBRARY = ("ceph-library", "ceph-library-agents")
 
-CHOSEN = cells.chosen(VARIABLE, UNNAMED)
+CHOSEN = chosen("LINNOS_CEPH", CELLS, UNNAMED)
 
 
 def page_data(table: LongTable) -> Mapping[str, Any]:
@@ -93,7 +91,7 @@ EXPERIMENT = Study(
     policies=tuple(RULES),
     measure_all=partial(
         cells.measure, engine="ceph", cells=CELLS, names=CHOSEN, rules=tuple(RULES),
-        n_seeds=N_SEEDS, variable=VARIABLE, base="primary", compared=LIBRARY,
+        n_seeds=N_SEEDS, base="primary", compared=LIBRARY,
     ),
     measures=CLUSTER.measures,
     pairs=[(own, rule) for own in LIBRARY for rule in RULES if rule != own],

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from eval.cells import ARRAYS
+from eval.experiment import chosen
 from eval.experiments import ceph
-from eval.experiments.cluster import CELLS, UNNAMED, VARIABLE, cells, lab, rules
+from eval.experiments.cluster import CELLS, UNNAMED, cells, lab, rules
 from eval.experiments.cluster.lab import MEASURED_MS, READ, Measured, Situation, together
 from eval.experiments.cluster.rules import RULES
 from eval.long_table import LongTable
+from linnapp.lab.work import StepError
 from linnapp.stats import Interval
 
 #: Mean latency of each rule in us; other rules are as slow as round robin.
@@ -80,10 +82,13 @@ def test_cells_have_distinct_headings_and_are_chosen_by_name(
         assert len({rules.heading(cell) for cell in lab_cells.values()}) == len(lab_cells)
     assert rules.heading(CELLS["half-lost"]).endswith(", 50 % of queries lost")
     assert rules.short_heading(ceph.CELLS["stuck"]) == "a server stands still"
-    monkeypatch.delenv(VARIABLE, raising=False)
-    assert cells.chosen(VARIABLE, UNNAMED) == UNNAMED
-    monkeypatch.setenv(VARIABLE, "bi-e,4-clients")
-    assert cells.chosen(VARIABLE, UNNAMED) == ("bi-e", "4-clients")
+    assert chosen("LINNOS_TEST", CELLS, UNNAMED) == UNNAMED
+    assert chosen("LINNOS_TEST", CELLS) == tuple(CELLS)
+    monkeypatch.setenv("LINNOS_TEST", "bi-e,4-clients")
+    assert chosen("LINNOS_TEST", CELLS, UNNAMED) == ("bi-e", "4-clients")
+    monkeypatch.setenv("LINNOS_TEST", "bi-e,5-clients")
+    with pytest.raises(StepError, match="LINNOS_TEST: 5-clients: not known; known are 20us, "):
+        chosen("LINNOS_TEST", CELLS)
     # a workload has the drives of its row
     drives = [CELLS[load].cluster().drives.profile for load in ("az-c", "az-e", "20us")]
     assert drives == [ARRAYS[name] for name in ("consumer", "enterprise", "enterprise")]

@@ -11,13 +11,12 @@ other (:mod:`.lab`).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from eval import figures, grid
 from eval.cells import LATENCY_TRAINING, Cell, trained
-from eval.experiment import Context
+from eval.experiment import Context, chosen
 from eval.experiments.apps import lab
 from eval.experiments.apps.comparison import COMPARED, LATENCY, MODULE, OFF, ON, add_scores
 from eval.experiments.apps.lab import MODULE_KERNEL, Case, Ran, run_case
@@ -26,13 +25,8 @@ from eval.long_table import LongTable
 from eval.scores import key
 from eval.study import Study, described
 from linnapp.lab import guests
-from linnapp.lab.work import StepError
 
-VARIABLE = "LINNOS_APPS"
-
-NAMES = tuple(name for name in os.environ.get(VARIABLE, "").split(",") if name) or tuple(
-    APPLICATIONS
-)
+NAMES = chosen("LINNOS_APPS", APPLICATIONS)
 
 #: Workloads of the background: those of Table 1 for the enterprise array, as in the paper's
 #: Fig. 13, each with its own seed.
@@ -94,11 +88,6 @@ def add_runs(table: LongTable, ran: Sequence[Ran]) -> None:
 
 def measure_all(context: Context) -> LongTable:
     """Run every application in each mode with every workload."""
-    for name in NAMES:
-        if name not in APPLICATIONS:
-            raise StepError(
-                f"{VARIABLE}: {name}: no such application; known are {', '.join(APPLICATIONS)}"
-            )
     apps = [APPLICATIONS[name] for name in NAMES]
     require(apps)
     cells = grid.seed_a_workload(WORKLOADS, context.seeds)

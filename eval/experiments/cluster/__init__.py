@@ -22,14 +22,12 @@ from typing import Any
 
 from eval.cache import RESULTS, ROOT
 from eval.cells import WORKLOADS
+from eval.experiment import chosen
 from eval.experiments.cluster import cells, lab, rules
 from eval.experiments.cluster.lab import BURSTS, MEASURED_MS, TURN_US, Situation
 from eval.experiments.cluster.rules import LIBRARY, OTHERS, RULES
 from eval.long_table import LongTable
 from eval.study import Study, described
-
-#: Environment variable that names the situations of `CELLS` to measure, separated by commas.
-VARIABLE = "LINNOS_CLUSTER"
 
 #: The situations. Their seeds are replaced.
 CELLS = {
@@ -60,7 +58,7 @@ UNNAMED = ("20us", "50us", "200us", "bi-e")
 #: The number of seeds. All other situations have one, because they are many.
 N_SEEDS = {"20us": 3}
 
-CHOSEN = cells.chosen(VARIABLE, UNNAMED)
+CHOSEN = chosen("LINNOS_CLUSTER", CELLS, UNNAMED)
 
 
 def page_data(table: LongTable) -> Mapping[str, Any]:
@@ -100,7 +98,7 @@ EXPERIMENT = Study(
     policies=tuple(RULES),
     measure_all=partial(
         cells.measure, engine="gluster", cells=CELLS, names=CHOSEN, rules=tuple(RULES),
-        n_seeds=N_SEEDS, variable=VARIABLE,
+        n_seeds=N_SEEDS,
     ),
     pairs=[(own, rule) for own in ("library", "prediction") for rule in RULES if rule != own],
     figure=partial(

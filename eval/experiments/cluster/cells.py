@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -27,15 +26,9 @@ from eval.intervals import Blocks, Pooled
 from eval.long_table import LongTable
 from linnapp.lab import guests
 from linnapp.lab.cluster import CLUSTER_KERNEL
-from linnapp.lab.work import Step, StepError
+from linnapp.lab.work import Step
 
 PERCENT = 99.0
-
-
-def chosen(variable: str, unnamed: Iterable[str]) -> tuple[str, ...]:
-    """Return the names in an environment variable; if there are none, those in `unnamed`."""
-    names = tuple(name for name in os.environ.get(variable, "").split(",") if name)
-    return names or tuple(unnamed)
 
 
 def measure(
@@ -46,7 +39,6 @@ def measure(
     names: Sequence[str],
     rules: Sequence[str],
     n_seeds: Mapping[str, int],
-    variable: str,
     base: str = "round-robin",
     compared: Sequence[str] = (*SHIPPED, *LIBRARY),
 ) -> LongTable:
@@ -55,9 +47,6 @@ def measure(
     Each has one seed unless `n_seeds` has another number. A finished seed of a situation is in the
     cache.
     """
-    for name in names:
-        if name not in cells:
-            raise StepError(f"{variable}: {name}: no such cell; known are {', '.join(cells)}")
     client = compiled(context.folder, engine)
     met = {
         name: [replace(cells[name], seed=seed) for seed in context.seeds[: n_seeds.get(name, 1)]]

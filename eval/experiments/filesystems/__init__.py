@@ -27,24 +27,21 @@ from eval.experiments.filesystems.design import (
     CHOSEN,
     COMMON,
     COMPARED,
-    CONFIGURATIONS,
     DEFAULT,
     DIRECT,
     NONE,
     PATTERNS,
     STEADY,
     SYSTEMS,
-    SYSTEMS_VARIABLE,
     Case,
     cases,
-    chosen,
+    configurations,
 )
 from eval.experiments.filesystems.lab import run_case
 from eval.experiments.filesystems.processor import instructions
 from eval.experiments.filesystems.wrong import Wrong, plan, run_wrong
 from eval.long_table import LongTable, Place
 from eval.study import Study, described
-from linnapp.lab.work import StepError
 from linnapp.stats import Interval
 
 Run = dict[str, Any]
@@ -145,16 +142,9 @@ def add_wrong(table: LongTable, wrong: Wrong, runs: Sequence[Run]) -> None:
 
 def measure_all(context: Context) -> LongTable:
     """Run all guests of the chosen configurations."""
-    try:
-        configurations = chosen(CHOSEN)
-    except KeyError as error:
-        known = ", ".join((*SYSTEMS, *(c.title for c in CONFIGURATIONS)))
-        raise StepError(
-            f"{SYSTEMS_VARIABLE}: {error.args[0]}: no such file system; known are {known}"
-        ) from None
     table = LongTable((*OPERATIONS, *STORED))
     processor = instructions(context.cache)
-    slowed = cases(configurations)
+    slowed = cases(configurations(CHOSEN))
     pairs = [(case, seed) for case in slowed for seed in context.seeds]
     done = context.map(lambda pair: run_case(context.cache, *pair), pairs, "running")
     n = len(context.seeds)

@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Collection
 from dataclasses import dataclass
 
+from eval.experiment import chosen
+
 SYSTEMS = ("ext4", "xfs", "f2fs", "btrfs")
-
-#: Environment variable: the file systems or configurations to run.
-SYSTEMS_VARIABLE = "LINNOS_FILESYSTEMS"
-
-CHOSEN = tuple(n for n in os.environ.get(SYSTEMS_VARIABLE, "").split(",") if n) or SYSTEMS
 
 
 @dataclass(frozen=True)
@@ -72,6 +69,9 @@ CONFIGURATIONS = (
     Configuration("btrfs", "nodatasum", mount="nodatasum"),
     Configuration("btrfs", "nodatacow", mount="nodatacow"),
 )
+
+#: The file systems, and titles of configurations, to run.
+CHOSEN = chosen("LINNOS_FILESYSTEMS", (*SYSTEMS, *(c.title for c in CONFIGURATIONS)), SYSTEMS)
 
 
 @dataclass(frozen=True)
@@ -212,12 +212,9 @@ JOURNAL_MODES = (DEFAULT, NODELALLOC, "data=writeback", "data=journal", "fast_co
 LOADED_MODES = (DEFAULT, NODELALLOC, f"{NODELALLOC} data=writeback")
 
 
-def chosen(names: tuple[str, ...]) -> list[Configuration]:
+def configurations(names: Collection[str]) -> list[Configuration]:
     """Return the configurations with these titles, or all of the file systems with these names."""
-    for name in names:
-        if name not in SYSTEMS and name not in [c.title for c in CONFIGURATIONS]:
-            raise KeyError(name)
-    return [c for c in CONFIGURATIONS if c.file_system in names or c.title in names]
+    return [c for c in CONFIGURATIONS if {c.file_system, c.title} & {*names}]
 
 
 def cases(configurations: list[Configuration]) -> list[Case]:
