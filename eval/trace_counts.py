@@ -145,14 +145,6 @@ def count(runs: list[Run], policy: str, reference: str, measure: str = MEAN) -> 
     slower = [run for share, run in found if share > level]
     faster = [run for share, run in found if share < -LEVEL]
     sure = [_significant(part, policy, reference, measure) for part in (slower, faster)]
-    if None in sure and measure == MEAN:
-        # An earlier run, of which only these counts are left.
-        everywhere = ("",) * len(runs[0].place)
-        kept = [
-            runs[0].table.get(everywhere, policy, f"significantly_{way}", reference)
-            for way in ("slower", "faster")
-        ]
-        sure = [None if kept_ is None else round(kept_.value) for kept_ in kept]
     worst, where = max(found, key=lambda item: item[0])
 
     def middle(slowness: str) -> float | None:
@@ -176,7 +168,7 @@ def _significant(runs: list[Run], policy: str, reference: str, measure: str) -> 
 def runs_of(table: LongTable) -> list[Run]:
     """Return all runs: the traces in the order of the pages, each from its slowest rate."""
     known = list(NAMES.values())
-    runs = [Run(table, place) for place in table.places if all(place)]
+    runs = [Run(table, place) for place in table.places]
     order = {called(run.place[0]): i for i, run in enumerate(runs)}
 
     def key(run: Run) -> tuple[int, int, float, bool]:
