@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import jinja2
 
 from eval import contenders
 from eval.cache import RESULTS
+from eval.experiment import Table
 from eval.long_table import FASTER, SLOWER, LongTable, Place, verdict
 from eval.scores import number
 from eval.study import Study
@@ -27,21 +27,13 @@ from linnapp.stats import Interval
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A table of a page. The first cell of its header identifies it."""
-
-    header: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-
-    @property
-    def text(self) -> str:
-        """The table in Markdown."""
-        head, *rows = (f"| {' | '.join(row)} |\n" for row in (self.header, *self.rows))
-        return "".join((head, f"|{'---|' * len(self.header)}\n", *rows))
+def markdown(table: Table) -> str:
+    """Return a table in Markdown."""
+    head, *rows = (f"| {' | '.join(row)} |\n" for row in (table.header, *table.rows))
+    return "".join((head, f"|{'---|' * len(table.header)}\n", *rows))
 
 
-def with_tables(page: str, tables: Iterable[Shown]) -> str:
+def with_tables(page: str, tables: Iterable[Table]) -> str:
     """Return a page in which each table replaces the one whose header begins with the same cell.
 
     Raises
@@ -56,7 +48,7 @@ def with_tables(page: str, tables: Iterable[Shown]) -> str:
             raise ValueError(f"{len(first)} tables begin with | {table.header[0]} |, one should")
         start = first[0]
         length = sum(1 for _ in itertools.takewhile(lambda row: row.startswith("|"), rows[start:]))
-        page = "".join((*rows[:start], table.text, *rows[start + length :]))
+        page = "".join((*rows[:start], markdown(table), *rows[start + length :]))
     return page
 
 
@@ -156,7 +148,7 @@ def environment() -> jinja2.Environment:
     return made
 
 
-def render(template: str, table: LongTable, **more: Any) -> list[Shown]:
+def render(template: str, table: LongTable, **more: Any) -> list[Table]:
     """Return the tables of a template."""
     text = environment().get_template(template).render(t=table, **more)
     found: list[list[tuple[str, ...]]] = [[]]
@@ -165,10 +157,10 @@ def render(template: str, table: LongTable, **more: Any) -> list[Shown]:
             found[-1].append(tuple(cell.strip() for cell in line.strip("|").split("|")))
         elif found[-1]:
             found.append([])
-    return [Shown(rows[0], rows[2:]) for rows in found if rows]
+    return [Table(rows[0], tuple(rows[2:])) for rows in found if rows]
 
 
-def tables_of(study: Study) -> dict[str, list[Shown]]:
+def tables_of(study: Study) -> dict[str, list[Table]]:
     """Return the tables of a study's committed results, by template."""
     if not study.pages:
         return {}

@@ -56,14 +56,10 @@ def gains_and_losses(table: LongTable) -> Table:
 
 def judged_claims(tables: Mapping[str, Any]) -> Counter[str]:
     """Count the verdicts on the claims of the paper."""
-    return Counter(column(tables[CLAIMS], JUDGED) if CLAIMS in tables else ())
-
-
-def column(table: Table | Mapping[str, Any], name: str) -> list[str]:
-    """Return a column of a table, which can be a mapping from JSON."""
-    fields = table if isinstance(table, Mapping) else vars(table)
-    index = list(fields["header"]).index(name)
-    return [row[index] for row in fields["rows"]]
+    if CLAIMS not in tables:
+        return Counter()
+    column = tables[CLAIMS].header.index(JUDGED)
+    return Counter(row[column] for row in tables[CLAIMS].rows)
 
 
 def took(record: Mapping[str, Any]) -> str:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from eval import pages, report
+from eval.experiment import Table
 from eval.experiments import NAMES, ON_REQUEST, load
-from eval.pages import Shown, with_tables
+from eval.pages import with_tables
 from eval.study import Study
 from linnapp.lab.work import write_json
 
@@ -41,7 +42,7 @@ def test_pages_have_the_committed_tables(name: str) -> None:
 
 
 def test_with_tables_replaces_the_table_with_the_same_first_column() -> None:
-    table = Shown(("a", "b"), [("1", "2")])
+    table = Table(("a", "b"), (("1", "2"),))
     page = "text\n\n| a | old |\n|---|---|\n| x | y |\n| z | z |\n\n| b |\n|---|\n| 1 |\n"
     made = with_tables(page, [table])
     assert made == "text\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n| b |\n|---|\n| 1 |\n"
