@@ -48,41 +48,15 @@ static struct io_channel *pop(struct io_channel **list)
 
 /* --- The thread ----------------------------------------------------------------------------- */
 
-struct waiting {
-	struct io_channel **channels;
-	struct pollfd *fds; /* the last element is the descriptor that wakes up the thread */
-	unsigned int n, allocated;
-};
-
-static bool make_room(struct waiting *w, unsigned int n)
-{
-	unsigned int more = n < 8 ? 8 : 2 * n;
-	struct io_channel **channels;
-	struct pollfd *fds;
-
-	if (n < w->allocated)
-		return true;
-	channels = realloc(w->channels, more * sizeof(*channels));
-	if (channels)
-		w->channels = channels;
-	fds = realloc(w->fds, (more + 1) * sizeof(*fds));
-	if (fds)
-		w->fds = fds;
-	if (channels && fds)
-		w->allocated = more;
-	return channels && fds;
-}
-
-/* Take the channels that were handed over, as far as there is memory. Return true if there will be
- * no more. */
-static bool take_channels(struct reaper *reaper, struct waiting *w)
+/* Take the channels that were handed over. Return true if there will be no more. */
+static bool take_channels(struct reaper *reaper, struct io_channel **waiting)
 {
 	bool stopping;
 
 	pthread_mutex_lock(&reaper->lock);
-	while (reaper->handed_over && make_room(w, w->n))
-		w->channels[w->n++] = pop(&reaper->handed_over);
-	stopping = reaper->stopping && !reaper->handed_over;
+	while (reaper->handed_over)
+		push(waiting, pop(&reaper->handed_over));
+	stopping = reaper->stopping;
 	pthread_mutex_unlock(&reaper->lock);
 	return stopping;
 }
@@ -98,47 +72,57 @@ static void release(struct reaper *reaper, struct io_channel *ch)
 	pthread_mutex_unlock(&reaper->lock);
 }
 
-/* Submit and process what is possible now. Release the channels in which nothing is in flight. */
-static void serve_channels(struct reaper *reaper, struct waiting *w)
+/* Submit and process what is possible now. Release the channels in which nothing is in flight.
+ * Return the number of the others. */
+static unsigned int serve_channels(struct reaper *reaper, struct io_channel **waiting)
 {
+	struct io_channel *all = *waiting, *ch;
 	unsigned int n = 0;
 
-	for (unsigned int i = 0; i < w->n; i++) {
-		struct io_channel *ch = w->channels[i];
-
+	*waiting = NULL;
+	while ((ch = pop(&all))) {
 		/* Entering a ring whose descriptor is closed finds out that it is broken. */
 		if (io_channel_poll(ch, ch->fd_is_closed) && reaper->set->is_files)
 			io_channel_abandon(ch);
-		if (ch->in_flight)
-			w->channels[n++] = ch;
-		else
+		if (!ch->in_flight) {
 			release(reaper, ch);
+			continue;
+		}
+		push(waiting, ch);
+		n++;
 	}
-	w->n = n;
+	return n;
 }
 
-/* Return the timeout. */
-static int set_descriptors(const struct reaper *reaper, struct waiting *w, int wake_fd)
+/* Wait until a channel is readable, or for a limited time. The last element of @fds is for the
+ * descriptor that wakes up the thread. */
+static void wait_for_channels(const struct reaper *reaper, struct io_channel *waiting,
+			      struct pollfd *fds, int *wake_fd)
 {
 	int timeout_ms = CLOSED_WAKE_MS;
+	unsigned int n = 0;
+	uint64_t calls;
 
-	for (unsigned int i = 0; i < w->n; i++) {
-		struct io_channel *ch = w->channels[i];
-
-		w->fds[i].events = POLLIN;
-		w->fds[i].fd = ch->fd_is_closed ? -1 : reaper->set->backend.fd(ch->backend_queue);
-		if (w->fds[i].fd < 0 || io_channel_has_unsent(ch))
+	for (struct io_channel *ch = waiting; ch; ch = ch->next, n++) {
+		fds[n].events = POLLIN;
+		fds[n].fd = ch->fd_is_closed ? -1 : reaper->set->backend.fd(ch->backend_queue);
+		if (fds[n].fd < 0 || io_channel_has_unsent(ch))
 			timeout_ms = 1;
 	}
-	w->fds[w->n] = (struct pollfd){.fd = wake_fd, .events = POLLIN};
-	return timeout_ms;
+	fds[n] = (struct pollfd){.fd = *wake_fd, .events = POLLIN};
+	if (poll(fds, n + 1, timeout_ms) <= 0)
+		return;
+	if (fds[n].revents && read(*wake_fd, &calls, sizeof(calls)) < 0 && errno == EBADF)
+		*wake_fd = -1;
+	for (struct io_channel *ch = waiting; ch; ch = ch->next)
+		ch->fd_is_closed |= !!(fds++->revents & POLLNVAL);
 }
 
 static void *run(void *context)
 {
 	struct reaper *reaper = context;
-	struct waiting w = {0};
-	uint64_t calls;
+	struct io_channel *waiting = NULL;
+	struct pollfd *fds = NULL;
 	int wake_fd;
 
 	/* Wait until the thread that starts this one has released the lock. */
@@ -146,30 +130,22 @@ static void *run(void *context)
 	wake_fd = reaper->wake_fd;
 	pthread_mutex_unlock(&reaper->lock);
 	for (;;) {
-		bool stopping = take_channels(reaper, &w);
-		int timeout_ms;
-
+		bool stopping = take_channels(reaper, &waiting);
 		/* Copies are submitted by this thread: the kernel reports a completion in the
 		 * thread that submitted the request, which it cannot do while that thread waits for
 		 * a drive in pread(2). */
-		serve_channels(reaper, &w);
-		if (stopping && !w.n)
+		unsigned int n = serve_channels(reaper, &waiting);
+		struct pollfd *more;
+
+		if (stopping && !n)
 			break;
-		if (!make_room(&w, w.n)) {
+		more = realloc(fds, (n + 1) * sizeof(*fds));
+		if (more)
+			wait_for_channels(reaper, waiting, fds = more, &wake_fd);
+		else
 			sched_yield();
-			continue;
-		}
-		timeout_ms = set_descriptors(reaper, &w, wake_fd);
-		if (poll(w.fds, w.n + 1, timeout_ms) <= 0)
-			continue;
-		for (unsigned int i = 0; i < w.n; i++)
-			w.channels[i]->fd_is_closed |= !!(w.fds[i].revents & POLLNVAL);
-		if (w.fds[w.n].revents && read(wake_fd, &calls, sizeof(calls)) < 0 &&
-		    errno == EBADF)
-			wake_fd = -1;
 	}
-	free(w.channels);
-	free(w.fds);
+	free(fds);
 	return NULL;
 }
 
