@@ -13,12 +13,6 @@
 
 struct attempt;
 
-/* Counters in addition to those of the chooser. All are 64 bits wide. */
-struct queue_counts {
-	uint64_t bytes, failed, sent, completed, copies, copies_completed, without_ring, late,
-		cancelled;
-};
-
 struct account {
 	struct account *next; /* list of the array's queues */
 	const struct replica_set *set;
@@ -30,12 +24,12 @@ struct account {
 	/* Registered buffers. */
 	const struct iovec *buffers;
 	unsigned int n_buffers;
-	struct queue_counts counts;
+	struct linnos_stats counts; /* in addition to those of the chooser */
 };
 
 int account_init(struct account *account, const struct replica_set *set,
 		 struct linnos_predictor *predictor);
-/* Free what attempts_free() (attempt.h) has left. */
+/* Free its chooser, and the memory that is kept for reuse. */
 void account_destroy(struct account *account);
 
 static inline uint64_t account_now_ns(struct account *account)

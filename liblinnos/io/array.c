@@ -213,49 +213,24 @@ void array_remove_queue(struct linnos_array *a, struct account *queue)
 	pthread_mutex_unlock(&a->lock);
 }
 
-void array_count(struct linnos_array *a, struct queue_counts *sum)
-{
-	pthread_mutex_lock(&a->lock);
-	*sum = a->closed;
-	for (const struct account *queue = a->queues; queue; queue = queue->next)
-		counters_add(sum, &queue->counts, sizeof(*sum));
-	pthread_mutex_unlock(&a->lock);
-	counters_add(sum, &a->reaper.account.counts, sizeof(*sum));
-}
-
 void linnos_array_get_stats(struct linnos_array *a, struct linnos_stats *stats, size_t bytes)
 {
 	struct linnos_stats s = {0};
-	struct queue_counts q;
-	uint32_t choosing;
-	struct counts c;
 
-	memset(stats, 0, bytes);
-	if (!a)
-		return;
-	choosing = READ_ONCE(a->predictor->common.chooses);
-	array_count(a, &q);
-	predictor_count(a->predictor, &c);
-	s.reads = c.reads;
-	s.bytes = q.bytes;
-	s.redirected = c.redirected;
-	s.probes = c.probes;
-	s.hedges = c.hedges;
-	s.hedges_won = c.hedges_won;
-	s.hedges_denied = c.hedges_denied;
-	s.failovers = c.failovers;
-	s.errors = c.errors;
-	s.failed = q.failed;
-	/* A completion may be counted after the count of submissions was read. */
-	s.in_flight = q.sent > q.completed ? q.sent - q.completed : 0;
-	s.saved_us_estimate = c.saved_us;
-	s.hedges_saved_us = c.hedges_saved_us;
-	s.queried = c.queried;
-	s.without_ring = q.without_ring;
-	s.not_choosing = a->set.n - (unsigned int)__builtin_popcount(choosing);
-	s.control = c.control;
-	s.late = q.late;
-	s.cancelled = q.cancelled;
+	if (a) {
+		predictor_count(a->predictor, &s);
+		pthread_mutex_lock(&a->lock);
+		counters_add(&s, &a->closed, sizeof(s));
+		for (const struct account *queue = a->queues; queue; queue = queue->next)
+			counters_add(&s, &queue->counts, sizeof(s));
+		pthread_mutex_unlock(&a->lock);
+		counters_add(&s, &a->reaper.account.counts, sizeof(s));
+		/* A completion may be counted before its submission has been added. */
+		if ((int64_t)s.in_flight < 0)
+			s.in_flight = 0;
+		s.not_choosing = a->set.n - (unsigned int)__builtin_popcount(
+						    READ_ONCE(a->predictor->common.chooses));
+	}
 	versioned_struct_copy_out(stats, bytes, &s, sizeof(s));
 }
 

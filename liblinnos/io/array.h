@@ -30,11 +30,9 @@ struct linnos_array {
 
 	pthread_mutex_t lock;
 	struct account *queues;
-	struct queue_counts closed; /* sum over the closed queues */
+	struct linnos_stats closed; /* sum over the closed queues */
 };
 
-/* Sum the counters of all queues so far. */
-void array_count(struct linnos_array *a, struct queue_counts *sum);
 /* Add or remove the account of a queue. */
 void array_add_queue(struct linnos_array *a, struct account *queue);
 void array_remove_queue(struct linnos_array *a, struct account *queue);

@@ -67,7 +67,14 @@ void attempt_free(struct attempt *at)
 	account->free_attempts = at;
 }
 
-void attempts_free(struct account *account)
+int account_init(struct account *account, const struct replica_set *set,
+		 struct linnos_predictor *predictor)
+{
+	account->set = set;
+	return linnos_chooser_create(&account->chooser, predictor);
+}
+
+void account_destroy(struct account *account)
 {
 	while (account->free_attempts) {
 		struct attempt *at = account->free_attempts;
@@ -75,6 +82,8 @@ void attempts_free(struct account *account)
 		account->free_attempts = at->next;
 		free(at);
 	}
+	bounces_free(&account->bounces);
+	linnos_chooser_free(account->chooser);
 }
 
 /* Return the index of the registered buffer that contains all of it; -1 if there is none. */
@@ -89,7 +98,7 @@ static int find_buffer(const struct account *account, const char *data, size_t b
 	return -1;
 }
 
-bool attempt_is_misaligned(const struct replica *replica, const struct read_memory *m,
+bool attempt_is_misaligned(const struct replica *replica, const struct iovec *iov, int n_iov,
 			   uint64_t offset, size_t bytes)
 {
 	const uint64_t within = replica->align_bytes - 1;
@@ -97,9 +106,9 @@ bool attempt_is_misaligned(const struct replica *replica, const struct read_memo
 
 	if ((offset | bytes) & within)
 		return true;
-	for (int i = 0; i < m->n_iov; i++)
-		if ((uintptr_t)m->iov[i].iov_base & within_memory ||
-		    (m->n_iov > 1 && m->iov[i].iov_len & within))
+	for (int i = 0; i < n_iov; i++)
+		if ((uintptr_t)iov[i].iov_base & within_memory ||
+		    (n_iov > 1 && iov[i].iov_len & within))
 			return true;
 	return false;
 }
@@ -115,8 +124,8 @@ static bool use_bounce(struct attempt *at)
 
 /* Decide where this part of the replica is read to: the caller's memory, unless something forbids
  * it. Return false if there is no memory. */
-static bool set_range(struct attempt *at, uint64_t offset, size_t bytes,
-		      const struct read_memory *m)
+static bool set_range(struct attempt *at, uint64_t offset, size_t bytes, const struct iovec *iov,
+		      int n_iov)
 {
 	const struct replica_set *set = at->account->set;
 	const struct replica *replica = &set->replicas[at->replica];
@@ -127,23 +136,23 @@ static bool set_range(struct attempt *at, uint64_t offset, size_t bytes,
 	at->lead = offset - r->offset;
 	r->bytes = ((offset + bytes + within) & ~within) - r->offset;
 	at->want = at->lead + bytes;
-	if (!m || m->may_outlive || (m->n_iov > 1 && !set->is_files) ||
-	    attempt_is_misaligned(replica, m, offset, bytes))
+	if (!n_iov || (n_iov > 1 && !set->is_files) ||
+	    attempt_is_misaligned(replica, iov, n_iov, offset, bytes))
 		return use_bounce(at);
-	if (m->n_iov > 1) {
-		at->io.iov = m->iov;
-		at->io.n_iov = m->n_iov;
+	if (n_iov > 1) {
+		at->io.iov = iov;
+		at->io.n_iov = n_iov;
 		return true;
 	}
-	r->buf = m->iov[0].iov_base;
+	r->buf = iov->iov_base;
 	if (at->account->n_buffers)
 		at->io.buffer = find_buffer(at->account, r->buf, r->bytes);
 	return true;
 }
 
-struct attempt *attempt_prepare(struct account *account, const struct linnos_choice *c,
-				unsigned int replica, enum linnos_kind kind,
-				const struct read_memory *memory)
+struct attempt *attempt_create(struct account *account, const struct linnos_choice *c,
+			       unsigned int replica, enum linnos_kind kind, const struct iovec *iov,
+			       int n_iov)
 {
 	struct attempt *at = account->free_attempts;
 
@@ -161,23 +170,10 @@ struct attempt *attempt_prepare(struct account *account, const struct linnos_cho
 		.request = {.handle = attempt_handle(at), .replica = replica},
 		.buffer = -1,
 	};
-	if (set_range(at, c->offset, c->bytes, memory))
+	if (set_range(at, c->offset, c->bytes, iov, n_iov))
 		return at;
 	attempt_free(at);
 	return NULL;
-}
-
-struct attempt *attempt_create(struct account *account, const struct linnos_choice *c,
-			       unsigned int replica, enum linnos_kind kind,
-			       const struct read_memory *memory, uint64_t now_ns)
-{
-	struct attempt *at = attempt_prepare(account, c, replica, kind, memory);
-
-	if (!at)
-		return NULL;
-	linnos_chooser_on_submit(account->chooser, &at->report, c, replica, kind, now_ns);
-	count(kind == LINNOS_PROBE_COPY ? &account->counts.copies : &account->counts.sent, 1);
-	return at;
 }
 
 struct io_request attempt_request(const struct attempt *at)
@@ -236,7 +232,7 @@ enum attempt_end attempt_classify(const struct attempt *at, ssize_t result)
 	/* In the caller's ring only the caller cancels. In a queue's own ring only orphans are
 	 * cancelled. */
 	if (result == -ECANCELED)
-		return at->read && !at->in_callers_ring ? ATTEMPT_FAILED : ATTEMPT_CANCELLED;
+		return at->read && at->channel ? ATTEMPT_FAILED : ATTEMPT_CANCELLED;
 	if (result == -EFAULT)
 		return ATTEMPT_CALLERS_FAULT;
 	if (!at->read && (result > 0 || result == -EINTR))
@@ -276,10 +272,11 @@ void attempt_report(struct attempt *at, enum attempt_end end, uint64_t now_ns)
 		[ATTEMPT_UNFINISHED] = LINNOS_RESULT_IGNORED,
 		[ATTEMPT_FAILED] = LINNOS_FAILED,
 	};
-	struct queue_counts *counts = &at->account->counts;
+	struct linnos_stats *counts = &at->account->counts;
 
 	linnos_chooser_on_complete(at->account->chooser, &at->report, reported[end], now_ns);
-	count(at->kind == LINNOS_PROBE_COPY ? &counts->copies_completed : &counts->completed, 1);
+	if (at->kind != LINNOS_PROBE_COPY)
+		count(&counts->in_flight, -1);
 	if (end == ATTEMPT_CANCELLED && at->is_orphan)
 		count(&counts->cancelled, 1);
 }

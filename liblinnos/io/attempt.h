@@ -37,7 +37,7 @@ struct attempt {
 	struct bounce *bounce;	    /* NULL if it reads into the caller's memory */
 	size_t from;		    /* where the next submission starts in buf */
 	size_t got;		    /* bytes of buf that were read */
-	bool in_callers_ring, is_orphan;
+	bool is_orphan;
 	bool is_unwanted; /* in flight, without a read, and not cancelled yet */
 	bool is_unsent;	  /* the backend had no room for it */
 	bool is_retried;  /* its result was not caused by the replica */
@@ -67,25 +67,15 @@ enum attempt_end {
 	ATTEMPT_FAILED,
 };
 
-/* The caller's memory. It is not used if the attempt may still be in flight after the read. */
-struct read_memory {
-	const struct iovec *iov;
-	int n_iov;
-	bool may_outlive;
-};
-
-/* Return true if the replica cannot read the range directly into this memory. */
-bool attempt_is_misaligned(const struct replica *replica, const struct read_memory *memory,
+/* Return true if the replica cannot read the range directly into these buffers. */
+bool attempt_is_misaligned(const struct replica *replica, const struct iovec *iov, int n_iov,
 			   uint64_t offset, size_t bytes);
-/* Prepare an attempt for the range in @c. Return NULL if there is no memory. @memory is NULL for a
- * copy. */
-struct attempt *attempt_prepare(struct account *account, const struct linnos_choice *c,
-				unsigned int replica, enum linnos_kind kind,
-				const struct read_memory *memory);
-/* As attempt_prepare(), and report that the attempt is sent: predictions count it from now on. */
+/* Create an attempt for the range in @c. Return NULL if there is no memory. @n_iov is 0 if the
+ * attempt may still be in flight after its read, and must not read into the caller's buffers. The
+ * caller sets @report. */
 struct attempt *attempt_create(struct account *account, const struct linnos_choice *c,
-			       unsigned int replica, enum linnos_kind kind,
-			       const struct read_memory *memory, uint64_t now_ns);
+			       unsigned int replica, enum linnos_kind kind, const struct iovec *iov,
+			       int n_iov);
 /* Get the request for the bytes that were not read yet. */
 struct io_request attempt_request(const struct attempt *at);
 /* Return true if the attempt must be sent to the same replica again, because it was interrupted or
@@ -106,8 +96,6 @@ void attempt_cancel_unsent(struct attempt *at);
 /* Cancel a copy that cannot be sent for lack of a ring. With @permanent no further ring can be
  * created. */
 void probe_copy_cancel(struct attempt *copy, bool permanent);
-/* Free the memory that is kept for reuse. */
-void attempts_free(struct account *account);
 
 void attempt_list_add(struct attempt_list *list, struct attempt *at);
 void attempt_list_del(struct attempt *at);

@@ -29,7 +29,6 @@ int linnos_queue_prep_read(struct linnos_queue *q, struct io_uring_sqe *sqe,
 			   const struct iovec *iov, int n_iov, off_t offset,
 			   const struct linnos_read_options *options, void *user)
 {
-	struct read_target target = {0};
 	struct linnos_read *r;
 	int error;
 
@@ -42,9 +41,7 @@ int linnos_queue_prep_read(struct linnos_queue *q, struct io_uring_sqe *sqe,
 		return prepare_nothing(
 			sqe, format_error(-EINVAL, "a ring cannot read the replicas of a backend; "
 						   "call linnos_queue_submit_read() instead"));
-	target.timed = &q->in_callers_ring;
-	target.callers_ring = &q->callers_ring;
-	r = queue_begin_read(q, iov, n_iov, offset, options, user, &target, &error);
+	r = queue_begin_read(q, iov, n_iov, offset, options, user, &q->in_callers_ring, &error);
 	if (!r)
 		return prepare_nothing(sqe, error);
 	read_list(r);
@@ -110,10 +107,10 @@ int64_t linnos_queue_next_timeout_ns(struct linnos_queue *q)
 {
 	uint64_t now_ns, due_ns;
 
-	if (!q || !q->in_callers_ring.first)
+	if (!q || !q->in_callers_ring.first_timed)
 		return -1;
 	now_ns = account_now_ns(&q->account);
-	due_ns = read_due_ns(q->in_callers_ring.first);
+	due_ns = read_due_ns(q->in_callers_ring.first_timed);
 	return due_ns > now_ns ? (int64_t)(due_ns - now_ns) : 0;
 }
 
@@ -125,14 +122,14 @@ enum linnos_outcome linnos_queue_next_expired(struct linnos_queue *q, struct lin
 	memset(c, 0, sizeof(*c));
 	if (!q)
 		return LINNOS_READ_PENDING;
-	outcome = read_expire(&q->account, &q->in_callers_ring, &r);
+	outcome = read_expire(&q->in_callers_ring, &r);
 	c->queue = q;
 	return fill(c, outcome, r);
 }
 
 uint64_t linnos_queue_next_orphan(struct linnos_queue *q)
 {
-	const struct attempt *at = q ? attempt_take_unwanted(&q->callers_ring) : NULL;
+	const struct attempt *at = q ? attempt_take_unwanted(&q->in_callers_ring.attempts) : NULL;
 
 	return at ? attempt_handle(at) : 0;
 }
@@ -142,7 +139,7 @@ void linnos_queue_abandon_reads(struct linnos_queue *q)
 	struct linnos_read *unused = NULL;
 
 	if (q)
-		read_abandon_attempts(&q->callers_ring, &unused);
+		read_abandon_attempts(&q->in_callers_ring.attempts, &unused);
 	while (unused) {
 		struct linnos_read *r = unused;
 

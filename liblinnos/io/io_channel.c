@@ -55,10 +55,10 @@ bool io_channel_has_unsent(const struct io_channel *ch)
 
 static void on_read_done(struct linnos_read *r)
 {
-	struct channel_reads *reads = r->target.channel_reads;
+	struct reads *reads = r->reads;
 
 	reads->n_in_flight--;
-	if (r->target.is_only_read)
+	if (r->is_only_read)
 		return;
 	r->later = NULL;
 	*(reads->last_done ? &reads->last_done->later : &reads->first_done) = r;
@@ -201,12 +201,12 @@ int io_channel_poll(struct io_channel *ch, int64_t timeout_ns)
 }
 
 /* Send the hedges and complete the reads that are due now. */
-static void serve_due(struct io_channel *ch, struct account *account, struct channel_reads *reads)
+static void serve_due(struct io_channel *ch, struct reads *reads)
 {
 	struct linnos_read *r;
 	enum linnos_outcome outcome;
 
-	while ((outcome = read_expire(account, &reads->timed, &r)) != LINNOS_READ_PENDING) {
+	while ((outcome = read_expire(reads, &r)) != LINNOS_READ_PENDING) {
 		if (outcome == LINNOS_READ_RESUBMIT)
 			io_channel_submit(ch, read_take_next(r));
 		else
@@ -239,13 +239,12 @@ static void give_up_reads(struct io_channel *ch, int error)
 	}
 }
 
-int io_channel_wait(struct io_channel *ch, struct account *account, struct channel_reads *reads,
-		    int64_t timeout_ns, uint64_t now_ns)
+int io_channel_wait(struct io_channel *ch, struct reads *reads, int64_t timeout_ns, uint64_t now_ns)
 {
 	int error;
 
-	if (reads->timed.first) {
-		uint64_t due_ns = read_due_ns(reads->timed.first);
+	if (reads->first_timed) {
+		uint64_t due_ns = read_due_ns(reads->first_timed);
 		int64_t due_in_ns = due_ns > now_ns ? (int64_t)(due_ns - now_ns) : 0;
 
 		if (timeout_ns < 0 || due_in_ns < timeout_ns)
@@ -256,7 +255,7 @@ int io_channel_wait(struct io_channel *ch, struct account *account, struct chann
 		give_up_reads(ch, error);
 		error = 0;
 	}
-	serve_due(ch, account, reads);
+	serve_due(ch, reads);
 	io_channel_cancel_unwanted(ch);
 	/* Submit failovers, hedges and cancel requests now, because the caller may not call again
 	 * for a long time. */

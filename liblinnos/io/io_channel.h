@@ -38,8 +38,8 @@ void io_channel_submit(struct io_channel *ch, struct attempt *at);
 int io_channel_poll(struct io_channel *ch, int64_t timeout_ns);
 /* As io_channel_poll(), but also send hedges and complete reads at their deadlines. @now_ns may be
  * some microseconds ago. */
-int io_channel_wait(struct io_channel *ch, struct account *account, struct channel_reads *reads,
-		    int64_t timeout_ns, uint64_t now_ns);
+int io_channel_wait(struct io_channel *ch, struct reads *reads, int64_t timeout_ns,
+		    uint64_t now_ns);
 /* Cancel the attempts that no read waits for, if the backend supports it. */
 void io_channel_cancel_unwanted(struct io_channel *ch);
 /* Wait until nothing is in flight, or the backend fails to wait. */

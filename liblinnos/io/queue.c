@@ -70,11 +70,14 @@ static void close_channel(struct linnos_queue *q)
 	q->channel = NULL;
 }
 
-/* The copy does not wait, and is cancelled if there is no ring for it. */
+/* Submit the copy of a read, if it has one. It is cancelled if there is no ring for it. */
 static void submit_copy(struct linnos_queue *q, struct attempt *copy)
 {
 	struct io_channel *ch;
 	int error = 0;
+
+	if (!copy)
+		return;
 
 	/* The copy stays in the queue's channel until the next call for the queue, which is soon if
 	 * the queue is in use. */
@@ -99,12 +102,6 @@ static void submit_copy(struct linnos_queue *q, struct attempt *copy)
 	io_channel_close(ch);
 }
 
-void queue_submit_copy(struct linnos_queue *q, struct linnos_read *r)
-{
-	if (r->copy)
-		submit_copy(q, r->copy);
-}
-
 /* --- Create and close ----------------------------------------------------------------------- */
 
 static int check_options(const struct linnos_array *a, const struct linnos_queue_options *o)
@@ -127,7 +124,6 @@ static void destroy(struct linnos_queue *q)
 		free(r->error_text);
 		free(r);
 	}
-	attempts_free(&q->account);
 	account_destroy(&q->account);
 	free(q);
 }
@@ -157,6 +153,7 @@ int linnos_queue_create(struct linnos_queue **queue, struct linnos_array *a,
 		memcpy(q->fixed_files, o.fixed_files, a->set.n * sizeof(*q->fixed_files));
 		q->o.fixed_files = q->fixed_files;
 	}
+	q->in_callers_ring.is_callers_ring = true;
 	q->account.reuses_memory = true;
 	q->account.buffers = o.buffers;
 	q->account.n_buffers = o.n_buffers;
@@ -179,7 +176,7 @@ int linnos_queue_close(struct linnos_queue *q)
 
 	if (!q)
 		return 0;
-	for (struct attempt *at = q->callers_ring.first; at; at = at->later)
+	for (struct attempt *at = q->in_callers_ring.attempts.first; at; at = at->later)
 		n++;
 	if (n)
 		return format_error(-EBUSY,
@@ -241,8 +238,7 @@ static ssize_t read_in_channel(struct linnos_queue *q, struct linnos_read *r)
 	submit_in_channel(q, r);
 	while (!r->is_done) {
 		/* The read was begun, or timed reads were served, a moment ago. */
-		int error = io_channel_wait(q->channel, &q->account, &q->in_channel, -1,
-					    q->account.now_ns);
+		int error = io_channel_wait(q->channel, &q->in_channel, -1, q->account.now_ns);
 
 		if (error && !r->is_done) {
 			read_give_up(r, error);
@@ -271,17 +267,12 @@ static ssize_t read_without_channel(struct linnos_queue *q, struct linnos_read *
 static ssize_t read_now(struct linnos_queue *q, const struct iovec *iov, int n_iov, off_t offset,
 			const struct linnos_read_options *o)
 {
-	const struct read_target target = {
-		.timed = &q->in_channel.timed,
-		.channel_reads = &q->in_channel,
-		.is_only_read = true,
-	};
 	struct linnos_read r;
-	int error = read_begin(&q->account, &r, iov, n_iov, offset, o, &target);
+	int error = read_begin(&q->account, &r, iov, n_iov, offset, o, &q->in_channel, true);
 
 	if (error)
 		return error;
-	queue_submit_copy(q, &r);
+	submit_copy(q, r.copy);
 	/* A priority needs an io_uring entry. */
 	if (!r.next || (q->array->set.is_files && !read_is_timed(&r) && !r.ioprio))
 		return read_directly(&r);
@@ -327,7 +318,7 @@ static struct linnos_read *get_read(struct linnos_queue *q)
 
 struct linnos_read *queue_begin_read(struct linnos_queue *q, const struct iovec *iov, int n_iov,
 				     off_t offset, const struct linnos_read_options *options,
-				     void *user, const struct read_target *target, int *error)
+				     void *user, struct reads *reads, int *error)
 {
 	struct linnos_read_options o;
 	struct linnos_read *r;
@@ -336,10 +327,11 @@ struct linnos_read *queue_begin_read(struct linnos_queue *q, const struct iovec 
 	if (*error)
 		return NULL;
 	r = get_read(q);
-	*error = r ? read_begin(&q->account, r, iov, n_iov, offset, &o, target) : error_memory();
+	*error = r ? read_begin(&q->account, r, iov, n_iov, offset, &o, reads, false)
+		   : error_memory();
 	if (!*error) {
 		r->user = user;
-		queue_submit_copy(q, r);
+		submit_copy(q, r->copy);
 		return r;
 	}
 	if (r)
@@ -350,7 +342,6 @@ struct linnos_read *queue_begin_read(struct linnos_queue *q, const struct iovec 
 int linnos_queue_submit_read(struct linnos_queue *q, const struct iovec *iov, int n_iov,
 			     off_t offset, const struct linnos_read_options *options, void *user)
 {
-	struct read_target target = {0};
 	struct linnos_read *r;
 	int error;
 
@@ -359,9 +350,7 @@ int linnos_queue_submit_read(struct linnos_queue *q, const struct iovec *iov, in
 	if (!get_channel(q, &error))
 		return format_error(error, "cannot create the queue's own ring: %s",
 				    strerror(-error));
-	target.timed = &q->in_channel.timed;
-	target.channel_reads = &q->in_channel;
-	r = queue_begin_read(q, iov, n_iov, offset, options, user, &target, &error);
+	r = queue_begin_read(q, iov, n_iov, offset, options, user, &q->in_channel, &error);
 	if (r)
 		submit_in_channel(q, r);
 	return error;
@@ -370,7 +359,7 @@ int linnos_queue_submit_read(struct linnos_queue *q, const struct iovec *iov, in
 static unsigned int take_done(struct linnos_queue *q, struct linnos_completion *completions,
 			      unsigned int n)
 {
-	struct channel_reads *reads = &q->in_channel;
+	struct reads *reads = &q->in_channel;
 	unsigned int taken = 0;
 
 	for (; taken < n && reads->first_done; taken++) {
@@ -394,7 +383,7 @@ static unsigned int take_done(struct linnos_queue *q, struct linnos_completion *
 int linnos_queue_wait(struct linnos_queue *q, struct linnos_completion *completions, unsigned int n,
 		      int64_t timeout_ns)
 {
-	struct channel_reads *reads;
+	struct reads *reads;
 	uint64_t end_ns;
 	int error = 0;
 
@@ -404,13 +393,13 @@ int linnos_queue_wait(struct linnos_queue *q, struct linnos_completion *completi
 	end_ns = timeout_ns > 0 ? account_now_ns(&q->account) + (uint64_t)timeout_ns : 0;
 	/* Take also what has already completed. */
 	if (q->channel)
-		error = io_channel_wait(q->channel, &q->account, reads, 0, 0);
+		error = io_channel_wait(q->channel, reads, 0, 0);
 	while (!error && !reads->first_done && reads->n_in_flight && timeout_ns) {
 		uint64_t now_ns = account_now_ns(&q->account);
 
 		if (timeout_ns > 0 && now_ns >= end_ns)
 			break;
-		error = io_channel_wait(q->channel, &q->account, reads,
+		error = io_channel_wait(q->channel, reads,
 					timeout_ns < 0 ? -1 : (int64_t)(end_ns - now_ns), now_ns);
 	}
 	if (!reads->n_in_flight && q->channel)

@@ -12,9 +12,7 @@ struct linnos_queue {
 	int fixed_files[CHOOSER_DRIVES_MAX]; /* copy for o, if it has any */
 	struct linnos_read *free_reads;
 	struct io_channel *channel; /* NULL until it is needed */
-	struct channel_reads in_channel;
-	struct timed_reads in_callers_ring;
-	struct attempt_list callers_ring;
+	struct reads in_channel, in_callers_ring;
 };
 
 /* Attempts in a caller's ring have the account of a queue. */
@@ -26,9 +24,7 @@ static inline struct linnos_queue *queue_of(struct account *account)
 /* Begin a read that the caller completes later. Return NULL and set *error on failure. */
 struct linnos_read *queue_begin_read(struct linnos_queue *q, const struct iovec *iov, int n_iov,
 				     off_t offset, const struct linnos_read_options *options,
-				     void *user, const struct read_target *target, int *error);
-/* Submit the copy of a read, if it has one. */
-void queue_submit_copy(struct linnos_queue *q, struct linnos_read *r);
+				     void *user, struct reads *reads, int *error);
 /* Keep the memory of a read for reuse. */
 void queue_put_read(struct linnos_queue *q, struct linnos_read *r);
 

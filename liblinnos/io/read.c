@@ -102,41 +102,36 @@ static void send_next(struct linnos_read *r, struct attempt *at)
 	r->next = at;
 }
 
-static struct read_memory memory_of(const struct linnos_read *r)
+/* Add an attempt, which is sent next, to the read. @report is NULL to report that it is sent now.
+ * Return false if there is no memory. */
+static bool add_attempt(struct linnos_read *r, unsigned int replica, enum linnos_kind kind,
+			const struct linnos_attempt *report, uint64_t now_ns)
 {
-	return (struct read_memory){
-		.iov = r->iov,
-		.n_iov = r->n_iov,
-		/* The attempt can outlive the read if another attempt or a deadline ends the read.
-		 * The same is true if linnos_pread() gives up because the backend's wait fails. */
-		.may_outlive = read_is_timed(r) || r->in_flight[0] ||
-			       (r->target.is_only_read && !r->account->set->is_files),
-	};
-}
+	struct account *account = r->account;
+	/* The attempt can outlive the read if another attempt or a deadline ends the read. The same
+	 * is true if linnos_pread() gives up because the backend's wait fails. */
+	const bool may_outlive =
+		read_is_timed(r) || r->in_flight[0] || (r->is_only_read && !account->set->is_files);
+	struct attempt *at = attempt_create(account, &r->choice, replica, kind, r->iov,
+					    may_outlive ? 0 : r->n_iov);
 
-/* @at is NULL if there is no memory for it. */
-static bool add_prepared(struct linnos_read *r, struct attempt *at)
-{
 	if (!at)
 		return false;
+	if (report) {
+		at->report = *report;
+	} else {
+		linnos_chooser_on_submit(account->chooser, &at->report, &r->choice, replica, kind,
+					 now_ns);
+		count(&account->counts.in_flight, 1);
+	}
 	at->read = r;
 	at->io.sqe_flags = r->sqe_flags;
 	at->io.ioprio = r->ioprio;
-	at->in_callers_ring = r->target.callers_ring;
-	if (at->in_callers_ring)
-		attempt_list_add(r->target.callers_ring, at);
+	if (r->reads->is_callers_ring)
+		attempt_list_add(&r->reads->attempts, at);
 	r->in_flight[r->in_flight[0] ? 1 : 0] = at;
 	send_next(r, at);
 	return true;
-}
-
-static bool add_attempt(struct linnos_read *r, unsigned int replica, enum linnos_kind kind,
-			uint64_t now_ns)
-{
-	const struct read_memory memory = memory_of(r);
-
-	return add_prepared(r,
-			    attempt_create(r->account, &r->choice, replica, kind, &memory, now_ns));
 }
 
 /* Return true if the calling thread can wait for the chosen replica in pread(2), without an attempt
@@ -144,11 +139,10 @@ static bool add_attempt(struct linnos_read *r, unsigned int replica, enum linnos
 static bool can_read_at_once(const struct linnos_read *r)
 {
 	const struct replica_set *set = r->account->set;
-	const struct read_memory memory = {.iov = r->iov, .n_iov = r->n_iov};
 
-	return r->target.is_only_read && set->is_files && r->n_iov == 1 && !r->ioprio &&
+	return r->is_only_read && set->is_files && r->n_iov == 1 && !r->ioprio &&
 	       !read_is_timed(r) && !set->hooks.answer &&
-	       !attempt_is_misaligned(&set->replicas[r->choice.replica], &memory, r->offset,
+	       !attempt_is_misaligned(&set->replicas[r->choice.replica], r->iov, 1, r->offset,
 				      r->bytes);
 }
 
@@ -158,11 +152,14 @@ static void add_copy(struct linnos_read *r, uint64_t now_ns)
 		.offset = r->offset,
 		.bytes = r->bytes < COPIED_BYTES_MAX ? r->bytes : COPIED_BYTES_MAX,
 	};
+	struct linnos_chooser *chooser = r->account->chooser;
 
-	r->copy = attempt_create(r->account, &copied, r->choice.copy, LINNOS_PROBE_COPY, NULL,
-				 now_ns);
-	if (!r->copy)
-		chooser_copy_not_sent(r->account->chooser, false);
+	r->copy = attempt_create(r->account, &copied, r->choice.copy, LINNOS_PROBE_COPY, NULL, 0);
+	if (r->copy)
+		linnos_chooser_on_submit(chooser, &r->copy->report, &copied, r->choice.copy,
+					 LINNOS_PROBE_COPY, now_ns);
+	else
+		chooser_copy_not_sent(chooser, false);
 }
 
 static void take_options(struct linnos_read *r, const struct linnos_read_options *o,
@@ -177,7 +174,8 @@ static void take_options(struct linnos_read *r, const struct linnos_read_options
 }
 
 int read_begin(struct account *account, struct linnos_read *r, const struct iovec *iov, int n_iov,
-	       off_t offset, const struct linnos_read_options *o, const struct read_target *target)
+	       off_t offset, const struct linnos_read_options *o, struct reads *reads,
+	       bool is_only_read)
 {
 	const struct replica_set *set = account->set;
 	struct external_predictions external;
@@ -193,7 +191,8 @@ int read_begin(struct account *account, struct linnos_read *r, const struct iove
 				    "read of %zu bytes at %lld: the offset is out of range",
 				    r->bytes, (long long)offset);
 	r->account = account;
-	r->target = *target;
+	r->reads = reads;
+	r->is_only_read = is_only_read;
 	r->iov = iov;
 	r->n_iov = n_iov;
 	if (n_iov == 1) {
@@ -213,7 +212,7 @@ int read_begin(struct account *account, struct linnos_read *r, const struct iove
 		take_options(r, o, now_ns);
 	linnos_choose(account->chooser, &r->choice, now_ns);
 	if (!can_read_at_once(r) &&
-	    !add_attempt(r, r->choice.replica, LINNOS_PRIMARY_ATTEMPT, now_ns)) {
+	    !add_attempt(r, r->choice.replica, LINNOS_PRIMARY_ATTEMPT, NULL, now_ns)) {
 		count(&account->counts.failed, 1);
 		return set_error(r, -ENOMEM, name_of(r, r->choice.replica), "out of memory");
 	}
@@ -243,8 +242,8 @@ uint64_t read_due_ns(const struct linnos_read *r)
 /* Search from the end, because a new read is usually due after the others. */
 void read_list(struct linnos_read *r)
 {
-	struct timed_reads *list = r->target.timed;
-	struct linnos_read *later = NULL, *earlier = list->last;
+	struct reads *list = r->reads;
+	struct linnos_read *later = NULL, *earlier = list->last_timed;
 	uint64_t at_ns = read_due_ns(r);
 
 	if (r->is_listed || at_ns == UINT64_MAX)
@@ -255,19 +254,17 @@ void read_list(struct linnos_read *r)
 	}
 	r->later = later;
 	r->earlier = earlier;
-	*(earlier ? &earlier->later : &list->first) = r;
-	*(later ? &later->earlier : &list->last) = r;
+	*(earlier ? &earlier->later : &list->first_timed) = r;
+	*(later ? &later->earlier : &list->last_timed) = r;
 	r->is_listed = true;
 }
 
 static void read_unlist(struct linnos_read *r)
 {
-	struct timed_reads *list = r->target.timed;
-
 	if (!r->is_listed)
 		return;
-	*(r->earlier ? &r->earlier->later : &list->first) = r->later;
-	*(r->later ? &r->later->earlier : &list->last) = r->earlier;
+	*(r->earlier ? &r->earlier->later : &r->reads->first_timed) = r->later;
+	*(r->later ? &r->later->earlier : &r->reads->last_timed) = r->earlier;
 	r->is_listed = false;
 }
 
@@ -312,7 +309,7 @@ static enum linnos_outcome finish(struct linnos_read *r, const struct attempt *a
 		count(&account->counts.failed, 1);
 		/* A caller that waits for several reads cannot call linnos_error() for each of
 		 * them. */
-		if (!r->target.is_only_read)
+		if (!r->is_only_read)
 			r->error_text = strdup(linnos_error());
 	}
 	for (unsigned int i = 0; i < 2; i++)
@@ -329,13 +326,13 @@ void read_give_up(struct linnos_read *r, int error)
 	       account_now_ns(r->account));
 }
 
-enum linnos_outcome read_expire(struct account *account, struct timed_reads *list,
-				struct linnos_read **read)
+enum linnos_outcome read_expire(struct reads *reads, struct linnos_read **read)
 {
-	uint64_t now_ns = list->first ? account_now_ns(account) : 0;
+	struct account *account = reads->first_timed ? reads->first_timed->account : NULL;
+	uint64_t now_ns = account ? account_now_ns(account) : 0;
 
-	while (list->first && read_due_ns(list->first) <= now_ns) {
-		struct linnos_read *r = list->first;
+	while (reads->first_timed && read_due_ns(reads->first_timed) <= now_ns) {
+		struct linnos_read *r = reads->first_timed;
 		int replica;
 
 		*read = r;
@@ -356,7 +353,7 @@ enum linnos_outcome read_expire(struct account *account, struct timed_reads *lis
 			continue;
 		}
 		replica = linnos_choose_hedge(account->chooser, &r->choice, now_ns);
-		if (replica >= 0 && add_attempt(r, replica, LINNOS_HEDGE_ATTEMPT, now_ns)) {
+		if (replica >= 0 && add_attempt(r, replica, LINNOS_HEDGE_ATTEMPT, NULL, now_ns)) {
 			read_list(r);
 			return LINNOS_READ_RESUBMIT;
 		}
@@ -380,7 +377,7 @@ static enum linnos_outcome fail_over(struct linnos_read *r, const struct attempt
 			  "(dmesg) has the errors of drives",
 			  r->account->set->n, name,
 			  r->error ? strerror(-r->error) : "it ends before the others do");
-	else if (add_attempt(r, replica, LINNOS_PRIMARY_ATTEMPT, now_ns))
+	else if (add_attempt(r, replica, LINNOS_PRIMARY_ATTEMPT, NULL, now_ns))
 		return LINNOS_READ_RESUBMIT;
 	else
 		error = set_error(r, -ENOMEM, name_of(r, replica), "out of memory");
@@ -456,16 +453,12 @@ enum linnos_outcome read_attempt_complete(struct attempt *at, ssize_t result,
 static enum linnos_outcome continue_read(struct linnos_read *r, const struct linnos_attempt *report,
 					 ssize_t result)
 {
-	const struct read_memory memory = memory_of(r);
-	struct attempt *at = attempt_prepare(r->account, &r->choice, r->choice.replica,
-					     LINNOS_PRIMARY_ATTEMPT, &memory);
 	struct linnos_read *unused;
 
-	if (!add_prepared(r, at)) {
+	if (!add_attempt(r, r->choice.replica, LINNOS_PRIMARY_ATTEMPT, report, 0)) {
 		read_give_up(r, -ENOMEM);
 		return LINNOS_READ_DONE;
 	}
-	at->report = *report;
 	return read_attempt_complete(read_take_next(r), result, &unused);
 }
 
@@ -479,14 +472,14 @@ enum linnos_outcome read_at_once(struct linnos_read *r)
 
 	linnos_chooser_on_submit(account->chooser, &report, &r->choice, replica,
 				 LINNOS_PRIMARY_ATTEMPT, account->now_ns);
-	count(&account->counts.sent, 1);
+	count(&account->counts.in_flight, 1);
 	n = pread(account->set->replicas[replica].fd, r->iov->iov_base, r->bytes, r->offset);
 	if (n != (ssize_t)r->bytes)
 		return continue_read(r, &report, n < 0 ? -errno : n);
 	now_ns = account_now_ns(account);
 	linnos_chooser_on_complete(account->chooser, &report, LINNOS_SUCCEEDED, now_ns);
 	linnos_chooser_on_answer(account->chooser, &r->choice, &report, NULL, now_ns);
-	count(&account->counts.completed, 1);
+	count(&account->counts.in_flight, -1);
 	count(&account->counts.bytes, n);
 	r->result = n;
 	return LINNOS_READ_DONE;

@@ -18,25 +18,13 @@
 
 #define READ_BYTES_MAX 0x7ffff000u
 
-/* Reads that wait for a hedge or a deadline, ordered by time. */
-struct timed_reads {
-	struct linnos_read *first, *last;
-};
-
-/* The reads of a queue in its own I/O channel. */
-struct channel_reads {
-	struct timed_reads timed;
-	unsigned int n_in_flight;
+/* The reads of a queue in its own I/O channel, or those in the caller's ring. */
+struct reads {
+	struct linnos_read *first_timed, *last_timed; /* wait for a hedge or deadline, by time */
+	bool is_callers_ring;
+	struct attempt_list attempts;		    /* in the caller's ring */
+	unsigned int n_in_flight;		    /* in the channel, as the next two */
 	struct linnos_read *first_done, *last_done; /* for linnos_queue_wait() */
-};
-
-/* Where the attempts of a read are submitted. */
-struct read_target {
-	struct timed_reads *timed;
-	struct attempt_list
-		*callers_ring; /* NULL to use the queue's channel or the calling thread */
-	struct channel_reads *channel_reads; /* if the channel is used */
-	bool is_only_read; /* the calling thread waits for this read and no other */
 };
 
 struct linnos_read {
@@ -52,7 +40,8 @@ struct linnos_read {
 	struct iovec one;
 	const struct iovec *iov;
 	int n_iov;
-	struct read_target target;
+	struct reads *reads; /* which it belongs to */
+	bool is_only_read;   /* the calling thread waits for this read and no other */
 	size_t bytes;
 	uint64_t offset;
 	void *user;
@@ -72,7 +61,8 @@ int read_options_copy_in(const struct account *account, struct linnos_read_optio
  * then r->next, or call read_at_once() if there is no r->next. Return 0 or a negative errno. @o may
  * be NULL for the defaults. */
 int read_begin(struct account *account, struct linnos_read *r, const struct iovec *iov, int n_iov,
-	       off_t offset, const struct linnos_read_options *o, const struct read_target *target);
+	       off_t offset, const struct linnos_read_options *o, struct reads *reads,
+	       bool is_only_read);
 /* Remove the next attempt to be sent from the read and return it. */
 struct attempt *read_take_next(struct linnos_read *r);
 /* Return when a hedge or the deadline is due; UINT64_MAX if neither is planned. */
@@ -93,8 +83,7 @@ enum linnos_outcome read_attempt_complete(struct attempt *at, ssize_t result,
 					  struct linnos_read **read);
 /* Get the first read whose time has come. LINNOS_READ_RESUBMIT means that its next attempt must be
  * sent, LINNOS_READ_PENDING that there is no such read. */
-enum linnos_outcome read_expire(struct account *account, struct timed_reads *list,
-				struct linnos_read **read);
+enum linnos_outcome read_expire(struct reads *reads, struct linnos_read **read);
 /* Complete the read with this error, because its attempt cannot be sent. */
 void read_cannot_be_sent(struct linnos_read *r, struct attempt *at, int error);
 /* Complete the read with this error, because its attempts cannot be waited for. They become

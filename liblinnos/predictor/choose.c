@@ -377,7 +377,7 @@ void linnos_chooser_on_answer(struct linnos_chooser *ch, struct linnos_choice *c
 	}
 	chooser_answered_sampled(&ch->c, own->assignment, took_ns);
 	if (own->redirected)
-		count((uint64_t *)&ch->counts.saved_us,
+		count((uint64_t *)&ch->counts.saved_us_estimate,
 		      own->default_us - (int64_t)(took_ns / 1000));
 	if (!w)
 		return;

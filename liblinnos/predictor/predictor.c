@@ -189,7 +189,7 @@ int linnos_predictor_set_model(struct linnos_predictor *p, unsigned int replica,
 
 /* --- Counting ------------------------------------------------------------------------------ */
 
-void predictor_count(struct linnos_predictor *p, struct counts *counts)
+void predictor_count(struct linnos_predictor *p, struct linnos_stats *counts)
 {
 	pthread_mutex_lock(&p->lock);
 	*counts = p->past;

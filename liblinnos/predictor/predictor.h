@@ -12,7 +12,7 @@
 #include "budget.h"
 #include "chooser.h"
 #include "learning.h"
-#include "linnos_choose.h"
+#include "liblinnos.h"
 
 #include <pthread.h>
 
@@ -25,12 +25,6 @@
 struct replica_counts {
 	uint64_t served, errors, answered, predicted_us, took_us, near;
 	uint64_t buckets[N_BUCKETS];
-};
-
-struct counts {
-	uint64_t reads, redirected, control, probes, hedges, hedges_won, hedges_denied, failovers,
-		errors, queried, hedges_saved_us;
-	int64_t saved_us;
 };
 
 struct linnos_predictor {
@@ -46,7 +40,7 @@ struct linnos_predictor {
 
 	pthread_mutex_t lock;
 	struct linnos_chooser *choosers;
-	struct counts past; /* sum over the freed choosers */
+	struct linnos_stats past; /* sum over the freed choosers */
 	struct replica_counts *past_replicas;
 
 	struct learning learning;
@@ -60,7 +54,7 @@ struct linnos_chooser {
 	struct learner *learner; /* NULL if nothing is learned for hedges */
 	struct budget hedges;
 	uint32_t choosing; /* odd: between begin_choosing() and end_choosing(), models are in use */
-	struct counts counts;
+	struct linnos_stats counts; /* those that do not depend on how reads are sent */
 	struct replica_counts *replicas;
 };
 
@@ -110,6 +104,6 @@ void chooser_copy_not_sent(struct linnos_chooser *ch, bool permanent);
 /* Record which replicas were absent when the array was opened. They are never used. */
 void predictor_set_missing(struct linnos_predictor *p, uint32_t missing);
 /* Sum the counters of all choosers so far. */
-void predictor_count(struct linnos_predictor *p, struct counts *counts);
+void predictor_count(struct linnos_predictor *p, struct linnos_stats *counts);
 
 #endif

@@ -99,15 +99,16 @@ static inline struct linnos_array *made_up_array(unsigned int n, size_t bytes,
 	return a;
 }
 
-/* Wait until every copy has completed, whichever thread processes its completion. */
+/* Wait until no replica has a read in flight, whichever thread processes its completion. */
 static inline void settle(struct linnos_array *a)
 {
-	struct queue_counts n;
+	struct linnos_load load;
 
-	do {
-		sched_yield();
-		array_count(a, &n);
-	} while (n.copies != n.copies_completed);
+	for (unsigned int k = 0; k < a->set.n; k++)
+		do {
+			sched_yield();
+			linnos_load_snapshot(&a->predictor->drives[k].drive, &load);
+		} while (load.reads);
 }
 
 static inline void close_fds(unsigned int n, const int *fds)

@@ -101,9 +101,9 @@ TEST(in_flight_is_not_negative_when_a_completion_is_counted_first)
 {
 	open_array(NULL);
 	read_often(3);
-	queue()->account.counts.completed++;
+	queue()->account.counts.in_flight--;
 	assert(stats().in_flight == 0);
-	queue()->account.counts.completed--;
+	queue()->account.counts.in_flight++;
 }
 
 /* The kernel rejects such a size among several buffers at any replica. */

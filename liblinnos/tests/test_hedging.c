@@ -307,13 +307,13 @@ static void assert_list(unsigned int waiting)
 	const struct linnos_read *last = NULL;
 	unsigned int n = 0;
 
-	for (const struct linnos_read *r = queue()->in_callers_ring.first; r; r = r->later) {
+	for (const struct linnos_read *r = queue()->in_callers_ring.first_timed; r; r = r->later) {
 		assert(++n <= waiting && r->earlier == last);
 		assert(r->is_listed && !r->is_done && r->in_flight[0] && !r->in_flight[1]);
 		assert(!last || read_due_ns(r) >= read_due_ns(last));
 		last = r;
 	}
-	assert(queue()->in_callers_ring.last == last);
+	assert(queue()->in_callers_ring.last_timed == last);
 }
 
 /* Random events from a seed: reads begin, time passes, results arrive in any order, complete,

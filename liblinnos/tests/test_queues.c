@@ -229,7 +229,7 @@ TEST(read_ends_at_once_when_all_submissions_fail)
 	array->set.backend.submit = refuse;
 	in_time.deadline_ns = MS;
 	assert(read_within(buf, sizeof(buf), 0, &in_time) == -ECONNREFUSED);
-	assert(!queue()->in_channel.timed.first);
+	assert(!queue()->in_channel.first_timed);
 	memory->now_ns += 2 * MS;
 	assert(wait_for_one(0) == 0);
 	assert(!stats().late && stats().failed == 1);

@@ -355,7 +355,7 @@ TEST(abandoned_memory_is_not_reused)
 	assert(!pipe(ends) && !io_uring_queue_init(8, &ring, 0));
 	open_hedged(1000000);
 	assert(!prep_read(array, io_uring_get_sqe(&ring), buf, READ_BYTES, 0, NULL));
-	late = queue()->callers_ring.first->bounce->data;
+	late = queue()->in_callers_ring.attempts.first->bounce->data;
 	linnos_queue_abandon_reads(queue());
 	/* Any number of new reads. */
 	for (int i = 0; i < 64; i++)
