@@ -64,12 +64,22 @@ static inline int made_up_replica(size_t bytes)
 	return fd;
 }
 
-static inline struct linnos_options default_options(void)
-{
-	const struct linnos_options o = LINNOS_OPTIONS_INIT;
-
-	return o;
-}
+/* The defaults, except for the given members. */
+#pragma GCC diagnostic ignored "-Woverride-init"
+#define OPTIONS(...)                                                                               \
+	((struct linnos_options){.size = sizeof(struct linnos_options),                            \
+				 .home = LINNOS_DEFAULT_ROUND_ROBIN,                               \
+				 .margin_percent = 25,                                             \
+				 .probe_after_ms = 20,                                             \
+				 .duplicates_burst = 100,                                          \
+				 .max_duplicates = LINNOS_MAX_DUPLICATES_DEFAULT,                  \
+				 __VA_ARGS__})
+#define READ_OPTIONS(...)                                                                          \
+	((struct linnos_read_options){.size = sizeof(struct linnos_read_options),                  \
+				      .home = LINNOS_DEFAULT_ROUND_ROBIN,                          \
+				      __VA_ARGS__})
+#define QUEUE_OPTIONS(...)                                                                         \
+	((struct linnos_queue_options){.size = sizeof(struct linnos_queue_options), __VA_ARGS__})
 
 /* Return the queue of an array that has one, or the one that was created last. */
 static inline struct linnos_queue *only_queue(const struct linnos_array *a)
@@ -99,16 +109,26 @@ static inline struct linnos_array *made_up_array(unsigned int n, size_t bytes,
 	return a;
 }
 
-/* Wait until no replica has a read in flight, whichever thread processes its completion. */
-static inline void settle(struct linnos_array *a)
+static inline uint32_t reads_in_flight(const struct linnos_array *a, unsigned int replica)
 {
 	struct linnos_load load;
 
-	for (unsigned int k = 0; k < a->set.n; k++)
-		do {
-			sched_yield();
-			linnos_load_snapshot(&a->predictor->drives[k].drive, &load);
-		} while (load.reads);
+	linnos_load_snapshot(&a->predictor->drives[replica].drive, &load);
+	return load.reads;
+}
+
+static inline int fd_of(const struct linnos_array *a, unsigned int replica)
+{
+	return a->set.replicas[replica].fd;
+}
+
+/* Let all replicas require this alignment. */
+static inline void align_replicas(struct linnos_array *a, uint32_t bytes, uint32_t memory_bytes)
+{
+	for (unsigned int k = 0; k < a->set.n; k++) {
+		a->set.replicas[k].align_bytes = bytes;
+		a->set.replicas[k].memory_align_bytes = memory_bytes;
+	}
 }
 
 static inline void close_fds(unsigned int n, const int *fds)
@@ -117,17 +137,20 @@ static inline void close_fds(unsigned int n, const int *fds)
 		close(fds[k]);
 }
 
-static inline int fd_of(const struct linnos_array *a, unsigned int replica)
-{
-	return a->set.replicas[replica].fd;
-}
-
 static inline struct linnos_stats stats_of(struct linnos_array *a)
 {
 	struct linnos_stats stats;
 
 	linnos_array_get_stats(a, &stats, sizeof(stats));
 	return stats;
+}
+
+/* Wait until no read or copy is in flight, whichever thread processes its completion. */
+static inline void settle(struct linnos_array *a)
+{
+	for (unsigned int k = 0; k < a->set.n; k++)
+		while (reads_in_flight(a, k) || stats_of(a).in_flight)
+			sched_yield();
 }
 
 /* Close an array of made_up_array() and its replicas. */

@@ -87,6 +87,7 @@ static int submit(void *queue, const struct linnos_request *request)
 			      .error = m->replicas[request->replica].error};
 	insert(q, p);
 	q->n++;
+	m->last_buf = request->buf;
 	return 0;
 }
 

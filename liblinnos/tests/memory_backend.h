@@ -26,6 +26,7 @@ struct linnos_memory {
 	unsigned int room; /* requests that a queue holds; 0 for no limit */
 	int submit_error;  /* of all submissions; 0 to reject only those without room */
 	unsigned int n_rejected, n_unknown_cancelled;
+	const void *last_buf; /* of the last request */
 };
 
 struct linnos_memory *linnos_memory_create(size_t bytes, uint64_t latency_ns);

@@ -50,24 +50,14 @@ static int answer(void *context, unsigned int replica, uint64_t offset, int resu
 /* Open an array on drives that behave like this. */
 static void open_on(struct drives d, const struct linnos_options *o)
 {
-	struct linnos_options none = LINNOS_OPTIONS_INIT;
-
-	none.probe_after_ms = 0;
-	open_array(o ? o : &none);
+	open_array(o ? o : &OPTIONS(.probe_after_ms = 0));
 	drives = d;
 	drives.reader = pthread_self();
 	array->set.hooks = (struct hooks){.clock_ns = clock_ns, .answer = answer};
 }
 
-/* Options of an array that chooses without a guard and without probes. */
-static struct linnos_options unguarded(void)
-{
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
-
-	o.flags = LINNOS_UNGUARDED;
-	o.probe_after_ms = 0;
-	return o;
-}
+/* Choose without a guard and without probes. */
+#define UNGUARDED(...) OPTIONS(.flags = LINNOS_UNGUARDED, .probe_after_ms = 0, __VA_ARGS__)
 
 /* Read repeatedly, and check that each read is complete. */
 static void read_often(unsigned int times)
@@ -76,18 +66,10 @@ static void read_often(unsigned int times)
 		assert(reads_at(0));
 }
 
-/* Read with replicas that require whole blocks, or not. */
-static void read_blocks(bool direct)
-{
-	for (unsigned int k = 0; k < N; k++)
-		array->set.replicas[k].align_bytes = array->set.replicas[k].memory_align_bytes =
-			direct ? BOUNCE_ALIGN : 1;
-}
-
 TEST(pread_writes_only_the_requested_bytes)
 {
 	open_array(NULL);
-	read_blocks(true);
+	align_replicas(array, BOUNCE_ALIGN, BOUNCE_ALIGN);
 	memset(buf, 'x', sizeof(buf));
 	assert(linnos_pread(queue(), buf + 100, 100, 4050) == 100);
 	assert(is_right(buf + 100, 100, 4050));
@@ -125,7 +107,7 @@ TEST(pread_returns_short_count_at_end_of_array)
 	for (int direct = 0; direct < 2; direct++) {
 		close_array();
 		array = made_up_array(N, 10000, NULL);
-		read_blocks(direct);
+		align_replicas(array, direct ? BOUNCE_ALIGN : 1, direct ? BOUNCE_ALIGN : 1);
 		assert(linnos_array_size(array) == 10000);
 		assert(linnos_pread(queue(), buf, sizeof(buf), 9000) == 1000 &&
 		       is_right(buf, 1000, 9000));
@@ -143,11 +125,8 @@ TEST(pread_returns_short_count_at_end_of_array)
 TEST(dropped_replica_receives_no_reads)
 {
 	for (int home = LINNOS_DEFAULT_ROUND_ROBIN; home < N; home++) {
-		struct linnos_options o = LINNOS_OPTIONS_INIT;
-
-		o.home = home;
-		o.probe_after_ms = 1;
-		open_on((struct drives){.latency_us = {100, 100, 100}}, &o);
+		open_on((struct drives){.latency_us = {100, 100, 100}},
+			&OPTIONS(.home = home, .probe_after_ms = 1));
 		read_often(30);
 		assert(linnos_array_drop_replica(array, N) == -EINVAL && says("between 0 and 2"));
 		assert(linnos_array_drop_replica(array, 1) == 0 &&
@@ -172,10 +151,7 @@ TEST(dropped_replica_receives_no_reads)
 
 TEST(read_fails_over_when_a_replica_was_truncated)
 {
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
-
-	o.home = 1;
-	open_array(&o);
+	open_array(&OPTIONS(.home = 1));
 	assert(!ftruncate(fd_of(array, 1), 6000));
 	assert(reads_at(3000));
 	assert(replica(1).errors == 1 && stats().failovers == 1);
@@ -189,10 +165,9 @@ TEST(read_fails_over_when_a_replica_was_truncated)
 
 TEST(reads_leave_default_replica_only_beyond_the_margin)
 {
-	struct linnos_options o = unguarded();
 	struct linnos_stats s;
 
-	open_on((struct drives){.now_ns = MS, .latency_us = {200, 160, 190}}, &o);
+	open_on((struct drives){.now_ns = MS, .latency_us = {200, 160, 190}}, &UNGUARDED());
 	/* Reads use the replicas round robin. */
 	read_often(8 * N);
 	s = stats();
@@ -207,11 +182,8 @@ TEST(reads_leave_default_replica_only_beyond_the_margin)
 
 TEST(saved_us_estimate_is_predicted_default_minus_measured)
 {
-	struct linnos_options o = unguarded();
-
-	o.home = 0;
-	o.margin_percent = 0;
-	open_on((struct drives){.now_ns = MS, .latency_us = {1000, 100, 100}}, &o);
+	open_on((struct drives){.now_ns = MS, .latency_us = {1000, 100, 100}},
+		&UNGUARDED(.home = 0, .margin_percent = 0));
 	/* The others have no history, so their predictions are the lowest possible. */
 	assert(reads_at(0) && !stats().redirected);
 	/* One of the last four reads took 1000 us, which is a mean of 250 us. At the other replica
@@ -225,10 +197,8 @@ TEST(saved_us_estimate_is_predicted_default_minus_measured)
 
 TEST(failed_read_goes_to_next_best_replica)
 {
-	struct linnos_options o = unguarded();
-
-	o.margin_percent = 100;
-	open_on((struct drives){.now_ns = MS, .latency_us = {100, 300, 200}}, &o);
+	open_on((struct drives){.now_ns = MS, .latency_us = {100, 300, 200}},
+		&UNGUARDED(.margin_percent = 100));
 	read_often(8 * N);
 	queue()->account.chooser->c.margin_percent = 0;
 	drives.n_asked = 0;
@@ -261,22 +231,13 @@ TEST(read_fails_with_error_text_when_all_replicas_fail)
 	assert(reads_at(12288));
 }
 
-TEST(read_fails_over_when_a_descriptor_was_closed)
-{
-	open_array(NULL);
-	close(fd_of(array, 0));
-	for (int i = 0; i < 30; i++)
-		assert(reads_at(i * 512));
-	assert(replica(0).errors == 1 && !replica(0).served);
-}
-
 TEST(partial_and_interrupted_attempts_are_continued)
 {
 	for (int direct = 0; direct < 2; direct++) {
 		char large[20000];
 
 		open_on((struct drives){.now_ns = MS, .at_most = 5000, .interrupted = 2}, NULL);
-		read_blocks(direct);
+		align_replicas(array, direct ? BOUNCE_ALIGN : 1, direct ? BOUNCE_ALIGN : 1);
 		assert(linnos_pread(queue(), large, sizeof(large), 100) == sizeof(large));
 		assert(is_right(large, sizeof(large), 100));
 		/* In whole blocks, 4096 of 5000 bytes can be used. */
@@ -289,7 +250,7 @@ TEST(attempt_without_progress_is_the_end_of_the_replica)
 {
 	/* A drive returns at least one block. */
 	open_on((struct drives){.now_ns = MS, .at_most = 1000}, NULL);
-	read_blocks(true);
+	align_replicas(array, BOUNCE_ALIGN, BOUNCE_ALIGN);
 	assert(linnos_pread(queue(), buf, sizeof(buf), 0) == -EIO);
 	assert(says("it ends before the others do"));
 }
@@ -308,87 +269,89 @@ TEST(pread_returns_efault_when_memory_is_not_writable)
 	munmap(none, 4096);
 }
 
-TEST(kernel_query_rejects_bad_arguments_and_files)
-{
-	uint32_t latency_us[16 + 1];
-	int fds[16 + 1] = {made_up_replica(4096), -1};
-
-	assert(linnos_kernel_best_drives(0, fds, 4096, NULL) == -EINVAL);
-	assert(linnos_kernel_best_drives(16 + 1, fds, 4096, NULL) == -EINVAL);
-	assert(linnos_kernel_best_drives(1, fds, 0, latency_us) == -EINVAL);
-	/* Files do not support this ioctl on any kernel. */
-	assert(linnos_kernel_best_drives(2, fds, 4096, latency_us) == -ENOTTY);
-	assert(linnos_kernel_best_drives(1, fds + 1, 4096, latency_us) == -EBADF);
-	close(fds[0]);
-}
-
-static bool refused(const struct linnos_options *o, int error, const char *why)
-{
-	int fds[N] = {made_up_replica(4096), made_up_replica(4096), made_up_replica(4096)};
-	struct linnos_array *a;
-	bool as_said = linnos_array_open_fds(&a, N, fds, NULL, o) == error && says(why) && !a;
-
-	close_fds(N, fds);
-	return as_said;
-}
-
 TEST(open_names_invalid_options)
 {
-	struct linnos_options good = LINNOS_OPTIONS_INIT, o;
+	static const char exclude[] = "exclude each other; set one of them";
+	const struct {
+		struct linnos_options o;
+		const char *text;
+	} cases[] = {
+		{OPTIONS(.size = 0), "struct linnos_options: size is 0"},
+		{OPTIONS(.flags = 1u << 20), "flags is 0x100000"},
+		{OPTIONS(.home = N), "home is 3; it must be between 0 and 2"},
+		{OPTIONS(.margin_percent = 101), "margin_percent is 101"},
+		{OPTIONS(.max_duplicates = 101), "max_duplicates is 101"},
+		{OPTIONS(.max_duplicates = NAN), "max_duplicates"},
+		{OPTIONS(.hedge_percentile = 100), "hedge_percentile is 100"},
+		{OPTIONS(.hedge_percentile = 0.95), "is 0.95; it is in percent"},
+		{OPTIONS(.hedge_us = 100, .hedge_percentile = 95), exclude},
+		{OPTIONS(.hedge_us = 100, .flags = LINNOS_DUPLICATES), exclude},
+	};
 	struct {
 		struct linnos_options o;
 		uint64_t of_tomorrow;
-	} newer = {.o = good};
+	} newer = {.o = OPTIONS(.size = sizeof(newer)), .of_tomorrow = 1};
+	int fds[N] = {0};
 
-#define REFUSED(member, value, error, text)                                                        \
-	(o = good, o.member = (value), assert(refused(&o, error, text)))
-	REFUSED(size, 0, -EINVAL, "struct linnos_options: size is 0");
-	REFUSED(flags, 1u << 20, -EINVAL, "flags is 0x100000");
-	REFUSED(home, N, -EINVAL, "home is 3; it must be between 0 and 2");
-	REFUSED(margin_percent, 101, -EINVAL, "margin_percent is 101");
-	REFUSED(max_duplicates, 101, -EINVAL, "max_duplicates is 101");
-	REFUSED(max_duplicates, NAN, -EINVAL, "max_duplicates");
-	REFUSED(hedge_percentile, 100, -EINVAL, "hedge_percentile is 100");
-	REFUSED(hedge_percentile, 0.95, -EINVAL, "hedge_percentile is 0.95; it is in percent");
-	good.hedge_us = 100;
-	REFUSED(hedge_percentile, 95, -EINVAL, "exclude each other; set one of them");
-	REFUSED(flags, LINNOS_DUPLICATES, -EINVAL, "exclude each other");
-#undef REFUSED
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		assert(linnos_array_open_fds(&array, N, fds, NULL, &cases[i].o) == -EINVAL &&
+		       says(cases[i].text) && !array);
 	/* A program with a newer header: members that are zero have no effect. */
-	newer.o.size = sizeof(newer);
-	newer.of_tomorrow = 1;
-	assert(refused(&newer.o, -E2BIG, "older than the program's header"));
+	assert(linnos_array_open_fds(&array, N, fds, NULL, &newer.o) == -E2BIG);
+	assert(says("older than the program's header") && !array);
 	newer.of_tomorrow = 0;
-	put_away(made_up_array(N, 4096, &newer.o));
+	open_array(&newer.o);
 }
 
 TEST(open_names_replicas_and_models_that_cannot_be_opened)
 {
-	const char *none[] = {"/nowhere/replica"}, *folder[] = {"/tmp"}, *pipe_[] = {"/dev/null"};
-	const char *no_model[] = {"/nowhere/model"}, *self[] = {"/proc/self/exe"};
-	struct linnos_array *a;
+	static const char self[] = "/proc/self/exe", none[] = "/nowhere/replica";
+	static const struct {
+		unsigned int n;
+		const char *paths[3], *model;
+		int error;
+		const char *text, *more;
+	} cases[] = {
+		{1, {none}, NULL, -ENOENT, "replica /nowhere/replica: No such file", ""},
+		{2, {self, none}, NULL, -ENOENT, "/nowhere/replica: No such", "pass NULL"},
+		{1, {"/tmp"}, NULL, -EINVAL, "/tmp: neither a block device nor a regular file", ""},
+		{1, {"/dev/null"}, NULL, -EINVAL, "neither a block device", ""},
+		{0, {none}, NULL, -EINVAL, "n_replicas is 0; it must be between 1 and 16", ""},
+		{17, {none}, NULL, -EINVAL, "n_replicas is 17", ""},
+		{1,
+		 {self},
+		 "/nowhere/model",
+		 -ENOENT,
+		 "/nowhere/model: No such file",
+		 "linnapp train --kind latency"},
+		{1, {self}, self, -EINVAL, "model of replica 0: /proc/self/exe: bad magic", ""},
+		{3, {NULL}, NULL, -EINVAL, "all 3 replicas are absent", ""},
+		{3,
+		 {self, NULL, self},
+		 NULL,
+		 -EINVAL,
+		 "replica /proc/self/exe: the same file or device as replica /proc/self/exe",
+		 ""},
+	};
+	int fds[2] = {made_up_replica(BYTES), made_up_replica(0)};
 
-	assert(linnos_array_open(&a, 1, none, NULL, NULL) == -ENOENT);
-	assert(says("replica /nowhere/replica: No such file") && !strstr(linnos_error(), "NULL"));
-	assert(linnos_array_open(&a, 2, (const char *[]){"/proc/self/exe", *none}, NULL, NULL) ==
-	       -ENOENT);
-	assert(says("replica /nowhere/replica: No such file") && says("pass NULL"));
-	assert(!linnos_array_close(a));
-	assert(linnos_array_open(&a, 1, folder, NULL, NULL) == -EINVAL);
-	assert(says("/tmp: neither a block device nor a regular file") && !linnos_array_close(a));
-	assert(linnos_array_open(&a, 1, pipe_, NULL, NULL) == -EINVAL && !linnos_array_close(a));
-	assert(linnos_array_open(&a, 0, none, NULL, NULL) == -EINVAL);
-	assert(says("n_replicas is 0; it must be between 1 and 16") && !linnos_array_close(a));
-	assert(linnos_array_open(&a, 17, none, NULL, NULL) == -EINVAL && !linnos_array_close(a));
-	assert(linnos_array_open(&a, 1, self, no_model, NULL) == -ENOENT);
-	assert(says("/nowhere/model: No such file") && says("linnapp train --kind latency"));
-	assert(!linnos_array_close(a));
-	assert(linnos_array_open(&a, 1, self, self, NULL) == -EINVAL);
-	assert(says("model of replica 0: /proc/self/exe: bad magic, not a model file") &&
-	       !linnos_array_close(a));
-	assert(linnos_array_open_fds(&a, 1, (int[]){-2}, NULL, NULL) == -EBADF);
-	assert(says("descriptor -2: Bad file descriptor") && !linnos_array_close(a));
-	assert(!linnos_array_close(NULL));
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const char *models[] = {cases[i].model, NULL, NULL};
+
+		assert(linnos_array_open(&array, cases[i].n, cases[i].paths, models, NULL) ==
+			       cases[i].error &&
+		       !array);
+		assert(says(cases[i].text) && says(cases[i].more));
+	}
+	assert(linnos_array_open_fds(&array, 1, (int[]){-2}, NULL, NULL) == -EBADF);
+	assert(says("descriptor -2: Bad file descriptor"));
+	assert(linnos_array_open_fds(&array, 2, fds, NULL, NULL) == -EINVAL);
+	assert(says("it is empty, but another replica holds 1048576 bytes") && !array);
+	/* Files that are still empty. */
+	assert(!linnos_array_open_fds(&array, 1, fds + 1, NULL, NULL));
+	assert(!linnos_array_close(array));
+	array = NULL;
+	close_fds(2, fds);
 }
 
 TEST(stats_have_the_size_of_the_callers_structure)
@@ -458,20 +421,15 @@ TEST(functions_reject_null_objects_by_name)
 TEST(absent_replica_is_dropped_when_the_array_is_opened)
 {
 	int fds[N] = {made_up_replica(BYTES), -1, made_up_replica(BYTES)};
-	struct linnos_queue_options registered = LINNOS_QUEUE_OPTIONS_INIT;
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
-	const char *none[N] = {NULL};
 	struct linnos_replica_stats one;
 	struct linnos_array *a;
 	struct linnos_queue *q;
 
-	o.home = 1;
-	o.hedge_us = 1;
-	o.max_duplicates = 100;
-	o.flags = LINNOS_QUERY_KERNEL;
-	registered.register_files = 1;
-	assert(!linnos_array_open_fds(&a, N, fds, NULL, &o) && linnos_array_size(a) == BYTES);
-	assert(!linnos_queue_create(&q, a, &registered));
+	assert(!linnos_array_open_fds(&a, N, fds, NULL,
+				      &OPTIONS(.home = 1, .hedge_us = 1, .max_duplicates = 100,
+					       .flags = LINNOS_QUERY_KERNEL)));
+	assert(linnos_array_size(a) == BYTES);
+	assert(!linnos_queue_create(&q, a, &QUEUE_OPTIONS(.register_files = 1)));
 	for (int i = 0; i < 50; i++)
 		assert(linnos_pread(q, buf, sizeof(buf), 4096) == sizeof(buf) &&
 		       is_right(buf, sizeof(buf), 4096));
@@ -482,32 +440,12 @@ TEST(absent_replica_is_dropped_when_the_array_is_opened)
 	assert(!linnos_array_drop_replica(a, 0) && linnos_array_drop_replica(a, 2) == -EBUSY &&
 	       !linnos_array_restore_replica(a, 0));
 	assert(!linnos_queue_close(q) && !linnos_array_close(a));
-	assert(linnos_array_open(&a, N, none, NULL, NULL) == -EINVAL);
-	assert(says("all 3 replicas are absent") && !a);
 	close(fds[0]);
 	close(fds[2]);
 }
 
-TEST(open_rejects_duplicate_and_empty_replicas)
-{
-	const char *twins[] = {"/proc/self/exe", NULL, "/proc/self/exe"};
-	int fds[2] = {made_up_replica(BYTES), made_up_replica(0)};
-	struct linnos_array *a;
-
-	assert(linnos_array_open(&a, 3, twins, NULL, NULL) == -EINVAL);
-	assert(says("replica /proc/self/exe: the same file or device as replica /proc/self/exe") &&
-	       !a);
-	assert(linnos_array_open_fds(&a, 2, fds, NULL, NULL) == -EINVAL);
-	assert(says("it is empty, but another replica holds 1048576 bytes") && !a);
-	/* Files that are still empty. */
-	assert(!linnos_array_open_fds(&a, 1, fds + 1, NULL, NULL) && !linnos_array_close(a));
-	close(fds[0]);
-	close(fds[1]);
-}
-
 TEST(arrays_with_default_options_choose_differently)
 {
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	uint64_t previous = 0;
 	uint32_t homes = 0;
 
@@ -517,7 +455,7 @@ TEST(arrays_with_default_options_choose_differently)
 		struct linnos_chooser *chooser;
 		struct linnos_predictor *predictor;
 
-		assert(!linnos_predictor_create(&predictor, 3, NULL, &o));
+		assert(!linnos_predictor_create(&predictor, 3, NULL, NULL));
 		assert(!linnos_chooser_create(&chooser, predictor));
 		assert(predictor->common.guard.random != previous);
 		previous = predictor->common.guard.random;
@@ -532,9 +470,8 @@ TEST(arrays_with_default_options_choose_differently)
 
 TEST(duplicates_have_no_limit_by_default_and_timed_hedges_have_one)
 {
-	struct linnos_options given = LINNOS_OPTIONS_INIT, taken;
+	struct linnos_options given = OPTIONS(), taken;
 
-	assert(!options_copy_in(&taken, &given, N) && taken.max_duplicates == 5);
 	given.flags = LINNOS_DUPLICATES;
 	assert(!options_copy_in(&taken, &given, N) && isinf(taken.max_duplicates));
 	given.max_duplicates = 7;

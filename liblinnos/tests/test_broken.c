@@ -8,11 +8,23 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #define N 3
 #define BYTES (1u << 20)
+
+#define READS_MAX 100
+static char bufs[READS_MAX][4096];
+
+/* Submit the read of a number, of a block at this offset. */
+static void submit_read(struct linnos_array *a, unsigned int number, off_t offset)
+{
+	static struct iovec iovs[READS_MAX];
+
+	iovs[number] = (struct iovec){bufs[number], sizeof(bufs[number])};
+	assert(!linnos_queue_submit_read(only_queue(a), &iovs[number], 1, offset, NULL,
+					 bufs[number]));
+}
 
 /* --- Rings that can no longer be entered --------------------------------------------------- */
 
@@ -30,25 +42,21 @@ static void forbid_io_uring_enter(int error)
 	assert(!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program));
 }
 
-static double cpu_s(void)
-{
-	struct rusage r;
-
-	getrusage(RUSAGE_SELF, &r);
-	return (double)r.ru_utime.tv_sec + (double)r.ru_stime.tv_sec +
-	       1e-6 * (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec);
-}
-
 struct effort {
 	double cpu_s, wall_s;
 };
 
-static struct effort effort_until_now(void)
+static double seconds(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (struct effort){cpu_s(), (double)t.tv_sec + 1e-9 * (double)t.tv_nsec};
+	clock_gettime(clock, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static struct effort effort_until_now(void)
+{
+	return (struct effort){seconds(CLOCK_PROCESS_CPUTIME_ID), seconds(CLOCK_MONOTONIC)};
 }
 
 /* A thread that retries without a pause would use all of the time. */
@@ -75,23 +83,20 @@ static void break_rings(const struct scenario *s)
 
 static struct linnos_array *opened(const struct scenario *s)
 {
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
-
-	o.hedge_us = s->hedged ? 100 : 0;
-	return made_up_array(N, BYTES, &o);
+	return made_up_array(N, BYTES, &OPTIONS(.hedge_us = s->hedged ? 100 : 0));
 }
 
 /* One read is made while the ring works, and others after it is broken. */
 static void read_when_broken(const struct scenario *s)
 {
-	struct linnos_read_options o = LINNOS_READ_OPTIONS_INIT;
+	/* With a deadline, so through the ring. */
+	struct linnos_read_options o =
+		READ_OPTIONS(.deadline_ns = s->has_deadline ? 60000 * MS : 0);
 	static char buf[4096];
 	struct iovec iov = {buf, sizeof(buf)};
 	struct effort before;
 	struct linnos_array *a = opened(s);
 
-	/* With a deadline, so through the ring. */
-	o.deadline_ns = s->has_deadline ? 60000 * MS : 0;
 	assert(linnos_preadv(only_queue(a), &iov, 1, 4096, &o) == sizeof(buf));
 	o.deadline_ns = s->has_deadline ? MS : 0;
 	before = effort_until_now();
@@ -113,21 +118,16 @@ static void read_when_broken(const struct scenario *s)
 /* More reads than the ring has entries are in flight when it breaks. */
 static void wait_when_broken(const struct scenario *s)
 {
-	enum { READS = 100 };
-	static char bufs[READS][4096];
-	static struct iovec iovs[READS];
 	unsigned int n_back = 0;
 	struct effort before = effort_until_now();
 	struct linnos_array *a = opened(s);
 
-	for (int i = 0; i < READS; i++) {
-		if (i == READS / 2)
+	for (int i = 0; i < READS_MAX; i++) {
+		if (i == READS_MAX / 2)
 			break_rings(s);
-		iovs[i] = (struct iovec){bufs[i], sizeof(bufs[i])};
-		assert(!linnos_queue_submit_read(only_queue(a), &iovs[i], 1, 4096 * (i % 16), NULL,
-						 bufs[i]));
+		submit_read(a, i, 4096 * (i % 16));
 	}
-	while (n_back < READS) {
+	while (n_back < READS_MAX) {
 		struct linnos_completion c[16];
 		int n = linnos_queue_wait(only_queue(a), c, 16, -1);
 
@@ -195,8 +195,7 @@ TEST(wait_returns_all_reads_when_the_ring_cannot_be_entered)
 /* A submitted read completes, although the ring cannot be entered any more. */
 static void answer_when_broken(const struct scenario *s)
 {
-	static char buf[4096], full[4096] = "answer";
-	struct iovec iov = {buf, sizeof(buf)};
+	static char full[4096] = "answer";
 	struct linnos_completion c;
 	int ends[2];
 	struct linnos_array *a = opened(s);
@@ -204,14 +203,14 @@ static void answer_when_broken(const struct scenario *s)
 	assert(!pipe(ends));
 	for (int k = 0; k < N; k++)
 		a->set.replicas[k].fd = ends[0];
-	assert(!linnos_queue_submit_read(only_queue(a), &iov, 1, 0, NULL, NULL));
+	submit_read(a, 0, 0);
 	assert(linnos_queue_wait(only_queue(a), &c, 1, 0) == 0);
 	break_rings(s);
 	/* The next read ends with the error, and this one is waited for. */
 	assert(linnos_queue_wait(only_queue(a), &c, 1, 5 * MS) == 0);
 	assert(write(ends[1], full, sizeof(full)) == sizeof(full));
 	assert(linnos_queue_wait(only_queue(a), &c, 1, -1) == 1);
-	assert(c.result == sizeof(buf) && !strcmp(buf, "answer"));
+	assert(c.result == sizeof(full) && !strcmp(bufs[0], "answer"));
 	assert(!linnos_queue_close(only_queue(a)) && !linnos_array_close(a));
 }
 
@@ -226,80 +225,72 @@ TEST(submitted_read_is_answered_when_the_ring_cannot_be_entered)
 
 #define ROOM 2
 
-static struct linnos_array *full_array(struct linnos_memory *m, int submit_error, uint32_t hedge_us)
+static struct linnos_memory *memory;
+
+static struct linnos_array *full_array(int submit_error, uint32_t hedge_us)
 {
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct linnos_replica replicas[N];
 	struct linnos_queue *q;
 	struct linnos_array *a;
 
-	m->room = ROOM;
-	m->submit_error = submit_error;
-	o.hedge_us = hedge_us;
-	o.max_duplicates = 100;
+	memory = linnos_memory_create(BYTES, 50 * US);
+	memory->room = ROOM;
+	memory->submit_error = submit_error;
 	for (int k = 0; k < N; k++)
 		replicas[k] = (struct linnos_replica){.size = sizeof(replicas[k]), .bytes = BYTES};
-	assert(!linnos_array_open_backend(&a, N, replicas, &m->backend, NULL, &o));
+	assert(!linnos_array_open_backend(&a, N, replicas, &memory->backend, NULL,
+					  &OPTIONS(.hedge_us = hedge_us, .max_duplicates = 100)));
 	assert(!linnos_queue_create(&q, a, NULL));
 	return a;
 }
 
-static void close_full(struct linnos_array *a, struct linnos_memory *m)
+static void close_full(struct linnos_array *a)
 {
 	assert(!linnos_queue_close(only_queue(a)) && !linnos_array_close(a));
-	linnos_memory_free(m);
+	linnos_memory_free(memory);
 }
 
 TEST(reads_wait_for_room_when_the_backend_is_full)
 {
-	enum { READS = 64 };
-	static char bufs[READS][4096];
-	static struct iovec iovs[READS];
-
 	for (uint32_t hedge_us = 0; hedge_us < 200; hedge_us += 120) {
-		struct linnos_memory *m = linnos_memory_create(BYTES, 50 * US);
-		struct linnos_array *a = full_array(m, 0, hedge_us);
+		struct linnos_array *a = full_array(0, hedge_us);
 		struct linnos_completion c;
 
-		memset(m->content, 'x', BYTES);
-
-		for (int i = 0; i < READS; i++) {
-			iovs[i] = (struct iovec){bufs[i], sizeof(bufs[i])};
+		memset(memory->content, 'x', BYTES);
+		for (int i = 0; i < READS_MAX; i++) {
 			bufs[i][0] = 0;
-			assert(!linnos_queue_submit_read(only_queue(a), &iovs[i], 1, 0, NULL,
-							 bufs[i]));
+			submit_read(a, i, 0);
 		}
-		for (int i = 0; i < READS; i++) {
+		for (int i = 0; i < READS_MAX; i++) {
 			assert(linnos_queue_wait(only_queue(a), &c, 1, -1) == 1);
 			assert(c.result == 4096 && *(char *)c.user == 'x');
 		}
-		assert(m->n_rejected && !m->n_unknown_cancelled);
+		assert(memory->n_rejected && !memory->n_unknown_cancelled);
 		assert(!stats_of(a).errors && !stats_of(a).failovers);
 		for (unsigned int k = 0; k < N; k++)
 			assert(replica_of(a, k).state != LINNOS_FAILING);
-		close_full(a, m);
+		close_full(a);
 	}
 }
 
 TEST(reads_end_with_an_error_when_the_backend_never_has_room)
 {
 	static const int errors[] = {-EAGAIN, -EINTR, -EIO};
-	char buf[4096];
+	const struct iovec iov = {bufs[0], sizeof(bufs[0])};
 
 	for (int i = 0; i < 3; i++) {
-		struct linnos_memory *m = linnos_memory_create(BYTES, 50 * US);
-		struct linnos_array *a = full_array(m, errors[i], 0);
-		struct linnos_read_options o = LINNOS_READ_OPTIONS_INIT;
-		struct iovec iov = {buf, sizeof(buf)};
+		struct linnos_array *a = full_array(errors[i], 0);
 
-		assert(linnos_pread(only_queue(a), buf, sizeof(buf), 0) == errors[i]);
-		assert(m->now_ns < 10000 * MS && m->n_rejected < 100000);
-		o.deadline_ns = 3 * MS;
-		m->now_ns = 20000 * MS;
-		assert(linnos_preadv(only_queue(a), &iov, 1, 0, &o) ==
+		assert(linnos_preadv(only_queue(a), &iov, 1, 0, NULL) == errors[i]);
+		assert(memory->now_ns < 10000 * MS && memory->n_rejected < 100000);
+		memory->now_ns = 20000 * MS;
+		assert(linnos_preadv(only_queue(a), &iov, 1, 0,
+				     &READ_OPTIONS(.deadline_ns = 3 * MS)) ==
 		       (errors[i] == -EAGAIN ? -ETIME : errors[i]));
-		assert(m->now_ns <= 20004 * MS);
-		close_full(a, m);
+		/* Otherwise the read would be accessed at its deadline, on a stack that is used for
+		 * something else by then. */
+		assert(memory->now_ns <= 20004 * MS && !only_queue(a)->in_channel.first_timed);
+		close_full(a);
 	}
 }
 
@@ -385,19 +376,12 @@ TEST(vectored_read_ends_with_enomem_when_there_is_no_memory_for_its_rest)
 TEST(each_completion_has_an_error_text_of_its_own)
 {
 	enum { READS = 3 };
-	static char bufs[READS][4096];
-	static struct iovec iovs[READS];
 	struct linnos_completion c[READS];
-	struct linnos_read_options o = LINNOS_READ_OPTIONS_INIT;
-	struct linnos_memory *m = linnos_memory_create(BYTES, 50 * US);
-	struct linnos_array *a = full_array(m, -EIO, 0);
+	struct linnos_array *a = full_array(-EIO, 0);
 	char text[160];
 
-	for (int i = 0; i < READS; i++) {
-		iovs[i] = (struct iovec){bufs[i], sizeof(bufs[i])};
-		assert(!linnos_queue_submit_read(only_queue(a), &iovs[i], 1, 4096 * i, &o,
-						 bufs[i]));
-	}
+	for (int i = 0; i < READS; i++)
+		submit_read(a, i, 4096 * i);
 	assert(linnos_queue_wait(only_queue(a), c, READS, 0) == READS);
 	for (int i = 0; i < READS; i++) {
 		/* The read, the replica, what has failed, and the errno. */
@@ -409,11 +393,11 @@ TEST(each_completion_has_an_error_text_of_its_own)
 		assert(!strncmp(c[i].error_text, text, strlen(text)));
 	}
 	/* A read that succeeds has no message. */
-	m->submit_error = 0;
-	assert(!linnos_queue_submit_read(only_queue(a), &iovs[0], 1, 0, &o, NULL));
+	memory->submit_error = 0;
+	submit_read(a, 0, 0);
 	assert(linnos_queue_wait(only_queue(a), c, 1, -1) == 1 && c[0].result == 4096 &&
 	       !c[0].error_text);
-	close_full(a, m);
+	close_full(a);
 }
 
 TEST(library_has_the_version_of_its_header)

@@ -71,11 +71,7 @@ static void open_stuck(const struct linnos_options *o)
 /* Replica 0 is the default, and models do not redirect reads. */
 static void open_at_0(uint32_t hedge_us)
 {
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
-
-	o.home = 0;
-	o.hedge_us = hedge_us;
-	open_stuck(&o);
+	open_stuck(&OPTIONS(.home = 0, .hedge_us = hedge_us));
 	array->predictor->common.chooses = 0;
 }
 
@@ -235,22 +231,18 @@ TEST(probe_copy_is_submitted_by_the_reaper)
 
 TEST(probe_copy_of_large_read_has_its_first_bytes)
 {
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct linnos_load load;
 	static char large[2 << 20];
 
-	o.home = 0;
-	open_stuck(&o);
+	open_stuck(&OPTIONS(.home = 0));
 	stuck.bad_us = 1000;
 	array->predictor->common.start_ns = 1;
 	queue()->account.chooser->c.budget.tokens = 10;
 	stuck.now_ns += 100 * MS;
 	array->predictor->drives[2].last_completion_ns = stuck.now_ns;
 	assert(linnos_pread(queue(), large, sizeof(large), 0) == BYTES);
-
 	linnos_load_snapshot(&array->predictor->drives[BAD].drive, &load);
 	assert(load.read_pages == (1 << 20) / 4096);
-
 	let_go();
 }
 
@@ -276,6 +268,7 @@ TEST(users_reads_probe_when_there_are_no_rings)
 
 TEST(reads_without_ring_are_counted)
 {
+	const struct iovec one = {.iov_base = buf, .iov_len = sizeof(buf)};
 	struct linnos_queue *first, *second;
 	struct rlimit few, before;
 
@@ -301,14 +294,8 @@ TEST(reads_without_ring_are_counted)
 		assert(stats().without_ring == i);
 	}
 	/* A read with a deadline cannot be replaced by a read without a limit. */
-	{
-		struct linnos_read_options in_time = LINNOS_READ_OPTIONS_INIT;
-		struct iovec one = {.iov_base = buf, .iov_len = sizeof(buf)};
-
-		in_time.deadline_ns = MS;
-		assert(linnos_preadv(second, &one, 1, 0, &in_time) == -EMFILE);
-		assert(says("a deadline needs io_uring") && stats().in_flight == 0);
-	}
+	assert(linnos_preadv(second, &one, 1, 0, &READ_OPTIONS(.deadline_ns = MS)) == -EMFILE);
+	assert(says("a deadline needs io_uring") && stats().in_flight == 0);
 	assert(!setrlimit(RLIMIT_NOFILE, &before));
 	assert(linnos_pread(second, buf, sizeof(buf), 0) == sizeof(buf));
 	assert(stats().without_ring == 5);
@@ -318,11 +305,7 @@ TEST(reads_without_ring_are_counted)
 
 TEST(empty_read_does_not_change_the_history)
 {
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
-
-	o.home = 0;
-	o.probe_after_ms = 0;
-	open_stuck(&o);
+	open_stuck(&OPTIONS(.home = 0, .probe_after_ms = 0));
 	array->predictor->common.chooses = 0;
 	for (int i = 0; i < 4; i++)
 		assert(reads_at(0));

@@ -74,6 +74,8 @@ TEST(kernel_query_returns_enotty_when_unsupported)
 	drives_error = EBADF;
 	assert(linnos_kernel_best_drives(1, fds, 4096, NULL) == -EBADF);
 	assert(linnos_kernel_best_drives(1, fds, 0, NULL) == -EINVAL);
+	assert(linnos_kernel_best_drives(0, fds, 4096, NULL) == -EINVAL);
+	assert(linnos_kernel_best_drives(17, fds, 4096, NULL) == -EINVAL);
 }
 
 TEST(kernel_query_falls_back_to_the_module)

@@ -52,16 +52,14 @@ TEST(hedging_takes_no_lock_for_a_read)
 	} ways[] = {{95, 0}, {0, LINNOS_DUPLICATES}};
 
 	for (unsigned int way = 0; way < 2; way++) {
-		struct linnos_options o = LINNOS_OPTIONS_INIT;
-		pthread_t threads[N_THREADS];
-		struct linnos_array *a;
-
-		o.hedge_percentile = ways[way].hedge_percentile;
-		o.flags = ways[way].flags;
 		/* Copies and slow attempts are handed over to another thread under a lock. */
-		o.probe_after_ms = 0;
-		o.max_duplicates = 0.001;
-		a = made_up_array(N, BYTES, &o);
+		struct linnos_array *a =
+			made_up_array(N, BYTES,
+				      &OPTIONS(.hedge_percentile = ways[way].hedge_percentile,
+					       .flags = ways[way].flags, .probe_after_ms = 0,
+					       .max_duplicates = 0.001));
+		pthread_t threads[N_THREADS];
+
 		n_waited = n_tried = 0;
 		for (unsigned int i = 0; i < N_THREADS; i++)
 			assert(!pthread_create(&threads[i], NULL, read_many, a));

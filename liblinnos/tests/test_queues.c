@@ -40,30 +40,18 @@ static void simulate(const struct linnos_options *o, uint32_t align)
 	assert(array && !linnos_queue_create(&created, array, NULL));
 }
 
-static struct linnos_options default_1(void)
-{
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
-
-	o.home = 1;
-	o.probe_after_ms = 0;
-	return o;
-}
+/* The default is replica 1, and there are no probes. */
+#define AT_1(...) OPTIONS(.home = 1, .probe_after_ms = 0, __VA_ARGS__)
 
 static void simulate_at_1(void)
 {
-	struct linnos_options o = default_1();
-
-	simulate(&o, 1);
+	simulate(&AT_1(), 1);
 }
 
-/* The default is replica 1, and all reads may be hedged after 500 us. */
+/* The same, and all reads may be hedged after 500 us. */
 static void simulate_hedged(void)
 {
-	struct linnos_options o = default_1();
-
-	o.hedge_us = 500;
-	o.max_duplicates = 100;
-	simulate(&o, 1);
+	simulate(&AT_1(.hedge_us = 500, .max_duplicates = 100), 1);
 }
 
 /* Submit a read of a block into this memory. */
@@ -88,31 +76,14 @@ static ssize_t read_within(void *to, size_t bytes, off_t offset,
 	return linnos_preadv(queue(), &one, 1, offset, o);
 }
 
-TEST(memory_backend_clock_advances_while_waiting)
-{
-	uint64_t start_ns;
-
-	simulate_at_1();
-	start_ns = memory->now_ns;
-	for (int i = 0; i < 100; i++) {
-		assert(reads_at(77 * i));
-		assert(is_right(buf, sizeof(buf), 77 * i));
-	}
-	assert(memory->now_ns == start_ns + 100 * USUAL_NS);
-	assert(replica(1).served == 100 && replica(1).took_us == 10000);
-	memory->now_ns += 5;
-	assert(memory->now_ns == start_ns + 100 * USUAL_NS + 5);
-}
-
 TEST(backend_requests_are_aligned)
 {
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	uint64_t seed = 1;
 
 	for (uint32_t align = 1; align <= 4096; align *= 64) {
 		static char whole[BYTES];
 
-		simulate(&o, align);
+		simulate(NULL, align);
 		for (int i = 0; i < 300; i++) {
 			size_t bytes = chance(&seed) % 20000;
 			uint64_t offset = chance(&seed) % (BYTES - bytes);
@@ -127,16 +98,12 @@ TEST(backend_requests_are_aligned)
 
 TEST(preadv_fills_several_buffers)
 {
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	static char to[60000];
 	uint64_t seed = 1;
 
-	o.probe_after_ms = 0;
 	for (int direct = 0; direct < 2; direct++) {
-		open_array(&o);
-		for (unsigned int k = 0; k < N; k++)
-			array->set.replicas[k].align_bytes =
-				array->set.replicas[k].memory_align_bytes = direct ? 512 : 1;
+		open_array(&OPTIONS(.probe_after_ms = 0));
+		align_replicas(array, direct ? 512 : 1, direct ? 512 : 1);
 		for (int i = 0; i < 500; i++) {
 			uint64_t offset = 512 * (chance(&seed) % 1000);
 			struct iovec iov[8];
@@ -160,40 +127,13 @@ TEST(preadv_fills_several_buffers)
 	}
 }
 
-static int in_parts(void *context, unsigned int replica, uint64_t offset, int result)
-{
-	int *at_most = context;
-
-	(void)replica;
-	(void)offset;
-	return result > *at_most ? *at_most : result;
-}
-
-TEST(preadv_continues_partial_reads)
-{
-	struct linnos_options o = default_1();
-	char parts[3][2000];
-	struct iovec iov[3];
-	int at_most = 2500;
-
-	open_array(&o);
-	array->set.hooks = (struct hooks){.answer = in_parts, .context = &at_most};
-	for (int k = 0; k < 3; k++)
-		iov[k] = (struct iovec){.iov_base = parts[k], .iov_len = sizeof(parts[k])};
-	assert(linnos_preadv(queue(), iov, 3, 10, NULL) == 6000);
-	for (int k = 0; k < 3; k++)
-		assert(is_right(parts[k], 2000, 10 + 2000 * k));
-	assert(stats().failovers == 0 && stats().errors == 0);
-}
-
 TEST(read_ends_at_its_deadline_and_writes_nothing_later)
 {
-	struct linnos_read_options in_time = LINNOS_READ_OPTIONS_INIT;
+	const struct linnos_read_options in_time = READ_OPTIONS(.deadline_ns = 3 * MS);
 	uint64_t start_ns;
 
 	simulate_at_1();
 	linnos_memory_set(memory, 1, UINT64_MAX, 0);
-	in_time.deadline_ns = 3 * MS;
 	memset(buf, 'x', sizeof(buf));
 	start_ns = memory->now_ns;
 	assert(read_within(buf, sizeof(buf), 0, &in_time) == -ETIME);
@@ -206,33 +146,9 @@ TEST(read_ends_at_its_deadline_and_writes_nothing_later)
 	assert(buf[0] == 'x' && buf[2] == 'x' && is_right(buf + 1, 1, 1));
 	assert(stats().late == 1);
 	/* Waiting without a limit for requests that never complete returns an error. */
-	linnos_memory_set(memory, 0, UINT64_MAX, 0);
-	linnos_memory_set(memory, 1, UINT64_MAX, 0);
-	linnos_memory_set(memory, 2, UINT64_MAX, 0);
+	for (unsigned int k = 0; k < N; k++)
+		linnos_memory_set(memory, k, UINT64_MAX, 0);
 	assert(linnos_pread(queue(), buf, 1, 0) == -EDEADLK);
-}
-
-static int refuse(void *queue, const struct linnos_request *request)
-{
-	(void)queue;
-	(void)request;
-	return -ECONNREFUSED;
-}
-
-/* Otherwise the read would be accessed at its deadline, on a stack that is used for something else
- * by then. */
-TEST(read_ends_at_once_when_all_submissions_fail)
-{
-	struct linnos_read_options in_time = LINNOS_READ_OPTIONS_INIT;
-
-	simulate_at_1();
-	array->set.backend.submit = refuse;
-	in_time.deadline_ns = MS;
-	assert(read_within(buf, sizeof(buf), 0, &in_time) == -ECONNREFUSED);
-	assert(!queue()->in_channel.first_timed);
-	memory->now_ns += 2 * MS;
-	assert(wait_for_one(0) == 0);
-	assert(!stats().late && stats().failed == 1);
 }
 
 TEST(abandoned_read_does_not_write_to_callers_memory)
@@ -251,33 +167,20 @@ TEST(abandoned_read_does_not_write_to_callers_memory)
 		assert(left[i] == 'x');
 }
 
-static int (*submit_to_memory)(void *queue, const struct linnos_request *request);
-static const char *read_into;
-
-static int note_and_submit(void *queue, const struct linnos_request *request)
-{
-	read_into = request->buf;
-	return submit_to_memory(queue, request);
-}
-
 TEST(submitted_read_uses_callers_memory)
 {
 	simulate_at_1();
-	submit_to_memory = array->set.backend.submit;
-	array->set.backend.submit = note_and_submit;
 	submit_read(buf, 0, NULL);
-	assert(read_into == buf);
+	assert(memory->last_buf == buf);
 	assert(wait_for_one(-1) == 1 && is_right(buf, sizeof(buf), 0));
 }
 
 TEST(read_with_deadline_fails_over)
 {
-	struct linnos_read_options in_time = LINNOS_READ_OPTIONS_INIT;
-
 	simulate_at_1();
-	in_time.deadline_ns = 3 * MS;
 	linnos_memory_set(memory, 1, MS, -EIO);
-	assert(read_within(buf, sizeof(buf), 8, &in_time) == READ_BYTES);
+	assert(read_within(buf, sizeof(buf), 8, &READ_OPTIONS(.deadline_ns = 3 * MS)) ==
+	       READ_BYTES);
 	assert(is_right(buf, sizeof(buf), 8) && stats().failovers == 1);
 	assert(replica(1).state == LINNOS_FAILING);
 }
@@ -305,12 +208,10 @@ TEST(orphan_is_cancelled_and_counts_as_late)
 
 TEST(read_options_set_default_replica_and_disable_hedging)
 {
-	struct linnos_read_options mine = LINNOS_READ_OPTIONS_INIT;
+	struct linnos_read_options mine = READ_OPTIONS(.flags = LINNOS_NEVER_HEDGE, .home = 2);
 
 	simulate_hedged();
 	linnos_memory_set(memory, 2, 2 * MS, 0);
-	mine.flags = LINNOS_NEVER_HEDGE;
-	mine.home = 2;
 	assert(read_within(buf, sizeof(buf), 0, &mine) == READ_BYTES);
 	assert(replica(2).served == 1 && !stats().hedges);
 	mine.flags = 0;
@@ -320,43 +221,37 @@ TEST(read_options_set_default_replica_and_disable_hedging)
 
 TEST(invalid_read_options_are_named)
 {
-	const struct linnos_read_options good = LINNOS_READ_OPTIONS_INIT;
-	struct linnos_read_options o = good;
-	const unsigned int refused[] = {IOSQE_IO_LINK, IOSQE_IO_HARDLINK, IOSQE_CQE_SKIP_SUCCESS,
-					IOSQE_BUFFER_SELECT, IOSQE_FIXED_FILE};
+	static const char flags[] = "only IOSQE_ASYNC and IOSQE_IO_DRAIN are supported";
+	const struct {
+		struct linnos_read_options o;
+		const char *text;
+	} cases[] = {
+		{{.size = 4}, "struct linnos_read_options: size is 4"},
+		{READ_OPTIONS(.flags = 2), "flags is 0x2"},
+		{READ_OPTIONS(.home = N), "home is 3"},
+		{READ_OPTIONS(.sqe_flags = IOSQE_IO_LINK), flags},
+		{READ_OPTIONS(.sqe_flags = IOSQE_CQE_SKIP_SUCCESS), flags},
+		{READ_OPTIONS(.sqe_flags = IOSQE_BUFFER_SELECT), flags},
+	};
 
 	simulate_at_1();
-	o.size = 4;
-	assert(read_within(buf, 1, 0, &o) == -EINVAL &&
-	       says("struct linnos_read_options: size is 4"));
-	o = good, o.flags = 2;
-	assert(read_within(buf, 1, 0, &o) == -EINVAL && says("flags is 0x2"));
-	o = good, o.home = N;
-	assert(read_within(buf, 1, 0, &o) == -EINVAL && says("home is 3"));
-	for (unsigned int i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
-		o = good, o.sqe_flags = refused[i];
-		assert(read_within(buf, 1, 0, &o) == -EINVAL);
-		assert(says("only IOSQE_ASYNC and IOSQE_IO_DRAIN are supported"));
-	}
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		assert(read_within(buf, 1, 0, &cases[i].o) == -EINVAL && says(cases[i].text));
 	assert(stats().reads == 0);
 }
 
 TEST(queue_wait_returns_all_reads)
 {
 	enum { READS = 200 };
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	static char bufs[READS][READ_BYTES];
 	struct linnos_completion c[16];
 	unsigned int n_done = 0;
 
-	o.hedge_us = 300;
-	o.max_duplicates = 50;
-	simulate(&o, 512);
+	simulate(&OPTIONS(.hedge_us = 300, .max_duplicates = 50), 512);
 	linnos_memory_set(memory, 0, 5 * MS, 0);
 	linnos_memory_set(memory, 2, 150000, -EIO);
-	for (unsigned int i = 0; i < READS; i++) {
+	for (unsigned int i = 0; i < READS; i++)
 		submit_read(bufs[i], 1000 * i, NULL);
-	}
 	assert(linnos_queue_close(queue()) == -EBUSY &&
 	       says("linnos_queue_wait() until it has returned all"));
 	while (n_done < READS) {
@@ -376,6 +271,7 @@ TEST(queue_wait_returns_all_reads)
 }
 
 /* A backend that sends submitted requests in its wait function, as a ring does. */
+static int (*submit_to_memory)(void *queue, const struct linnos_request *request);
 static int (*wait_of_memory)(void *queue, int64_t timeout_ns);
 static struct linnos_request unsent[4];
 static unsigned int n_unsent;
@@ -397,7 +293,7 @@ static int send_and_wait(void *queue, int64_t timeout_ns)
 
 TEST(queue_wait_submits_failovers_and_hedges_before_it_returns)
 {
-	struct linnos_read_options at_2 = LINNOS_READ_OPTIONS_INIT;
+	const struct linnos_read_options at_2 = READ_OPTIONS(.home = 2);
 	char bufs[2][READ_BYTES];
 
 	simulate_hedged();
@@ -405,7 +301,6 @@ TEST(queue_wait_submits_failovers_and_hedges_before_it_returns)
 	wait_of_memory = array->set.backend.wait;
 	array->set.backend.submit = submit_later;
 	array->set.backend.wait = send_and_wait;
-	at_2.home = 2;
 	/* At the same time one fails, and continues at another replica, and the other one is
 	 * answered. */
 	linnos_memory_set(memory, 1, USUAL_NS, -EIO);
@@ -452,9 +347,7 @@ TEST(queue_closes_after_a_failed_wait_when_reads_have_returned)
 
 TEST(restored_replica_has_no_history)
 {
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
-
-	simulate(&o, 1);
+	simulate(NULL, 1);
 	linnos_memory_set(memory, 1, USUAL_NS, -EIO);
 	for (int i = 0; i < 30; i++)
 		assert(reads_at(0));
@@ -473,65 +366,55 @@ TEST(restored_replica_has_no_history)
 	       says("replica is 3; it must be between 0 and 2"));
 }
 
-static uint64_t time_of_a_read(void)
+/* Read repeatedly. Each read takes the usual time. */
+static void read_as_usual(unsigned int times)
 {
-	uint64_t start_ns = memory->now_ns;
+	while (times--) {
+		uint64_t start_ns = memory->now_ns;
 
-	assert(linnos_pread(queue(), buf, sizeof(buf), 0) == READ_BYTES);
-	return memory->now_ns - start_ns;
+		assert(reads_at(0) && memory->now_ns - start_ns == USUAL_NS);
+	}
 }
 
 /* Its history was reset, so its prediction is the lowest one. */
 TEST(restored_replica_gets_reads_after_its_probe_copy_is_answered)
 {
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
-
-	o.home = 1;
-	simulate(&o, 1);
-	for (int i = 0; i < 300; i++)
-		assert(time_of_a_read() == USUAL_NS);
+	simulate(&OPTIONS(.home = 1), 1);
+	read_as_usual(300);
 	assert(!linnos_array_drop_replica(array, 1));
-	for (int i = 0; i < 300; i++)
-		assert(time_of_a_read() == USUAL_NS);
+	read_as_usual(300);
 	linnos_memory_set(memory, 1, 900 * MS, 0);
 	assert(!linnos_array_restore_replica(array, 1));
-	for (int i = 0; i < 3000; i++)
-		assert(time_of_a_read() == USUAL_NS);
+	read_as_usual(3000);
 	assert(replica(1).state == LINNOS_SLOW);
 	assert(replica(1).in_flight == 1 && replica(1).served == 300);
 	linnos_memory_set(memory, 1, USUAL_NS, 0);
 	memory->now_ns += 1000 * MS;
-	for (int i = 0; i < 3000; i++)
-		assert(time_of_a_read() == USUAL_NS);
+	read_as_usual(3000);
 	assert(replica(1).served > 2500);
 }
 
 TEST(restored_replica_gets_reads_at_once_without_probes)
 {
-	for (int never = 0; never < 2; never++) {
-		struct linnos_options o = LINNOS_OPTIONS_INIT;
+	const struct linnos_options o[] = {AT_1(), OPTIONS(.home = 1, .max_duplicates = 0)};
 
-		o.home = 1;
-		if (never)
-			o.probe_after_ms = 0;
-		else
-			o.max_duplicates = 0;
-		simulate(&o, 1);
-		assert(!linnos_array_drop_replica(array, 1) && time_of_a_read() == USUAL_NS);
-		assert(!linnos_array_restore_replica(array, 1) && time_of_a_read() == USUAL_NS);
+	for (int i = 0; i < 2; i++) {
+		simulate(&o[i], 1);
+		assert(!linnos_array_drop_replica(array, 1));
+		read_as_usual(1);
+		assert(!linnos_array_restore_replica(array, 1));
+		read_as_usual(1);
 		assert(replica(1).served == 1);
 	}
 }
 
 TEST(replica_stats_have_state_and_histogram)
 {
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	uint64_t counts[256] = {0}, n = 0;
 	struct linnos_predictor *predictor;
 	int n_buckets;
 
-	o.home = 1;
-	simulate(&o, 1);
+	simulate(&OPTIONS(.home = 1), 1);
 	predictor = linnos_array_predictor(array);
 	assert(replica(1).state == LINNOS_SILENT);
 	for (int i = 0; i < 40; i++)
@@ -552,43 +435,48 @@ TEST(replica_stats_have_state_and_histogram)
 	assert(replica(1).state == LINNOS_SLOW);
 }
 
+static uint32_t write_pages_at_1(void)
+{
+	struct linnos_load load;
+
+	linnos_load_snapshot(&array->predictor->drives[1].drive, &load);
+	assert(!load.reads);
+	return load.write_pages;
+}
+
 TEST(reported_writes_count_as_load)
 {
 	struct linnos_attempt writes[2];
-	struct linnos_load load;
 
 	simulate_at_1();
 	assert(!linnos_array_write_start(array, &writes[0], 1, 5000));
 	assert(!linnos_array_write_start(array, &writes[1], 1, 1 << 20));
-	linnos_load_snapshot(&array->predictor->drives[1].drive, &load);
-	assert(load.write_pages == 2 + 256 && load.reads == 0);
+	assert(write_pages_at_1() == 2 + 256);
 	linnos_array_write_complete(array, &writes[1]);
-	linnos_load_snapshot(&array->predictor->drives[1].drive, &load);
-	assert(load.write_pages == 2);
+	assert(write_pages_at_1() == 2);
 	linnos_array_write_complete(array, &writes[0]);
-	linnos_load_snapshot(&array->predictor->drives[1].drive, &load);
-	assert(load.write_pages == 0 && linnos_array_write_start(array, writes, N, 1) == -EINVAL);
+	assert(write_pages_at_1() == 0 && linnos_array_write_start(array, writes, N, 1) == -EINVAL);
 }
 
 TEST(invalid_backend_replicas_are_named)
 {
-	const struct linnos_replica good = {.size = sizeof(good), .bytes = 4096};
-	struct linnos_replica r = good;
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	const struct {
+		struct linnos_replica r;
+		uint32_t flags;
+		const char *text;
+	} cases[] = {
+		{{.size = sizeof(cases->r), .align_bytes = 3}, 0, "must be powers of two"},
+		{{.size = sizeof(cases->r), .memory_align_bytes = 8192}, 0, "at most 4096"},
+		{{.size = 8}, 0, "struct linnos_replica: size is 8"},
+		{{.size = sizeof(cases->r)}, LINNOS_QUERY_KERNEL, "a backend does not support"},
+	};
 
 	memory = linnos_memory_create(4096, 0);
 	after_array = free_memory;
-	r.align_bytes = 3;
-	assert(linnos_array_open_backend(&array, 1, &r, &memory->backend, NULL, NULL) == -EINVAL);
-	assert(says("must be powers of two") && !array);
-	r = good, r.memory_align_bytes = 8192;
-	assert(linnos_array_open_backend(&array, 1, &r, &memory->backend, NULL, NULL) == -EINVAL);
-	r = good, r.size = 8;
-	assert(linnos_array_open_backend(&array, 1, &r, &memory->backend, NULL, NULL) == -EINVAL);
-	assert(says("struct linnos_replica: size is 8"));
-	o.flags = LINNOS_QUERY_KERNEL;
-	assert(linnos_array_open_backend(&array, 1, &good, &memory->backend, NULL, &o) == -EINVAL);
-	assert(says("a backend does not support"));
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		assert(linnos_array_open_backend(&array, 1, &cases[i].r, &memory->backend, NULL,
+						 &OPTIONS(.flags = cases[i].flags)) == -EINVAL &&
+		       says(cases[i].text) && !array);
 }
 
 /* --- Queues for files ---------------------------------------------------------------------- */
@@ -596,7 +484,7 @@ TEST(invalid_backend_replicas_are_named)
 TEST(reads_use_registered_files_and_buffers)
 {
 	enum { READS = 32 };
-	struct linnos_queue_options o = LINNOS_QUEUE_OPTIONS_INIT;
+	struct linnos_queue_options o = QUEUE_OPTIONS(.n_buffers = 2, .register_files = 1);
 	struct linnos_completion c[READS];
 	struct linnos_queue *second;
 	struct iovec buffers[2];
@@ -609,8 +497,6 @@ TEST(reads_use_registered_files_and_buffers)
 	buffers[1] = (struct iovec){.iov_base = to + 8 * READ_BYTES,
 				    .iov_len = (READS - 9) * READ_BYTES};
 	o.buffers = buffers;
-	o.n_buffers = 2;
-	o.register_files = 1;
 	assert(!linnos_queue_create(&second, array, &o));
 	/* Some buffers are within registered ones, some cross their borders, and some are
 	 * outside. */
@@ -641,18 +527,16 @@ TEST(reads_use_registered_files_and_buffers)
 
 TEST(callers_ring_uses_its_fixed_files_and_buffers)
 {
-	struct linnos_queue_options o = LINNOS_QUEUE_OPTIONS_INIT;
 	int indices[N] = {5, 6, 7};
 	struct io_uring_sqe sqe;
 	struct linnos_queue *second;
 	char to[2 * READ_BYTES];
 	struct iovec buffer = {.iov_base = to, .iov_len = READ_BYTES}, one = buffer;
+	const struct linnos_queue_options o =
+		QUEUE_OPTIONS(.fixed_files = indices, .buffers = &buffer, .n_buffers = 1,
+			      .first_buffer = 9);
 
 	open_array(NULL);
-	o.fixed_files = indices;
-	o.buffers = &buffer;
-	o.n_buffers = 1;
-	o.first_buffer = 9;
 	assert(!linnos_queue_create(&second, array, &o));
 	/* The queue has copied the indices. */
 	memset(indices, 0, sizeof(indices));
@@ -679,25 +563,21 @@ static void note_ioprio(void *context, unsigned int replica, struct io_uring_sqe
 /* pread(2) does not support priorities. */
 TEST(read_with_priority_uses_the_ring)
 {
-	struct linnos_options o = default_1();
-	struct linnos_read_options best_effort = LINNOS_READ_OPTIONS_INIT;
 	const uint32_t best_effort_5 = 2 << 13 | 5;
-	struct iovec one = {.iov_base = buf, .iov_len = sizeof(buf)};
 	uint32_t ioprio = 0;
 
-	open_array(&o);
+	open_array(&AT_1());
 	array->set.hooks = (struct hooks){.prepared = note_ioprio, .context = &ioprio};
-	best_effort.ioprio = best_effort_5;
-	assert(linnos_preadv(queue(), &one, 1, 8, &best_effort) == READ_BYTES);
+	assert(read_within(buf, sizeof(buf), 8, &READ_OPTIONS(.ioprio = best_effort_5)) ==
+	       READ_BYTES);
 	assert(ioprio == best_effort_5 && is_right(buf, sizeof(buf), 8));
 }
 
 TEST(cancelled_attempt_ends_the_read_without_a_failure)
 {
-	struct linnos_options o = default_1();
 	struct io_uring_sqe sqe;
 
-	open_array(&o);
+	open_array(&AT_1());
 	assert(!prep_read(array, &sqe, buf, sizeof(buf), 0, buf));
 	assert(linnos_queue_complete(sqe.user_data, -ECANCELED, &completion) == LINNOS_READ_DONE);
 	assert(completion.result == -ECANCELED && says("was cancelled"));
@@ -707,16 +587,12 @@ TEST(cancelled_attempt_ends_the_read_without_a_failure)
 
 TEST(orphans_in_callers_ring_are_returned_once)
 {
-	struct linnos_options o = default_1();
-	struct linnos_read_options in_time = LINNOS_READ_OPTIONS_INIT;
 	struct io_uring_sqe sqe[2];
 	struct iovec one = {.iov_base = buf, .iov_len = sizeof(buf)};
 
-	o.hedge_us = 1;
-	o.max_duplicates = 100;
-	open_array(&o);
-	in_time.deadline_ns = 20 * MS;
-	assert(!linnos_queue_prep_read(queue(), &sqe[0], &one, 1, 0, &in_time, buf));
+	open_array(&AT_1(.hedge_us = 1, .max_duplicates = 100));
+	assert(!linnos_queue_prep_read(queue(), &sqe[0], &one, 1, 0,
+				       &READ_OPTIONS(.deadline_ns = 20 * MS), buf));
 	assert(linnos_queue_next_orphan(queue()) == 0);
 	while (linnos_queue_next_expired(queue(), &completion) != LINNOS_READ_RESUBMIT)
 		usleep(100);

@@ -133,12 +133,11 @@ TEST(no_read_is_lost_or_wrong_when_drives_fail_at_random_times)
 	} cases[] = {{0, 0}, {1, 0}, {0, LINNOS_DUPLICATES}};
 
 	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct linnos_options o = LINNOS_OPTIONS_INIT;
+		const struct linnos_options o =
+			OPTIONS(.hedge_us = cases[i].hedge_us, .flags = cases[i].flags,
+				.max_duplicates = 20);
 		struct many m = {.fail_of_256 = 60, .seed = i + 1, .n_reads = reads_asked_for()};
 
-		o.hedge_us = cases[i].hedge_us;
-		o.flags = cases[i].flags;
-		o.max_duplicates = 20;
 		m.array = made_up_array(N, BYTES, &o);
 		run(&m);
 		check(&m);
@@ -151,12 +150,10 @@ TEST(no_read_is_lost_or_wrong_when_drives_fail_at_random_times)
 
 TEST(reads_survive_truncated_and_vanished_replicas)
 {
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct many m = {.loses_two = true, .seed = 3, .n_reads = reads_asked_for()};
 
 	/* Reads use the replicas round robin until one fails. */
-	o.margin_percent = 100;
-	m.array = made_up_array(N, BYTES, &o);
+	m.array = made_up_array(N, BYTES, &OPTIONS(.margin_percent = 100));
 	run(&m);
 	check(&m);
 	assert(!m.reads_failed && replica_of(m.array, 1).errors && replica_of(m.array, 2).errors);
@@ -263,12 +260,11 @@ static uint64_t clock_now_ns(void)
 static void *read_through_it(void *context)
 {
 	struct trouble *t = context;
-	struct linnos_read_options o = LINNOS_READ_OPTIONS_INIT;
+	const struct linnos_read_options o = READ_OPTIONS(.deadline_ns = DEADLINE_NS);
 	uint64_t seed = atomic_fetch_add(&t->right, 0) + (uintptr_t)&o;
 	struct linnos_queue *queue;
 	char buf[READ_MAX];
 
-	o.deadline_ns = DEADLINE_NS;
 	assert(!linnos_queue_create(&queue, t->array, NULL));
 	for (unsigned long i = 0; i < t->n_reads / N_THREADS; i++) {
 		struct iovec one = {.iov_base = buf, .iov_len = 2 + chance(&seed) % (READ_MAX - 2)};
@@ -289,14 +285,11 @@ static void *read_through_it(void *context)
 
 TEST(reads_meet_deadlines_when_replicas_fail_hang_and_vanish)
 {
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct trouble t = {.n_reads = reads_asked_for()};
 	pthread_t threads[N_THREADS], troubler;
 
 	assert(!pipe(t.pipe));
-	o.hedge_us = 2000;
-	o.max_duplicates = 20;
-	t.array = made_up_array(N, BYTES, &o);
+	t.array = made_up_array(N, BYTES, &OPTIONS(.hedge_us = 2000, .max_duplicates = 20));
 	for (unsigned int k = 0; k < N; k++)
 		t.files[k] = dup(fd_of(t.array, k));
 	t.array->set.hooks = (struct hooks){
