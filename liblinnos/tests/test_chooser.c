@@ -116,23 +116,10 @@ TEST(overdue_read_raises_prediction_of_its_drive)
 	assert(choose(0, 2 * MS) == 0);
 }
 
-TEST(failing_drive_ranks_last_until_it_answers)
-{
-	setup(0);
-	heard(1, MS, 100);
-	heard(2, MS, 100);
-	read_once(0, MS, MS, OBSERVED_FAILED);
-	assert(choose(0, MS) == 1);
-	assert(fastest(0, MS, 1 << 1 | 1 << 2) == 0);
-	read_once(0, MS, MS, OBSERVED_ANSWERED);
-	assert(choose(0, MS) == 0);
-}
-
 TEST(dropped_drive_is_never_chosen)
 {
 	setup(20 * MS);
 	heard_all(MS, 100, 300, 200);
-	assert(choose(0, MS) == 0);
 	common.dropped = 1 << 0;
 	assert(choose(1, MS) == 2);
 	assert(fastest(1, MS, 1 << 1 | 1 << 2) == -1);
@@ -218,34 +205,24 @@ TEST(probe_copies_count_against_the_extra_io_cap)
 	}
 }
 
-TEST(recovered_drive_is_used_again)
+TEST(recovered_drive_is_used_again_if_it_is_probed)
 {
 	static const uint64_t slow[N] = {5000, 200, 300}, recovered[N] = {100, 200, 300};
-	uint64_t now_ns = 10 * MS;
-	struct served served;
 
-	setup(20 * MS);
-	heard(0, 10 * MS, 5000);
-	/* The other drives have no history yet, so they are tried before this one. */
-	served = run(&now_ns, 10000, 100 * US, slow);
-	assert(served.by[0] == 0 && served.copies > 10);
-	/* Its mean is updated by four reads. */
-	served = run(&now_ns, 2000, 100 * US, recovered);
-	assert(served.by[0] > 800);
-	served = run(&now_ns, 1000, 100 * US, recovered);
-	assert(served.by[0] > 980);
-}
+	for (int probes = 0; probes < 2; probes++) {
+		uint64_t now_ns = 10 * MS;
+		struct served served;
 
-TEST(slow_drive_is_never_used_again_without_probes)
-{
-	static const uint64_t recovered[N] = {100, 200, 300};
-	uint64_t now_ns = 10 * MS;
-	struct served served;
-
-	setup(0);
-	heard_all(10 * MS, 5000, 200, 300);
-	served = run(&now_ns, 10000, 100 * US, recovered);
-	assert(served.by[0] == 0 && served.copies == 0);
+		setup(probes ? 20 * MS : 0);
+		heard_all(10 * MS, 5000, 200, 300);
+		served = run(&now_ns, 10000, 100 * US, slow);
+		assert(served.by[0] == 0 && (served.copies > 10) == probes);
+		/* Its mean is updated by four reads. */
+		served = run(&now_ns, 2000, 100 * US, recovered);
+		assert(probes ? served.by[0] > 800 : served.by[0] == 0);
+		served = run(&now_ns, 1000, 100 * US, recovered);
+		assert(probes ? served.by[0] > 980 : !served.copies);
+	}
 }
 
 /* --- Drives that fail, hang or are slow ------------------------------------------------ */
@@ -349,14 +326,16 @@ TEST(concurrent_reads_do_not_all_go_to_one_drive)
 
 TEST(guard_redirects_only_when_that_reduces_latency)
 {
-	setup(0);
-	common.unguarded = false;
-	leaves(100, 2 * OVERDUE_US, OVERDUE_US, OVERDUE_US);
-	assert(leaves(1000, 2 * OVERDUE_US, OVERDUE_US, OVERDUE_US) > 900);
-	setup(0);
-	common.unguarded = false;
-	leaves(100, 2 * OVERDUE_US, OVERDUE_US, 4 * OVERDUE_US);
-	assert(leaves(1000, 2 * OVERDUE_US, OVERDUE_US, 4 * OVERDUE_US) < 60);
+	for (int slower = 0; slower < 2; slower++) {
+		const uint64_t redirected_us = slower ? 4 * OVERDUE_US : OVERDUE_US;
+		unsigned int n_left;
+
+		setup(0);
+		common.unguarded = false;
+		leaves(100, 2 * OVERDUE_US, OVERDUE_US, redirected_us);
+		n_left = leaves(1000, 2 * OVERDUE_US, OVERDUE_US, redirected_us);
+		assert(slower ? n_left < 60 : n_left > 900);
+	}
 	/* Unguarded, all are redirected, even if that is slower. */
 	setup(0);
 	assert(leaves(1000, 2 * OVERDUE_US, OVERDUE_US, 4 * OVERDUE_US) == 1000);
@@ -573,6 +552,15 @@ TEST(guard_gets_a_sample_of_unassigned_latencies)
 	assert(common.guard.samples[LINNOS_SLOWNESS_NORMAL][LINNOS_REDIRECTED].n);
 }
 
+/* Return the median after this number of reads. One in ten of them is slow. */
+static uint64_t median_after(unsigned int reads, uint64_t us, uint64_t slow_us)
+{
+	for (unsigned int i = 0; i < reads; i++)
+		chooser_answered(&chooser, (struct linnos_assignment){0},
+				 (i % 10 ? us : slow_us) * US);
+	return common.median_us >> MEDIAN_SHIFT;
+}
+
 /* Read drive 1 until a read stays at the default drive; return how many are then in flight there.
  */
 static unsigned int reads_until_default(uint64_t median_us)
@@ -583,8 +571,8 @@ static unsigned int reads_until_default(uint64_t median_us)
 	setup(0);
 	common.unguarded = true;
 	heard_all(10 * MS, 400, 280, 1000);
-	for (unsigned int i = 0; median_us && i < 500; i++)
-		chooser_answered(&chooser, (struct linnos_assignment){0}, median_us * US);
+	if (median_us)
+		median_after(500, median_us, median_us);
 	while (choose(0, 10 * MS) == 1) {
 		assert(n < 16);
 		observer_sent(&drives[1], &ios[n++], 10 * MS, 0, 1, true);
@@ -604,15 +592,13 @@ TEST(read_in_flight_costs_a_seventh_of_the_median_latency)
 
 TEST(median_follows_a_change_of_load)
 {
+	uint64_t median_us;
+
 	setup(0);
-	for (unsigned int i = 0; i < 1000; i++)
-		chooser_answered(&chooser, (struct linnos_assignment){0}, 100 * US);
+	median_after(1000, 100, 100);
 	/* One slow read in ten does not move it, other than a mean. */
-	for (unsigned int i = 0; i < 5000; i++)
-		chooser_answered(&chooser, (struct linnos_assignment){0},
-				 (i % 10 ? 100 : 50000) * US);
-	assert(common.median_us >> MEDIAN_SHIFT >= 90 && common.median_us >> MEDIAN_SHIFT < 125);
-	for (unsigned int i = 0; i < 1000; i++)
-		chooser_answered(&chooser, (struct linnos_assignment){0}, 400 * US);
-	assert(common.median_us >> MEDIAN_SHIFT > 380 && common.median_us >> MEDIAN_SHIFT < 420);
+	median_us = median_after(5000, 100, 50000);
+	assert(median_us >= 90 && median_us < 125);
+	median_us = median_after(1000, 400, 400);
+	assert(median_us > 380 && median_us < 420);
 }

@@ -46,7 +46,7 @@ TEST(prior_hedges_late_reads_before_there_are_latencies)
 
 TEST(late_read_is_hedged_as_soon_as_it_is_late)
 {
-	struct hedge_gain race = race_after(0.05, 2000, 50);
+	struct hedge_gain race = race_after(0.05, 2000, 50), no_late = race_after(0.05, 3000, 0);
 	struct hedge_plan plan = hedge_plan(&race, &fast);
 	struct hedge_candidate late = fast;
 
@@ -57,6 +57,14 @@ TEST(late_read_is_hedged_as_soon_as_it_is_late)
 	assert(plan.gain_us > 0.75 * (SLOW_US - 2 * FAST_US) && plan.gain_us < 1.25 * SLOW_US);
 	late.waited_us = plan.wait_us;
 	assert(hedge_plan(&race, &late).wait_us == 0);
+	/* A read that has waited longer than any other read took must not be expected to complete
+	 * soon. */
+	assert(hedge_plan(&no_late, &fast).wait_us > FAST_US);
+	late.waited_us = 10 * FAST_US;
+	assert(hedge_plan(&no_late, &late).wait_us == 0);
+	/* At a high price no read is hedged. */
+	race.price_us = 100 * SLOW_US;
+	assert(isinf(hedge_plan(&race, &fast).wait_us));
 }
 
 TEST(read_with_slow_prediction_is_hedged_at_once)
@@ -69,25 +77,6 @@ TEST(read_with_slow_prediction_is_hedged_at_once)
 	assert(hedge_plan(&race, &slow).wait_us == 0);
 	slow.second_us = SLOW_US;
 	assert(hedge_plan(&race, &slow).wait_us > 0.8 * SLOW_US);
-}
-
-TEST(read_is_hedged_when_it_exceeds_all_observed_latencies)
-{
-	struct hedge_gain race = race_after(0.05, 3000, 0);
-	struct hedge_candidate read = fast;
-
-	assert(hedge_plan(&race, &read).wait_us > FAST_US);
-	/* The read must not be expected to complete soon. */
-	read.waited_us = 10 * FAST_US;
-	assert(hedge_plan(&race, &read).wait_us == 0);
-}
-
-TEST(no_hedge_at_a_high_price)
-{
-	struct hedge_gain race = race_after(0.05, 2000, 50);
-
-	race.price_us = 100 * SLOW_US;
-	assert(isinf(hedge_plan(&race, &fast).wait_us));
 }
 
 /* Every read would gain from a hedge. The price determines how many are hedged. */
