@@ -6,7 +6,6 @@
 #include "drive/guard.h"
 #include "drive/prefill.h"
 #include "engine/engine.h"
-#include "engine/loop.h"
 #include "error.h"
 #include "policies/hedging.h"
 #include "policies/policy.h"
@@ -22,7 +21,7 @@
 
 static void on_signal(int signal_number)
 {
-	loops_interrupt();
+	engine_interrupt();
 }
 
 static void open_devices(struct replay *r)
@@ -100,7 +99,7 @@ int main(int argc, char **argv)
 	if (r->o.prefill == PREFILL_TOUCHED)
 		prefill(r);
 	else
-		engine_scan(r, NULL, NULL);
+		sources_scan(&r->sources, NULL, NULL);
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		device_linnos_stats(&r->devices[k], &r->stats_before[k]);
 	engine_run(r);

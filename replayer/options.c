@@ -58,21 +58,13 @@ const struct option_row option_rows[] = {
 	     "not check the content of reads"),
 	LIST("force", "A[,B]", forced, n_forced, "force",
 	     "overwrite these of --devices although they carry a signature"),
-	WHOLE("loops", "N", loops, 1, UINT32_MAX, 1, "loops",
-	      "replay the traces N times, starting again when the last of them has ended (1)"),
 	FLAG("spread", spread, "spread",
 	     "for a single trace: its I/Os have the drives in turn as their default drive"),
 	NUMBER("skip", "S", skip_s, 0, 1e9, 0, "skip_s", "skip the first S seconds of the trace"),
 	NUMBER("duration", "S", duration_s, 1e-6, 1e9, 0, "duration_s",
 	       "stop after S seconds of the run's time"),
 	NUMBER("rerate", "X", rerate, 1e-6, 1e6, 1, "rerate", "replay X times as fast as recorded"),
-	FLAG("saturate", saturate, "saturate",
-	     "ignore the trace's times: always --depth I/Os in flight"),
-	WHOLE("depth", "N", depth, 1, 16384, 0, "depth",
-	      "at most N user I/Os in flight (4096; with --saturate 32)"),
-	WHOLE("threads", "N", threads, 1, 64, 1, "threads",
-	      "submit from N threads, each every Nth I/O (1); only with policies that do not count "
-	      "the I/O of the drives"),
+	WHOLE("depth", "N", depth, 1, 16384, 4096, "depth", "at most N user I/Os in flight (4096)"),
 	WHOLE("max-orphans", "N", max_orphans, 1, 1u << 20, 4096, "max_orphans",
 	      "a drive gets no further copies while it holds N reads that another drive has "
 	      "answered (4096)"),
@@ -148,7 +140,6 @@ const struct option_row option_rows[] = {
 	TEXT("json", "OUT", json_path, NULL, "one object, the fields of a run in summary.json"),
 	TEXT("log", "OUT", log_path, NULL,
 	     "binary per-I/O log (replayer(1)); `linnapp inspect` reads it"),
-	TEXT("scenario", "NAME", scenario, NULL, "copied into the results"),
 	FLAG("quiet", quiet, NULL, "no progress on stderr"),
 	{.name = "version", .kind = OPTION_VERSION, .help = "print the version"},
 	{.name = "help", .kind = OPTION_HELP, .help = "print this"},
@@ -524,32 +515,13 @@ static void require_agreement(struct options *o)
 		die("--max-duplicates limits the reads that --duplicates sends twice; give both");
 }
 
-/* Each thread has a share of every limit, and knows only its own I/Os. */
-static void require_shares(const struct options *o)
-{
-	if (o->threads == 1)
-		return;
-	if (o->policy->keeps_count)
-		die("--threads %u: policy %s counts the I/O of the drives, of which each thread "
-		    "would know only a part; leave --threads out, or choose a policy that does not "
-		    "count, such as baseline, clone, hedge or linnos",
-		    o->threads, o->policy->name);
-	if (o->depth < o->threads || o->max_orphans < o->threads || o->hedge_burst < o->threads)
-		die("--threads %u: --depth, --max-orphans and --hedge-burst are shared out, and "
-		    "must be %u at least",
-		    o->threads, o->threads);
-}
-
 void options_parse(struct options *o, int argc, char **argv)
 {
-	*o = (struct options){.argc = argc, .argv = copy_of(argc, argv), .scenario = ""};
+	*o = (struct options){.argc = argc, .argv = copy_of(argc, argv)};
 	set_initial(o);
 	parse_each(o, argc, argv);
 	require_agreement(o);
 	require_forced_devices(o);
 	if (o->readonly)
 		make_readonly(o);
-	if (!o->depth)
-		o->depth = o->saturate ? 32 : 4096;
-	require_shares(o);
 }

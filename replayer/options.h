@@ -40,11 +40,11 @@ struct options {
 	unsigned int n_heimdall_networks;
 	double probe_after_ms; /* 0 to disable */
 	uint32_t margin;       /* percent */
-	bool unguarded, guarded;
+	bool unguarded;
 	bool duplicates;
 	double max_duplicates;	   /* percent of the reads; infinite for no limit */
 	const char *from, *volume; /* format and volume of the traces; NULL if not given */
-	const char *scenario, *json_path, *log_path, *profile_path;
+	const char *json_path, *log_path, *profile_path;
 	uint64_t seed;
 	double failover_us;
 	double start_every_s;
@@ -58,12 +58,11 @@ struct options {
 	double heuristic_busy_us;	   /* negative to use the threshold of hedge-ip */
 	double timeout_s;		   /* for an I/O at a drive; 0 for none */
 	double duration_s, skip_s, rerate; /* duration_s is 0 for the whole trace */
-	bool replicate_writes, spread, fit, saturate, quiet;
+	bool replicate_writes, spread, fit, quiet;
 	bool readonly;
-	uint32_t loops;
 	unsigned int prefill, unwritten; /* values of PREFILL_ and UNWRITTEN_ */
 	unsigned int settle_ms;
-	unsigned int depth, threads;
+	unsigned int depth;
 	unsigned int max_orphans; /* maximum number of orphaned reads per drive */
 	bool given[MAX_OPTIONS];  /* by index in option_rows[] */
 };

@@ -7,7 +7,7 @@
  *   trace/     trace_text, trace_blk                   parse it
  *              trace                                   set its time
  *              sources                                 merge all traces; align to blocks
- *   engine/    loop                                    wait until it is due
+ *   engine/    engine                                  wait until it is due
  *              users                                   start it
  *   policies/                                          choose the drive; hedging and revocation
  *                                                      are shared by several policies
@@ -21,10 +21,8 @@
  *
  * slow/ slows drives down meanwhile.
  *
- * With --threads each thread has its own struct replay, ring and share of the I/Os. The drives,
- * their contents and the log are shared. engine starts the threads, and each runs loop.
- *
- * Calls go from loop to sources to trace, and from loop to users to policies to attempts to ring.
+ * Calls go from engine to sources to trace, and from engine to users to policies to attempts to
+ * ring.
  * The only call in the opposite direction is an I/O's done(), called by attempts.
  */
 #ifndef REPLAYER_REPLAY_H
@@ -41,7 +39,6 @@
 #include "results/latency.h"
 #include "trace/sources.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -54,7 +51,6 @@ struct log_file;
 /* Timers and batches delay I/Os by less than this. An I/O with a longer delay had to wait. */
 #define LATE_NS 100000ull
 
-/* All members have the same type, so that those of several threads can be added up. */
 struct counters {
 	uint64_t reads, writes;
 	uint64_t reads_failed, writes_failed; /* user I/Os that failed on every drive */
@@ -78,7 +74,6 @@ struct counters {
 	uint64_t depth_stalls; /* I/Os that were due while --depth was reached */
 	uint64_t late_ios;     /* I/Os submitted more than LATE_NS after they were due */
 	uint64_t served_by[MAX_DRIVES];
-	uint64_t mapped_late; /* number of mappings for buffers during the run */
 	uint64_t prefill_blocks;
 };
 
@@ -89,7 +84,7 @@ struct replay {
 	struct options o;
 	unsigned int n_drives;
 	struct device devices[MAX_DRIVES];
-	struct content *contents; /* by drive; shared by all threads */
+	struct content *contents;				   /* by drive */
 	uint32_t pending_pages[MAX_DRIVES], in_flight[MAX_DRIVES]; /* attempts at the drive */
 	struct observer observers[MAX_DRIVES];			   /* observers of these attempts */
 	uint32_t orphans[MAX_DRIVES], orphans_in_flight;	   /* orphaned ones; their sum */
@@ -109,12 +104,13 @@ struct replay {
 	struct timers timers;
 	struct ring ring;
 	uint64_t start_ns, end_ns;
+	uint64_t progress_due_ns; /* time of the next line; 0 before the first check */
+	bool progress_is_shown;
 	uint64_t done_ns; /* time of the completion being handled */
 	uint32_t explorations_in_flight;
 	struct attempt *earliest, *latest; /* list of attempts in flight */
 	struct attempt *unsubmitted;	   /* the first of them that is not submitted yet */
 	uint32_t user_ios_in_flight;	   /* not answered yet; limited by depth */
-	uint32_t depth, orphans_limit;	   /* this thread's share of --depth and --max-orphans */
 	bool draining;			   /* no I/O is started any more */
 	struct io *free_ios;
 	struct attempt *free_attempts;
@@ -124,7 +120,6 @@ struct replay {
 	struct latency latency[N_LATENCIES];
 	/* Latencies of all reads that the drive completed, including orphaned ones. */
 	struct latency drive_latency[MAX_DRIVES];
-	pthread_mutex_t *results_lock; /* for the log; NULL with one thread */
 	struct log_file *log;
 	const char *log_error; /* the reason why there is no log at the end */
 	struct inject *inject;

@@ -34,31 +34,22 @@ void content_init(struct content *c, uint64_t seed, uint32_t drive_key, uint64_t
 	c->drive_key = drive_key;
 	c->n_blocks = n_blocks;
 	c->unwritten_is_zero = unwritten_is_zero;
-	pthread_mutex_init(&c->lock, NULL);
 	sparse_init(&c->blocks, n_blocks / RUN_BLOCKS + 1, RUN_BLOCKS * sizeof(struct generation));
-}
-
-void content_free(struct content *c)
-{
-	sparse_free(&c->blocks);
 }
 
 /* A block that was never written has generation 0, and no write in flight. */
 static struct generation generation_of(const struct content *c, uint64_t block)
 {
 	const struct generation *run = sparse_get(&c->blocks, block / RUN_BLOCKS);
-	struct generation g = {0};
 
-	if (run)
-		__atomic_load(&run[block % RUN_BLOCKS], &g, __ATOMIC_ACQUIRE);
-	return g;
+	return run ? run[block % RUN_BLOCKS] : (struct generation){0};
 }
 
-static void set_generation(struct content *c, uint64_t block, struct generation g)
+static struct generation *written_generation(struct content *c, uint64_t block)
 {
 	struct generation *run = sparse_make(&c->blocks, block / RUN_BLOCKS);
 
-	__atomic_store(&run[block % RUN_BLOCKS], &g, __ATOMIC_RELEASE);
+	return &run[block % RUN_BLOCKS];
 }
 
 bool content_is_ours(const void *block)
@@ -77,19 +68,14 @@ bool content_is_ours(const void *block)
 /* Issue the next generation and return it. */
 static uint32_t next_generation(struct content *c, uint64_t block)
 {
-	struct generation g;
+	struct generation *g = written_generation(c, block);
 
-	pthread_mutex_lock(&c->lock);
-	g = generation_of(c, block);
-	g.issued++;
 	/* With 65535 overlapping generations the contents count as unknown. */
-	if (g.span < GENERATION_UNKNOWN)
-		g.span++;
-	g.lone = !g.outstanding;
-	g.outstanding++;
-	set_generation(c, block, g);
-	pthread_mutex_unlock(&c->lock);
-	return g.issued;
+	if (g->span < GENERATION_UNKNOWN)
+		g->span++;
+	g->lone = !g->outstanding;
+	g->outstanding++;
+	return ++g->issued;
 }
 
 void content_issue(struct content *c, uint64_t block, uint32_t n, void *buffer)
@@ -108,18 +94,15 @@ void content_issue(struct content *c, uint64_t block, uint32_t n, void *buffer)
 
 void content_done(struct content *c, uint64_t block, uint32_t n, bool ok)
 {
-	pthread_mutex_lock(&c->lock);
 	for (uint32_t b = 0; b < n; b++) {
-		struct generation g = generation_of(c, block + b);
+		struct generation *g = written_generation(c, block + b);
 
-		g.outstanding--;
+		g->outstanding--;
 		if (!ok)
-			g.span = GENERATION_UNKNOWN;
-		else if (!g.outstanding && g.lone)
-			g.span = 0;
-		set_generation(c, block + b, g);
+			g->span = GENERATION_UNKNOWN;
+		else if (!g->outstanding && g->lone)
+			g->span = 0;
 	}
-	pthread_mutex_unlock(&c->lock);
 }
 
 void content_note(struct content *c, uint64_t block, uint32_t n, void *buffer, uint32_t *low)

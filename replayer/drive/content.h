@@ -12,15 +12,12 @@
  * the read was submitted to the one that was issued when the read completed. If two writes to a
  * block overlap, it is unknown which of them remains. The lower bound then stays unchanged until a
  * write that overlaps no other completes.
- *
- * Several threads may share a table.
  */
 #ifndef REPLAYER_CONTENT_H
 #define REPLAYER_CONTENT_H
 
 #include "sparse.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -32,7 +29,7 @@ struct generation {
 	uint16_t span;		   /* issued - span is the lowest generation a read may return */
 	uint16_t outstanding : 15; /* writes in flight */
 	uint16_t lone : 1;	   /* the write in flight has overlapped no other */
-} __attribute__((aligned(8)));	   /* accessed atomically */
+};
 
 #define GENERATION_UNKNOWN 0xffffu /* span value: a write failed, the contents are unknown */
 
@@ -42,7 +39,6 @@ struct content {
 	uint64_t n_blocks;
 	struct sparse blocks; /* of arrays of struct generation; only written blocks take memory */
 	bool unwritten_is_zero; /* otherwise generation 0 is not checked */
-	pthread_mutex_t lock;	/* for writers; readers need none */
 };
 
 struct content_error {
@@ -56,7 +52,6 @@ struct content_error {
 
 void content_init(struct content *c, uint64_t seed, uint32_t drive_key, uint64_t n_blocks,
 		  bool unwritten_is_zero);
-void content_free(struct content *c);
 
 /* Return true if a block was written by a replay with any seed. */
 bool content_is_ours(const void *block);

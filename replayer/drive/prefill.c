@@ -2,7 +2,6 @@
 /* Write the blocks that reads touch before the run: see prefill.h. */
 #include "prefill.h"
 #include "engine/attempts.h"
-#include "engine/engine.h"
 #include "error.h"
 #include "results/progress.h"
 
@@ -31,7 +30,7 @@ struct touched {
 	uint64_t n_blocks, count;
 };
 
-static void touch(void *context, unsigned int trace, const struct trace_io *io)
+static void touch(void *context, const struct trace_io *io)
 {
 	struct touched *t = context;
 	uint64_t block = io->offset_bytes / BLOCK_BYTES;
@@ -90,16 +89,14 @@ static uint32_t next_run(const struct touched *t, uint64_t *from)
 void prefill(struct replay *r)
 {
 	struct touched touched = {.n_blocks = r->sources.limit_bytes / BLOCK_BYTES};
-	struct progress progress;
 	uint64_t at[MAX_DRIVES] = {0};
 	uint32_t writing = 0;
 	bool waited;
 
 	sparse_init(&touched.words, touched.n_blocks / LEAF_BLOCKS + 1,
 		    LEAF_BLOCKS / 64 * sizeof(uint64_t));
-	engine_scan(r, touch, &touched);
+	sources_scan(&r->sources, touch, &touched);
 	ring_wait_for_round_time(&r->ring, r->o.start_every_s * 1e9);
-	progress_start(&progress, r, r->ring.now_ns);
 	do {
 		for (unsigned int k = 0; k < r->n_drives && !ring_is_stopped(&r->ring); k++)
 			while (r->in_flight[k] < WRITE_DEPTH) {
@@ -121,9 +118,9 @@ void prefill(struct replay *r)
 			if (attempts_timed_out(r))
 				die("prefill: a drive is unusable (or allow more with --timeout)");
 		}
-		progress_show_prefill(&progress, r, touched.count * r->n_drives);
+		progress_show_prefill(r, touched.count * r->n_drives);
 	} while (waited);
-	progress_end(&progress);
+	progress_end(r);
 	sparse_free(&touched.words);
 	if (r->c.io_errors)
 		die("prefill: %llu writes failed; a drive is unusable (or use --prefill none)",

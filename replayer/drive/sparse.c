@@ -49,16 +49,15 @@ void sparse_free(struct sparse *s)
 	memset(s, 0, sizeof(*s));
 }
 
-void *sparse_make_slowly(struct sparse *s, uint64_t i)
+void *sparse_make(struct sparse *s, uint64_t i)
 {
-	uint32_t *top = &s->top[i / SPARSE_NODE], node = *top;
-	void *leaf = s->leaves + s->n_leaves * (uint64_t)s->leaf_bytes;
+	void *leaf = sparse_get(s, i);
+	uint32_t *node = &s->top[i / SPARSE_NODE];
 
-	if (!node) {
-		node = ++s->n_nodes;
-		__atomic_store_n(top, node, __ATOMIC_RELEASE);
-	}
-	__atomic_store_n(&s->nodes[(node - 1) * (uint64_t)SPARSE_NODE + i % SPARSE_NODE],
-			 ++s->n_leaves, __ATOMIC_RELEASE);
-	return leaf;
+	if (leaf)
+		return leaf;
+	if (!*node)
+		*node = ++s->n_nodes;
+	s->nodes[(*node - 1) * (uint64_t)SPARSE_NODE + i % SPARSE_NODE] = s->n_leaves + 1;
+	return s->leaves + s->n_leaves++ * (uint64_t)s->leaf_bytes;
 }

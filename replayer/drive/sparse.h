@@ -5,8 +5,7 @@
  * A drive of 4 TB has a billion blocks, and a trace may touch a few of them, far apart. A flat
  * table would take a page of memory for each, or 2 MiB with huge pages. Here a touched entry takes
  * a leaf and a node of 64 indices, and untouched entries take four bytes for 64 leaves. Leaves
- * never move, and the cost of creating one does not depend on the size. One thread at a time may
- * create leaves while others look them up.
+ * never move, and the cost of creating one does not depend on the size.
  */
 #ifndef REPLAYER_SPARSE_H
 #define REPLAYER_SPARSE_H
@@ -27,26 +26,19 @@ struct sparse {
 /* Create an array of n leaves, all zero, at most 2^32 - 1; exit if out of memory. */
 void sparse_init(struct sparse *s, uint64_t n, uint32_t leaf_bytes);
 void sparse_free(struct sparse *s);
-void *sparse_make_slowly(struct sparse *s, uint64_t i);
 
 /* Return leaf i, or NULL if it was never created. */
 static inline void *sparse_get(const struct sparse *s, uint64_t i)
 {
-	uint32_t node = __atomic_load_n(&s->top[i / SPARSE_NODE], __ATOMIC_ACQUIRE), leaf;
+	uint32_t node = s->top[i / SPARSE_NODE], leaf;
 
 	if (!node)
 		return NULL;
-	leaf = __atomic_load_n(&s->nodes[(node - 1) * (uint64_t)SPARSE_NODE + i % SPARSE_NODE],
-			       __ATOMIC_ACQUIRE);
+	leaf = s->nodes[(node - 1) * (uint64_t)SPARSE_NODE + i % SPARSE_NODE];
 	return leaf ? s->leaves + (leaf - 1) * (uint64_t)s->leaf_bytes : NULL;
 }
 
 /* Return leaf i; create it if there is none. */
-static inline void *sparse_make(struct sparse *s, uint64_t i)
-{
-	void *leaf = sparse_get(s, i);
-
-	return leaf ? leaf : sparse_make_slowly(s, i);
-}
+void *sparse_make(struct sparse *s, uint64_t i);
 
 #endif

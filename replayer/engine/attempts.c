@@ -324,9 +324,7 @@ void attempts_reap(struct replay *r)
 
 			n++;
 			r->done_ns = ring_seen_ns(&r->ring, head);
-			if (cqe->user_data == TICK_USER_DATA)
-				ring_tick(&r->ring);
-			if (cqe->user_data <= TICK_USER_DATA)
+			if (cqe->user_data == CANCEL_USER_DATA)
 				continue;
 			io = a->io;
 			if (cqe->res == -EINVAL && io->tag)

@@ -97,7 +97,7 @@ int replica_after_home(const struct replay *r, const struct io *io, uint32_t mas
  */
 static inline bool orphans_full(const struct replay *r, unsigned int drive)
 {
-	return r->orphans[drive] >= r->orphans_limit;
+	return r->orphans[drive] >= r->o.max_orphans;
 }
 
 /* For done(): count an attempt that failed or was short, and print the first few. */

@@ -1,33 +1,37 @@
 // SPDX-License-Identifier: MIT
-/* A run with one or several submitters: see engine.h. */
+/* The loop of a run, from its first I/O to its last: see engine.h. */
 #include "engine.h"
 #include "attempts.h"
 #include "buffers.h"
-#include "drive/splitmix.h"
 #include "error.h"
-#include "loop.h"
 #include "results/progress.h"
 #include "slow/inject.h"
-#include "thread.h"
+#include "users.h"
 
-#include <pthread.h>
-#include <string.h>
+#include <unistd.h>
 
-/* A thread with a ring, a share of the I/Os, and all state that depends on them. */
-struct submitter {
-	pthread_t thread;
-	struct replay replay;
-};
+/*
+ * With a backlog, read the clock again after this number of submissions, to keep timestamps
+ * accurate.
+ */
+#define ISSUE_BATCH 8
 
-/* All submitters except the first, which is the main thread. */
-struct team {
-	const struct replay *first;
-	pthread_barrier_t barrier; /* reached by all when prepared; then the run begins */
-	unsigned int n;
-	struct submitter *submitters;
-};
+static volatile sig_atomic_t interrupted;
 
-static struct team team;
+void engine_interrupt(void)
+{
+	/*
+	 * The first signal drains, the second does not wait for drives that never answer, and the
+	 * third ends the program at once.
+	 */
+	if (++interrupted > 2)
+		_exit(130);
+}
+
+static void submitting(void *replay)
+{
+	attempts_submitted(replay);
+}
 
 static uint64_t smallest_bytes(const struct replay *r)
 {
@@ -39,171 +43,150 @@ static uint64_t smallest_bytes(const struct replay *r)
 	return bytes - bytes % BLOCK_BYTES;
 }
 
-/* With N threads, each takes one of N I/Os, and the same share of all limits. */
-static void take_share(struct replay *r, unsigned int share)
-{
-	unsigned int n = r->o.threads;
-
-	r->depth = r->o.depth / n + (share < r->o.depth % n);
-	r->orphans_limit = r->o.max_orphans / n;
-	r->hedge_budget.burst = r->o.hedge_burst / n;
-	r->random_state = share ? splitmix_mix(r->o.seed + share) : r->o.seed;
-	r->sources.n_shares = n;
-	r->sources.share = share;
-}
-
 void engine_setup(struct replay *r)
 {
-	r->depth = r->o.depth;
-	loop_open(r, NULL);
-	r->sources = (struct sources){.o = &r->o,
-				      .n_drives = r->n_drives,
-				      .limit_bytes = smallest_bytes(r),
-				      .n_shares = 1};
+	int drives[MAX_DRIVES];
+
 	r->contents = xcalloc(r->n_drives, sizeof(*r->contents));
-	for (unsigned int k = 0; k < r->n_drives; k++)
+	for (unsigned int k = 0; k < r->n_drives; k++) {
+		drives[k] = r->devices[k].fd;
+		latency_init(&r->drive_latency[k], 0);
 		content_init(&r->contents[k], r->o.seed, r->o.replicate_writes ? 0 : k,
 			     r->devices[k].size_bytes / BLOCK_BYTES,
 			     r->o.unwritten == UNWRITTEN_ZERO);
-}
-
-struct scan {
-	struct replay *r;
-	unsigned int trace;
-	scan_visit *visit;
-	void *context;
-};
-
-static void expect_buffers(void *context, unsigned int trace, const struct trace_io *io)
-{
-	struct scan *scan = context;
-	struct replay *r = scan->r;
-
-	if (trace != scan->trace)
-		buffers_expect_trace(r->buffers);
-	scan->trace = trace;
-	/* Without the trace's times, all I/Os may be due at once, limited by --depth. */
-	buffers_expect(r->buffers, r->o.saturate ? 0 : io->at_ns, io->size_bytes);
-	if (scan->visit)
-		scan->visit(scan->context, trace, io);
-}
-
-void engine_scan(struct replay *r, scan_visit *visit, void *context)
-{
-	struct scan scan = {.r = r, .visit = visit, .context = context};
-
-	sources_scan(&r->sources, expect_buffers, &scan);
-}
-
-static void *submit(void *submitter)
-{
-	struct replay *r = &((struct submitter *)submitter)->replay;
-	struct progress none = {.quiet = true};
-
-	loop_open(r, team.first);
-	loop_prepare(r);
-	pthread_barrier_wait(&team.barrier);
-	pthread_barrier_wait(&team.barrier);
-	r->start_ns = team.first->start_ns;
-	r->ring.now_ns = ring_monotonic_ns();
-	loop_run(r, &none);
-	loop_close(r);
-	return NULL;
-}
-
-/* The other submitters start as copies of the first one, which has scanned all I/Os. */
-static void team_prepare(struct replay *first)
-{
-	static pthread_mutex_t results_lock = PTHREAD_MUTEX_INITIALIZER;
-
-	team.first = first;
-	team.n = first->o.threads - 1;
-	if (!team.n)
-		return;
-	team.submitters = xcalloc(team.n, sizeof(*team.submitters));
-	pthread_barrier_init(&team.barrier, NULL, team.n + 1);
-	first->results_lock = &results_lock;
-	for (unsigned int i = 0; i < team.n; i++) {
-		struct replay *r = &team.submitters[i].replay;
-		struct sources sources = {.o = &r->o,
-					  .n_drives = first->n_drives,
-					  .limit_bytes = first->sources.limit_bytes,
-					  .loops = first->sources.loops,
-					  .loop_ns = first->sources.loop_ns};
-		int error;
-
-		*r = *first;
-		r->sources = sources;
-		r->free_ios = NULL;
-		r->free_attempts = NULL;
-		memset(&r->timers, 0, sizeof(r->timers));
-		memset(&r->c, 0, sizeof(r->c));
-		take_share(r, i + 1);
-		/* Only the first thread handles signals. */
-		error = thread_begin(&team.submitters[i].thread, submit, &team.submitters[i]);
-		if (error)
-			die("--threads %u: %s", first->o.threads, strerror(-error));
 	}
-	pthread_barrier_wait(&team.barrier);
-}
-
-/* Add the results of another submitter to those of the first. */
-static void take_results(struct replay *first, struct replay *r)
-{
-	uint64_t *into = (uint64_t *)&first->c, *from = (uint64_t *)&r->c;
-	uint64_t orphans_max = first->c.orphans_max;
-
-	for (unsigned int i = 0; i < sizeof(first->c) / sizeof(*into); i++)
-		into[i] += from[i];
-	first->c.orphans_max = orphans_max > r->c.orphans_max ? orphans_max : r->c.orphans_max;
 	for (unsigned int i = 0; i < N_LATENCIES; i++)
-		latency_merge(&first->latency[i], &r->latency[i]);
-	for (unsigned int k = 0; k < r->n_drives; k++)
-		latency_merge(&first->drive_latency[k], &r->drive_latency[k]);
-	first->sources.realigned += r->sources.realigned;
-	first->sources.folded += r->sources.folded;
-	if (r->end_ns > first->end_ns)
-		first->end_ns = r->end_ns;
-	if (r->stop_reason && (!first->stop_reason || r->c.timed_out))
-		first->stop_reason = r->stop_reason;
-}
-
-static void team_end(struct replay *first)
-{
-	for (unsigned int i = 0; i < team.n; i++) {
-		struct replay *r = &team.submitters[i].replay;
-
-		pthread_join(team.submitters[i].thread, NULL);
-		take_results(first, r);
-		loop_free(r);
-	}
-}
-
-void engine_run(struct replay *r)
-{
-	struct progress progress;
-
-	take_share(r, 0);
-	loop_prepare(r);
-	team_prepare(r);
-	r->start_ns = ring_wait_for_round_time(&r->ring, r->o.start_every_s * 1e9);
-	inject_arm(r->inject);
-	if (team.n)
-		pthread_barrier_wait(&team.barrier);
-	progress_start(&progress, r, r->start_ns);
-	loop_run(r, &progress);
-	team_end(r);
-	progress_end(&progress);
-	inject_disarm(r->inject);
+		latency_init(&r->latency[i], LATENCY_EXACT_MAX);
+	ring_open(&r->ring, r->o.depth, drives, r->n_drives, ring_monotonic_ns, &interrupted);
+	r->ring.submitting = submitting;
+	r->ring.context = r;
+	r->buffers = buffers_new(&r->ring.uring);
+	r->sources = (struct sources){
+		.o = &r->o, .n_drives = r->n_drives, .limit_bytes = smallest_bytes(r)};
+	r->random_state = r->o.seed;
 }
 
 void engine_close(struct replay *r)
 {
-	if (!loop_close(r))
-		return;
-	loop_free(r);
-	for (unsigned int k = 0; k < r->n_drives; k++) {
-		content_free(&r->contents[k]);
-		device_close(&r->devices[k]);
+	if (!r->user_ios_in_flight && !r->orphans_in_flight && !r->explorations_in_flight)
+		ring_close(&r->ring);
+}
+
+static void issue(struct replay *r, struct source *s)
+{
+	struct io *io = io_new(r);
+
+	io->due_ns = s->next.at_ns;
+	io->offset_bytes = s->next.offset_bytes;
+	io->size_bytes = s->next.size_bytes;
+	io->is_write = s->next.is_write;
+	io->home = s->drive;
+	io->tag = r->o.tags[s - r->sources.each];
+	source_advance(&r->sources, s);
+	user_io_start(r, io);
+}
+
+static void fire_timers(struct replay *r)
+{
+	struct timer *t;
+
+	while ((t = timer_expired(&r->timers, r->ring.now_ns)))
+		t->expired(r, t);
+}
+
+/*
+ * Start the I/Os that are due, limited by --depth, and return their number. I/Os due up to
+ * full_until_ns were delayed by --depth.
+ */
+static unsigned int issue_due(struct replay *r, uint64_t full_until_ns)
+{
+	unsigned int issued = 0;
+	struct source *s;
+
+	while (!r->draining && (s = source_first(&r->sources)) &&
+	       r->user_ios_in_flight < r->o.depth && issued < ISSUE_BATCH &&
+	       r->start_ns + s->next.at_ns <= r->ring.now_ns) {
+		r->c.depth_stalls += r->start_ns + s->next.at_ns <= full_until_ns;
+		issue(r, s);
+		issued++;
 	}
+	return issued;
+}
+
+/* Return true if the run has to stop, for any reason. */
+static bool must_stop(struct replay *r)
+{
+	if (interrupted && !r->draining) {
+		r->stop_reason = "interrupted";
+		r->draining = true;
+	}
+	if (interrupted > 1)
+		return true;
+	attempts_reap(r);
+	if (!attempts_timed_out(r))
+		return false;
+	r->stop_reason = "timeout";
+	return true;
+}
+
+/*
+ * Called when all users have their answers and no I/O will follow. The run ends.
+ * Return true once all I/Os still at the drives have completed; they are checked, too.
+ */
+static bool is_over(struct replay *r)
+{
+	if (!r->end_ns)
+		r->end_ns = r->ring.now_ns;
+	r->draining = true;
+	return !r->orphans_in_flight && !r->explorations_in_flight;
+}
+
+static void loop(struct replay *r)
+{
+	uint64_t full_until_ns = 0; /* I/Os due up to this time were delayed by --depth */
+	bool full = false;
+
+	while (!must_stop(r)) {
+		struct source *s;
+		unsigned int issued;
+		uint64_t wake;
+
+		fire_timers(r);
+		if (full && r->user_ios_in_flight < r->o.depth) {
+			full = false;
+			full_until_ns = r->ring.now_ns;
+		}
+		issued = issue_due(r, full_until_ns);
+		ring_submit(&r->ring);
+		if (issued == ISSUE_BATCH) {
+			/*
+			 * More I/Os may be due: do not sleep, but read the clock and check for
+			 * completions.
+			 */
+			ring_wait_until(&r->ring, 0);
+			continue;
+		}
+		s = r->draining ? NULL : source_first(&r->sources);
+		if (!s && !r->user_ios_in_flight && is_over(r))
+			break;
+		wake = timer_next(&r->timers);
+		if (s && r->user_ios_in_flight >= r->o.depth)
+			full = true;
+		else if (s && r->start_ns + s->next.at_ns < wake)
+			wake = r->start_ns + s->next.at_ns;
+		progress_show_run(r);
+		ring_wait_until(&r->ring, wake);
+	}
+	if (!r->end_ns)
+		r->end_ns = r->ring.now_ns;
+}
+
+void engine_run(struct replay *r)
+{
+	sources_open(&r->sources);
+	r->start_ns = ring_wait_for_round_time(&r->ring, r->o.start_every_s * 1e9);
+	inject_arm(r->inject);
+	loop(r);
+	progress_end(r);
+	inject_disarm(r->inject);
 }

@@ -1,27 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine: a run with one submitter, or several with --threads, each with its own loop (loop.h).
+ * The engine: one thread with one io_uring takes I/Os from the traces when they are due, and fires
+ * the timers. users.h and the policies send attempts and handle their completions. replay.h shows
+ * the path of a read.
  *
- * With N threads, thread k takes the I/Os k, k + N, ... of each trace. It has its own rings,
- * buffers, timers and counters, and a share of --depth, --max-orphans and --hedge-burst, so that
- * all hedges together do not exceed the budget. The threads share the drives, their contents and
- * the log. Their results are added up when all have ended.
+ * Time: the loop sleeps in the kernel until the next completion, timer or due I/O, whichever comes
+ * first, and reads the clock once per wake-up. It never spins. In the lab's virtual time a sleep is
+ * exact and costs nothing, whereas a program that polls the clock would advance the time. Filling
+ * and checking blocks takes time, too. After some microseconds of such work the clock is read
+ * again, prepared I/Os are submitted, and completions are timestamped (ring_worked()). The service
+ * time of an attempt starts with its submission to the ring.
+ *
+ * Every user I/O is answered exactly once and counted exactly once, and then no longer counts for
+ * --depth. An attempt keeps its buffer until the kernel has completed it, even if another attempt
+ * has answered the user. The number of such orphaned attempts per drive is limited separately, by
+ * --max-orphans.
  */
 #ifndef REPLAYER_ENGINE_H
 #define REPLAYER_ENGINE_H
 
-#include "trace/sources.h"
-
 struct replay;
 
-/*
- * engine_setup() opens the ring. engine_scan() scans the traces (sources_scan()), which determines
- * the buffers that the run needs. engine_run() starts the injection, replays the traces to their
- * end, waits for all I/Os, and stops the injection. engine_close() frees everything.
- */
+/* Open the ring and everything else that a run needs. */
 void engine_setup(struct replay *r);
-void engine_scan(struct replay *r, scan_visit *visit, void *context);
+/*
+ * Start the injection, replay the traces to their end, wait for all I/Os, and stop the injection.
+ */
 void engine_run(struct replay *r);
+/* Close the ring, unless a drive still has an I/O, whose buffer the kernel uses. */
 void engine_close(struct replay *r);
+/* Stop the run; async-signal-safe. The first call lets it drain, the second does not. */
+void engine_interrupt(void);
 
 #endif

@@ -44,12 +44,6 @@ static void read_clock(struct ring *ring)
 	ring->worked_bytes = 0;
 }
 
-static void read_clock_after_work(struct ring *ring)
-{
-	if (ring->worked_bytes >= CLOCK_BYTES)
-		read_clock(ring);
-}
-
 static uint32_t completion_tail(const struct ring *ring)
 {
 	return __atomic_load_n(ring->uring.cq.ktail, __ATOMIC_ACQUIRE);
@@ -95,18 +89,14 @@ void ring_worked(struct ring *ring, uint32_t bytes)
 	}
 }
 
-static void count_submission(struct ring *ring)
-{
-	ring->marked = false;
-	if (ring->submitting)
-		ring->submitting(ring->context);
-}
-
 void ring_submit(struct ring *ring)
 {
 	if (ring->marked) {
-		read_clock_after_work(ring);
-		count_submission(ring);
+		if (ring->worked_bytes >= CLOCK_BYTES)
+			read_clock(ring);
+		ring->marked = false;
+		if (ring->submitting)
+			ring->submitting(ring->context);
 	}
 	while (io_uring_sq_ready(&ring->uring)) {
 		int n = io_uring_submit(&ring->uring);
@@ -158,30 +148,6 @@ void ring_wait_until(struct ring *ring, uint64_t at_ns)
 	note_completions(ring);
 }
 
-void ring_tick(struct ring *ring)
-{
-	struct io_uring_sqe *sqe = ring_sqe(ring);
-
-	ring->tick = (struct __kernel_timespec){.tv_sec = WAIT_MAX_NS / 1000000000};
-	io_uring_prep_timeout(sqe, &ring->tick, 0, 0);
-	sqe->user_data = TICK_USER_DATA;
-}
-
-void ring_submit_and_wait(struct ring *ring)
-{
-	int n;
-
-	read_clock_after_work(ring);
-	if (ring->marked)
-		count_submission(ring);
-	n = io_uring_submit_and_wait(&ring->uring, 1);
-	if (n < 0 && n != -EINTR && n != -EBUSY && n != -EAGAIN)
-		die("io_uring_submit_and_wait: %s", strerror(-n));
-	ring->uncollected_bytes = 0;
-	read_clock(ring);
-	note_completions(ring);
-}
-
 static unsigned int power_of_two(unsigned int v, unsigned int max)
 {
 	unsigned int p = 64;
@@ -192,7 +158,7 @@ static unsigned int power_of_two(unsigned int v, unsigned int max)
 }
 
 void ring_open(struct ring *ring, unsigned int depth, const int *drives, unsigned int n_drives,
-	       uint64_t (*clock_ns)(void), const sig_atomic_t *stop)
+	       uint64_t (*clock_ns)(void), const volatile sig_atomic_t *stop)
 {
 	/*
 	 * Use the best mode that the kernel supports: only this thread handles completions, when it

@@ -13,9 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* user_data of requests that are not attempts */
+/* user_data of requests that cancel attempts */
 #define CANCEL_USER_DATA 1
-#define TICK_USER_DATA 2
 
 /* Timestamp of the completions before this tail of the completion queue. */
 struct seen {
@@ -27,7 +26,7 @@ struct seen {
 struct ring {
 	struct io_uring uring;
 	uint64_t (*clock_ns)(void);
-	const sig_atomic_t *stop;
+	const volatile sig_atomic_t *stop;
 	uint64_t now_ns; /* the last reading of the clock */
 	/*
 	 * Called before marked entries are submitted to the kernel: now_ns is their submission
@@ -40,7 +39,6 @@ struct ring {
 	bool wait_is_absolute;
 	uint64_t worked_bytes; /* bytes of content processed since the clock was read */
 	uint64_t uncollected_bytes;
-	struct __kernel_timespec tick; /* see ring_tick() */
 	struct seen seen[N_SEEN];
 	uint32_t n_seen, next_seen, seen_tail;
 };
@@ -52,11 +50,11 @@ uint64_t ring_monotonic_ns(void);
  * the given clock, which must run at the rate of CLOCK_MONOTONIC.
  */
 void ring_open(struct ring *ring, unsigned int depth, const int *drives, unsigned int n_drives,
-	       uint64_t (*clock_ns)(void), const sig_atomic_t *stop);
+	       uint64_t (*clock_ns)(void), const volatile sig_atomic_t *stop);
 void ring_close(struct ring *ring);
 static inline bool ring_is_stopped(const struct ring *ring)
 {
-	return __atomic_load_n(ring->stop, __ATOMIC_RELAXED);
+	return *ring->stop;
 }
 /* Return a free submission queue entry; submit first if the queue is full. */
 struct io_uring_sqe *ring_sqe(struct ring *ring);
@@ -80,10 +78,6 @@ uint64_t ring_seen_ns(struct ring *ring, uint32_t place);
 void ring_wait_until(struct ring *ring, uint64_t at_ns);
 /* Sleep until the time has come or the program has to stop. */
 void ring_sleep_until(struct ring *ring, uint64_t at_ns);
-/* Request a completion with TICK_USER_DATA in a second, which limits the next sleep. */
-void ring_tick(struct ring *ring);
-/* Submit, sleep until a completion arrives, and read the clock. */
-void ring_submit_and_wait(struct ring *ring);
 /*
  * Sleep until a multiple of round_ns and return it. The phase of a run relative to the kernel's
  * periodic timers then does not depend on earlier events, so in the lab's virtual time equal runs

@@ -11,8 +11,9 @@
 
 #define REPORTED_ERRORS 5 /* limit for wrong data; further errors are only counted */
 
-/* Record an I/O in the log, one thread at a time. */
-static void keep(struct replay *r, const struct io *io, const struct attempt *by, uint32_t extra)
+/* Record an I/O in the log. */
+static void record_in_log(struct replay *r, const struct io *io, const struct attempt *by,
+			  uint32_t extra)
 {
 	struct log_record record = {
 		.due_ns = io->due_ns,
@@ -29,12 +30,7 @@ static void keep(struct replay *r, const struct io *io, const struct attempt *by
 		.device_latency_us = by ? saturate_u32((r->done_ns - by->submit_ns) / 1000) : 0,
 	};
 
-	if (r->results_lock)
-		pthread_mutex_lock(r->results_lock);
-	if (r->log)
-		log_append(r->log, &record);
-	if (r->results_lock)
-		pthread_mutex_unlock(r->results_lock);
+	log_append(r->log, &record);
 }
 
 /* The I/O is complete for its user. It is counted only here. `by` is NULL if every drive failed. */
@@ -80,7 +76,8 @@ static void answer(struct replay *r, struct io *io, struct attempt *by)
 	}
 	latency_add(&r->latency[LAG], lag);
 	r->c.late_ios += lag > LATE_NS;
-	keep(r, io, by, extra);
+	if (r->log)
+		record_in_log(r, io, by, extra);
 }
 
 static void report_data_error(struct replay *r, const struct attempt *a,

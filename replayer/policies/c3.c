@@ -84,7 +84,6 @@ const struct policy policy_c3 = {
 	.name = "c3",
 	.help = "C3's ranking (NSDI 2015): the lowest response time and cubed queue, by moving "
 		"averages",
-	.keeps_count = true,
 	.setup = c3_setup,
 	.score = c3_drive_score,
 	.read = score_read,

@@ -45,7 +45,6 @@ const struct policy policy_ewma_inflight = {
 	.name = "ewma-inflight",
 	.help = "the replica with the lowest mean latency, a moving average, times the I/Os in "
 		"flight",
-	.keeps_count = true,
 	.setup = ewma_setup,
 	.score = ewma_score,
 	.read = score_read,

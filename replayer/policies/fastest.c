@@ -170,7 +170,6 @@ const struct policy policy_fastest = {
 	.name = "fastest",
 	.help = "the replica with the lowest predicted latency (--latency-model), on any kernel; "
 		"with --duplicates also the next one, when that gains most",
-	.keeps_count = true,
 	.setup = fastest_setup,
 	.read = fastest_read,
 	.timer = send_duplicate,

@@ -99,7 +99,6 @@ const struct policy policy_heimdall = {
 	.name = "heimdall",
 	.help = "Heimdall's network (EuroSys 2025) for each drive: a read that it predicts slow "
 		"goes to another replica (--heimdall-network)",
-	.keeps_count = true,
 	.setup = heimdall_setup,
 	.read = heimdall_read,
 	.answered = heimdall_answered,

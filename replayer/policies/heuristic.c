@@ -57,7 +57,6 @@ static void heuristic_read(struct replay *r, struct io *io)
 const struct policy policy_heuristic = {
 	.name = "heuristic",
 	.help = "a drive with a long queue is passed over (--heuristic-queue PAGES, or --profile)",
-	.keeps_count = true,
 	.setup = queue_limit_setup,
 	.read = heuristic_read,
 };
@@ -140,7 +139,6 @@ static void heuristic_adv_answered(struct replay *r, struct io *io, struct attem
 const struct policy policy_heuristic_adv = {
 	.name = "heuristic-adv",
 	.help = "queue length, last four reads and a busy state per drive (--heuristic-busy-us)",
-	.keeps_count = true,
 	.setup = heuristic_adv_setup,
 	.read = heuristic_adv_read,
 	.answered = heuristic_adv_answered,

@@ -17,7 +17,6 @@ struct policy {
 	const char *name;
 	const char *help;  /* one line for --help */
 	bool needs_linnos; /* drives must decide on hinted reads */
-	bool keeps_count;  /* counts I/Os at the drives or their completions: not with --threads */
 	bool is_bound; /* uses information that is not available in practice, to show the possible
 			  gain */
 	/*

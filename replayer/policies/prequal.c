@@ -179,7 +179,6 @@ const struct policy policy_prequal = {
 	.name = "prequal",
 	.help = "Prequal's rule (NSDI 2024): of the drives without a long queue the lowest "
 		"estimated latency, else the shortest queue",
-	.keeps_count = true,
 	.setup = prequal_setup,
 	.read = prequal_read,
 	.answered = prequal_answered,

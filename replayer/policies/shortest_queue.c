@@ -29,7 +29,6 @@ static double in_flight(const struct replay *r, unsigned int drive)
 const struct policy policy_fewest = {
 	.name = "fewest",
 	.help = "the replica with the fewest I/Os in flight, as md raid1 counts them",
-	.keeps_count = true,
 	.score = in_flight,
 	.read = score_read,
 };
@@ -37,7 +36,6 @@ const struct policy policy_fewest = {
 const struct policy policy_shortest_queue = {
 	.name = "shortest-queue",
 	.help = "the replica with the fewest pending 4 KiB pages",
-	.keeps_count = true,
 	.score = pending_pages,
 	.read = score_read,
 };
@@ -61,7 +59,6 @@ static void shortest_queue_h95_timer(struct replay *r, struct io *io)
 const struct policy policy_shortest_queue_h95 = {
 	.name = "shortest-queue-h95",
 	.help = "shortest-queue, and hedging at p95 (or --hedge-us, --hedge-percentile)",
-	.keeps_count = true,
 	.hedge_percentile = 95,
 	.score = pending_pages,
 	.read = shortest_queue_h95_read,

@@ -4,37 +4,21 @@
 #include "error.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#define HISTOGRAM_BITS 11   /* a percentile has an error of at most 1/2048 */
-#define CHUNK_VALUES 65536u /* 256 KiB */
+#define HISTOGRAM_BITS 11 /* a percentile has an error of at most 1/2048 */
 
 void latency_init(struct latency *l, uint32_t exact_max)
 {
-	memset(l, 0, sizeof(*l));
-	l->min_ns = UINT64_MAX;
-	l->exact_max = exact_max;
-	l->exact = exact_max;
+	*l = (struct latency){.min_ns = UINT64_MAX, .exact_max = exact_max, .exact = exact_max};
 	if (!histogram_init(&l->histogram, HISTOGRAM_BITS))
 		die("out of memory");
-	l->chunks = xcalloc(exact_max / CHUNK_VALUES + 1, sizeof(*l->chunks));
+	l->values = xcalloc(exact_max, sizeof(*l->values));
 }
 
 void latency_free(struct latency *l)
 {
-	while (l->n_chunks)
-		free(l->chunks[--l->n_chunks]);
-	free(l->chunks);
-	free(l->sorted);
+	free(l->values);
 	histogram_free(&l->histogram);
-	memset(l, 0, sizeof(*l));
-}
-
-static void store_value(struct latency *l, uint32_t ns)
-{
-	if (l->count == (uint64_t)l->n_chunks * CHUNK_VALUES)
-		l->chunks[l->n_chunks++] = xcalloc(CHUNK_VALUES, sizeof(**l->chunks));
-	l->chunks[l->count / CHUNK_VALUES][l->count % CHUNK_VALUES] = ns;
 }
 
 void latency_add(struct latency *l, uint64_t ns)
@@ -44,9 +28,8 @@ void latency_add(struct latency *l, uint64_t ns)
 	if (l->count >= l->exact_max || ns > UINT32_MAX)
 		l->exact = false;
 	if (l->exact)
-		store_value(l, ns);
-	else if (l->n_chunks)
-		free(l->chunks[--l->n_chunks]);
+		l->values[l->count] = ns;
+	l->is_sorted = false;
 	l->count++;
 	l->sum_ns += ns;
 	if (ns < l->min_ns)
@@ -55,45 +38,11 @@ void latency_add(struct latency *l, uint64_t ns)
 		l->max_ns = ns;
 }
 
-void latency_merge(struct latency *l, const struct latency *other)
-{
-	uint32_t last = histogram_bucket(&l->histogram, UINT64_MAX);
-
-	if (other->exact) {
-		for (uint64_t i = 0; i < other->count; i++)
-			latency_add(l, other->chunks[i / CHUNK_VALUES][i % CHUNK_VALUES]);
-		return;
-	}
-	for (uint32_t b = 0; b <= last; b++)
-		l->histogram.counts[b] += other->histogram.counts[b];
-	l->exact = false;
-	l->count += other->count;
-	l->sum_ns += other->sum_ns;
-	if (other->min_ns < l->min_ns)
-		l->min_ns = other->min_ns;
-	if (other->max_ns > l->max_ns)
-		l->max_ns = other->max_ns;
-}
-
 static int by_value(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
 	return x < y ? -1 : x > y;
-}
-
-static void sort(struct latency *l)
-{
-	if (l->n_sorted == l->count)
-		return;
-	free(l->sorted);
-	l->sorted = xcalloc(l->count, sizeof(*l->sorted));
-	for (uint64_t i = 0; i < l->count; i += CHUNK_VALUES)
-		memcpy(l->sorted + i, l->chunks[i / CHUNK_VALUES],
-		       (l->count - i < CHUNK_VALUES ? l->count - i : CHUNK_VALUES) *
-			       sizeof(*l->sorted));
-	qsort(l->sorted, l->count, sizeof(*l->sorted), by_value);
-	l->n_sorted = l->count;
 }
 
 uint64_t latency_percentile(struct latency *l, double fraction)
@@ -104,8 +53,10 @@ uint64_t latency_percentile(struct latency *l, double fraction)
 		return 0;
 	rank = nearest_rank(l->count, fraction);
 	if (l->exact) {
-		sort(l);
-		return l->sorted[rank - 1];
+		if (!l->is_sorted)
+			qsort(l->values, l->count, sizeof(*l->values), by_value);
+		l->is_sorted = true;
+		return l->values[rank - 1];
 	}
 	if (rank == l->count)
 		return l->max_ns;

@@ -5,8 +5,7 @@
  * Every value is counted in a logarithmic histogram with 2048 linear buckets per power of two, so
  * that the relative error of a percentile is at most 1/2048. The first LATENCY_EXACT_MAX values are
  * also stored individually, and percentiles are exact as long as there are no more.
- * @exact tells which of the two applies. Adding a value always takes about the same
- * time: stored values are in chunks, and chunks that are no longer needed are freed one at a time.
+ * @exact tells which of the two applies.
  */
 #ifndef REPLAYER_LATENCY_H
 #define REPLAYER_LATENCY_H
@@ -21,19 +20,15 @@
 struct latency {
 	uint64_t count, sum_ns, min_ns, max_ns;
 	struct histogram histogram;
-	uint32_t **chunks; /* stored values, ns */
-	uint32_t n_chunks, exact_max;
-	bool exact;
-	uint32_t *sorted; /* all stored values, after the first percentile was requested */
-	uint64_t n_sorted;
+	uint32_t *values; /* stored values, ns; memory is used only for those that are there */
+	uint32_t exact_max;
+	bool exact, is_sorted;
 };
 
 /* exact_max is 0 to store no values. */
 void latency_init(struct latency *l, uint32_t exact_max);
 void latency_free(struct latency *l);
 void latency_add(struct latency *l, uint64_t ns);
-/* Add all values of another set. */
-void latency_merge(struct latency *l, const struct latency *other);
 /*
  * Return the smallest recorded value, in ns, such that at least a fraction of `fraction` of all
  * values does not exceed it (nearest rank).

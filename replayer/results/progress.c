@@ -10,49 +10,64 @@
 #include <stdio.h>
 #include <unistd.h>
 
-void progress_start(struct progress *p, const struct replay *r, uint64_t now_ns)
+#define TERMINAL_EVERY_NS 500000000ull
+#define EVERY_NS 5000000000ull
+
+static bool is_terminal(void)
 {
-	p->quiet = r->o.quiet;
-	p->tty = isatty(STDERR_FILENO);
-	p->every_ns = p->tty ? 500000000ull : 5000000000ull;
-	p->next_ns = now_ns + p->every_ns;
-	p->shown = false;
+	return isatty(STDERR_FILENO);
 }
 
-static bool is_time(struct progress *p, const struct replay *r)
+/* Return true if a line is due; the first one is due an interval after the first call. */
+static bool is_due(struct replay *r)
 {
-	if (p->quiet || r->ring.now_ns < p->next_ns)
+	bool is_first = !r->progress_due_ns;
+
+	if (r->o.quiet || r->ring.now_ns < r->progress_due_ns)
 		return false;
-	p->next_ns = r->ring.now_ns + p->every_ns;
-	p->shown = true;
-	return true;
+	r->progress_due_ns = r->ring.now_ns + (is_terminal() ? TERMINAL_EVERY_NS : EVERY_NS);
+	r->progress_is_shown |= !is_first;
+	return !is_first;
 }
 
-void progress_show_prefill(struct progress *p, const struct replay *r, uint64_t blocks)
+static void print_line(const char *text)
 {
-	if (!is_time(p, r))
+	fprintf(stderr, is_terminal() ? "\r\033[K%s" : "%s\n", text);
+}
+
+void progress_show_prefill(struct replay *r, uint64_t blocks)
+{
+	char text[64];
+
+	if (!is_due(r))
 		return;
-	fprintf(stderr, "%sprefill: %llu of %llu MiB%s", p->tty ? "\r\033[K" : "",
-		(unsigned long long)(r->c.prefill_blocks * BLOCK_BYTES >> 20),
-		(unsigned long long)(blocks * BLOCK_BYTES >> 20), p->tty ? "" : "\n");
+	snprintf(text, sizeof(text), "prefill: %llu of %llu MiB",
+		 (unsigned long long)(r->c.prefill_blocks * BLOCK_BYTES >> 20),
+		 (unsigned long long)(blocks * BLOCK_BYTES >> 20));
+	print_line(text);
 }
 
-void progress_show(struct progress *p, const struct replay *r)
+void progress_show_run(struct replay *r)
 {
-	if (!is_time(p, r))
+	char text[256];
+
+	if (!is_due(r))
 		return;
-	fprintf(stderr,
-		"%s%s: %.1f s, %llu reads, %llu writes, mean read %.1f us, %llu revoked, %llu "
-		"hedged, %llu errors%s",
-		p->tty ? "\r\033[K" : "", r->o.policy->name,
-		(double)(r->ring.now_ns - r->start_ns) / 1e9, (unsigned long long)r->c.reads,
-		(unsigned long long)r->c.writes, latency_mean(&r->latency[READ_SERVICE]) / 1000,
-		(unsigned long long)r->c.revoked, (unsigned long long)r->c.hedged,
-		(unsigned long long)(r->c.io_errors + r->c.data_errors), p->tty ? "" : "\n");
+	snprintf(text, sizeof(text),
+		 "%s: %.1f s, %llu reads, %llu writes, mean read %.1f us, %llu revoked, %llu "
+		 "hedged, %llu errors",
+		 r->o.policy->name, (double)(r->ring.now_ns - r->start_ns) / 1e9,
+		 (unsigned long long)r->c.reads, (unsigned long long)r->c.writes,
+		 latency_mean(&r->latency[READ_SERVICE]) / 1000, (unsigned long long)r->c.revoked,
+		 (unsigned long long)r->c.hedged,
+		 (unsigned long long)(r->c.io_errors + r->c.data_errors));
+	print_line(text);
 }
 
-void progress_end(struct progress *p)
+void progress_end(struct replay *r)
 {
-	if (p->tty && p->shown)
+	if (r->progress_is_shown && is_terminal())
 		fputc('\n', stderr);
+	r->progress_is_shown = false;
+	r->progress_due_ns = 0;
 }

@@ -302,7 +302,6 @@ static void set_answers(json_t *o, struct replay *r)
 	/* Null if the policy is not a bound. */
 	set(o, "bound_holds",
 	    r->o.policy->is_bound ? json_boolean(!inject_counts_reads(r->inject)) : json_null());
-	set(o, "scenario", text(r->o.scenario));
 	set(o, "reads", count(r->c.reads));
 	set_latencies(o, "", &r->latency[READ_SERVICE]);
 	set_latencies(o, "service_", &r->latency[READ_SERVICE]);
@@ -368,7 +367,6 @@ static void set_load(json_t *o, struct replay *r)
 	set(o, "prefill_blocks", count(c->prefill_blocks));
 	set(o, "depth_stalls", count(c->depth_stalls));
 	set(o, "late_ios", count(c->late_ios));
-	set(o, "buffers_mapped_late", count(c->mapped_late));
 	set(o, "read_bytes", count(c->read_bytes));
 	set(o, "write_bytes", count(c->write_bytes));
 	set(o, "lag_p50_us", number(percentile_us(&r->latency[LAG], 0.5)));
@@ -493,9 +491,9 @@ void report_text(struct replay *r)
 	double elapsed = (double)(r->end_ns - r->start_ns) / 1e9,
 	       false_submits = kernel_false_submit_ratio(r);
 
-	printf("%s%s%s: %llu reads, %llu writes in %.3f s%s%s\n", r->o.policy->name,
-	       *r->o.scenario ? ", " : "", r->o.scenario, ULL(c->reads), ULL(c->writes), elapsed,
-	       r->stop_reason ? ", " : "", r->stop_reason ? r->stop_reason : "");
+	printf("%s: %llu reads, %llu writes in %.3f s%s%s\n", r->o.policy->name, ULL(c->reads),
+	       ULL(c->writes), elapsed, r->stop_reason ? ", " : "",
+	       r->stop_reason ? r->stop_reason : "");
 	/* A user's response time starts when the I/O is due, whether or not the drives keep up. */
 	print_latencies("read  response", &r->latency[READ_RESPONSE]);
 	print_latencies("read  service ", &r->latency[READ_SERVICE]);

@@ -16,7 +16,7 @@ static uint64_t fake_clock_ns(void)
 	return time_ns += step_ns;
 }
 
-static sig_atomic_t stop;
+static volatile sig_atomic_t stop;
 static struct ring ring;
 
 static void open_ring(uint64_t start_ns, uint64_t step)

@@ -30,17 +30,15 @@ static void open_traces(const char *first, const char *second)
 	o.n_traces = 1;
 	if (second)
 		o.traces[o.n_traces++] = trace(second);
-	all = (struct sources){.o = &o, .n_drives = 2, .limit_bytes = MIB, .n_shares = 1};
+	all = (struct sources){.o = &o, .n_drives = 2, .limit_bytes = MIB};
 	if (!o.rerate)
 		o.rerate = 1;
-	if (!o.loops)
-		o.loops = 1;
 }
 
 static void close_traces(void)
 {
-	sources_close(&all);
 	for (unsigned int i = 0; i < o.n_traces; i++) {
+		trace_close(all.each[i].trace);
 		unlink(o.traces[i]);
 		free(o.traces[i]);
 	}
@@ -122,19 +120,6 @@ TEST(readonly_omits_and_counts_writes)
 	end_is_here();
 }
 
-TEST(loop_begins_when_the_previous_one_ends)
-{
-	open_traces("1 x read 0 4096\n7 x read 4096 4096\n", NULL);
-	o.loops = 3;
-	sources_scan(&all, NULL, NULL);
-	sources_open(&all);
-	for (unsigned int i = 0; i < 3; i++) {
-		next_is(0, 7 * i + 1, 0, 4096);
-		next_is(0, 7 * i + 7, 4096, 4096);
-	}
-	end_is_here();
-}
-
 TEST(spread_uses_the_drives_round_robin)
 {
 	open_traces("1 x read 0 4096\n2 x read 0 4096\n3 x read 0 4096\n", NULL);
@@ -147,44 +132,18 @@ TEST(spread_uses_the_drives_round_robin)
 	end_is_here();
 }
 
-static void add_up(void *context, unsigned int number, const struct trace_io *io)
+static void add_up(void *context, const struct trace_io *io)
 {
-	uint64_t *bytes = context;
-
-	bytes[number] += io->size_bytes;
+	*(uint64_t *)context += io->size_bytes;
 }
 
 TEST(scan_reports_every_io_once)
 {
-	uint64_t bytes[2] = {0};
+	uint64_t bytes = 0;
 
 	open_traces("1 x read 0 4096\n2 x write 0 8192\n", "1 x read 0 65536\n9 x trim 0 1\n");
-	o.loops = 2;
-	sources_scan(&all, add_up, bytes);
-	assert(bytes[0] == 12288 && bytes[1] == 65536);
+	sources_scan(&all, add_up, &bytes);
+	assert(bytes == 12288 + 65536);
 	assert(sources_skipped(&all) == 1);
-	close_traces();
-}
-
-TEST(shares_divide_all_ios_between_them)
-{
-	uint64_t taken = 0;
-
-	open_traces(
-		"1 x read 0 4096\n2 x read 0 4096\n3 x read 0 4096\n4 x read 0 1\n5 x read 0 1\n",
-		NULL);
-	o.spread = true;
-	all.n_shares = 3;
-	for (all.share = 0; all.share < 3; all.share++) {
-		sources_open(&all);
-		for (struct source *s; (s = source_first(&all)); source_advance(&all, s)) {
-			uint64_t i = s->next.at_ns / 1000 - 1;
-
-			assert(i % 3 == all.share && s->drive == i % 2);
-			taken |= 1 << i;
-		}
-	}
-	/* Each I/O is counted by the share that uses it. */
-	assert(taken == 31 && all.realigned == 2);
 	close_traces();
 }

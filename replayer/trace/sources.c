@@ -11,33 +11,6 @@
 #define TIME_MAX_NS 1e18 /* 32 years; sums of a few such values fit 64 bits */
 #define OFFSET_MAX (INT64_MAX - BUFFER_BYTES_MAX - BLOCK_BYTES)
 
-static void open_trace(const struct sources *all, struct source *s, const char *path)
-{
-	s->trace = trace_open(path, &(struct trace_choice){all->o->from, all->o->volume});
-	if (s->loop && s->have_zero)
-		trace_set_zero(s->trace, s->zero_ns);
-}
-
-/*
- * Get the next I/O of the trace. The trace is repeated --loops times, each time later by the length
- * of the whole replay.
- */
-static bool next_io(struct sources *all, struct source *s)
-{
-	while (!trace_next(s->trace, &s->next)) {
-		char *path;
-
-		if (s->loop + 1 >= all->loops)
-			return false;
-		s->loop++;
-		s->skipped += trace_skipped(s->trace);
-		path = all->o->traces[s - all->each];
-		trace_close(s->trace);
-		open_trace(all, s, path);
-	}
-	return true;
-}
-
 /*
  * Get the next I/O that is not excluded by --skip and --readonly, and set its due time; return
  * false at the end.
@@ -47,7 +20,7 @@ static bool next_due(struct sources *all, struct source *s)
 	uint64_t skip_ns = all->o->skip_s * 1e9;
 
 	for (;; all->writes_left_out += s->next.at_ns >= skip_ns) {
-		if (!next_io(all, s))
+		if (!trace_next(s->trace, &s->next))
 			return false;
 		if (s->next.at_ns >= skip_ns && !(s->next.is_write && all->o->readonly))
 			break;
@@ -59,9 +32,7 @@ static bool next_due(struct sources *all, struct source *s)
 		    trace_path(s->trace), (double)s->next.at_ns / all->o->rerate / 31556952e9);
 	if (all->o->rerate != 1)
 		s->next.at_ns = (double)s->next.at_ns / all->o->rerate;
-	s->next.at_ns += s->loop * all->loop_ns;
-	return all->o->saturate || !all->o->duration_s || all->endless ||
-	       s->next.at_ns < all->o->duration_s * 1e9;
+	return !all->o->duration_s || s->next.at_ns < all->o->duration_s * 1e9;
 }
 
 /*
@@ -102,13 +73,11 @@ static void place(struct sources *all, struct source *s)
 
 bool source_advance(struct sources *all, struct source *s)
 {
-	do {
-		s->have = next_due(all, s);
-		if (!s->have)
-			return false;
-	} while (s->n++ % all->n_shares != all->share);
+	s->have = next_due(all, s);
+	if (!s->have)
+		return false;
 	if (all->o->spread)
-		s->drive = (s->n - 1) % all->n_drives;
+		s->drive = s->n++ % all->n_drives;
 	place(all, s);
 	return true;
 }
@@ -122,11 +91,8 @@ static void set_zero(struct sources *all)
 		if (trace_clock_start(all->each[i].trace, &at) && at < zero)
 			zero = at;
 	for (unsigned int i = 0; i < all->o->n_traces; i++)
-		if (trace_clock_start(all->each[i].trace, &at)) {
-			all->each[i].zero_ns = zero;
-			all->each[i].have_zero = true;
+		if (trace_clock_start(all->each[i].trace, &at))
 			trace_set_zero(all->each[i].trace, zero);
-		}
 }
 
 void sources_open(struct sources *all)
@@ -137,17 +103,12 @@ void sources_open(struct sources *all)
 		trace_close(s->trace);
 		memset(s, 0, sizeof(*s));
 		s->drive = i;
-		open_trace(all, s, all->o->traces[i]);
+		s->trace = trace_open(all->o->traces[i],
+				      &(struct trace_choice){all->o->from, all->o->volume});
 	}
 	set_zero(all);
 	for (unsigned int i = 0; i < all->o->n_traces; i++)
 		source_advance(all, &all->each[i]);
-}
-
-void sources_close(struct sources *all)
-{
-	for (unsigned int i = 0; i < all->o->n_traces; i++)
-		trace_close(all->each[i].trace);
 }
 
 uint64_t sources_skipped(const struct sources *all)
@@ -155,7 +116,7 @@ uint64_t sources_skipped(const struct sources *all)
 	uint64_t n = 0;
 
 	for (unsigned int i = 0; i < all->o->n_traces; i++)
-		n += all->each[i].skipped + trace_skipped(all->each[i].trace);
+		n += trace_skipped(all->each[i].trace);
 	return n;
 }
 
@@ -187,49 +148,20 @@ static void die_of_nothing(const struct sources *all)
 	    all->o->skip_s);
 }
 
-/* Scan all traces as in the first loop; return the number of I/Os. */
-static uint64_t scan_pass(struct sources *all, scan_visit *visit, void *context, uint64_t *last_ns)
+void sources_scan(struct sources *all, scan_visit *visit, void *context)
 {
-	uint64_t ios = 0;
+	bool is_empty = true;
 
 	sources_open(all);
 	for (unsigned int i = 0; i < all->o->n_traces; i++)
 		for (struct source *s = &all->each[i]; s->have; source_advance(all, s)) {
-			ios++;
-			if (s->next.at_ns > *last_ns)
-				*last_ns = s->next.at_ns;
+			is_empty = false;
 			if (visit)
-				visit(context, i, &s->next);
+				visit(context, &s->next);
 		}
-	return ios;
-}
-
-static void forget_counts(struct sources *all)
-{
-	all->realigned = all->folded = all->writes_left_out = 0;
-}
-
-void sources_scan(struct sources *all, scan_visit *visit, void *context)
-{
-	uint64_t last_ns = 0;
-
-	all->loops = 1;
-	all->loop_ns = 0;
-	if (all->o->loops > 1) {
-		/*
-		 * Scan the whole traces regardless of --duration, because they are repeated from
-		 * their end.
-		 */
-		all->endless = true;
-		scan_pass(all, NULL, NULL, &last_ns);
-		all->endless = false;
-		all->loop_ns = last_ns;
-		forget_counts(all);
-	}
-	if (!scan_pass(all, visit, context, &last_ns))
+	if (is_empty)
 		die_of_nothing(all);
 	for (unsigned int i = 0; i < all->o->n_traces; i++)
 		trace_warn(all->each[i].trace);
-	forget_counts(all);
-	all->loops = all->o->loops;
+	all->realigned = all->folded = all->writes_left_out = 0;
 }

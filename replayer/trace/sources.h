@@ -15,20 +15,12 @@ struct source { /* one trace and its next I/O */
 	bool have;
 	unsigned int drive;
 	uint64_t n; /* number of I/Os so far */
-	uint32_t loop;
-	bool have_zero;
-	uint64_t zero_ns, skipped; /* start of its clock; records skipped in earlier loops */
 };
 
 struct sources {
 	const struct options *o; /* traces, and which of their I/Os to use */
 	unsigned int n_drives;
 	uint64_t limit_bytes; /* of the smallest drive, in whole blocks: the limit of offsets */
-	uint32_t loops;	      /* number of passes over the traces; 1 during the scan */
-	uint64_t loop_ns;     /* length of a pass */
-	bool endless;	      /* ignore --duration */
-	/* Of every n_shares I/Os of a trace, only one is used. */
-	unsigned int n_shares, share;
 	struct source each[MAX_DRIVES];
 
 	uint64_t realigned;	  /* I/Os extended to 4 KiB blocks */
@@ -36,18 +28,17 @@ struct sources {
 	uint64_t writes_left_out; /* excluded by --readonly */
 };
 
-/* Called for an I/O of a trace, given by its index on the command line. */
-typedef void scan_visit(void *context, unsigned int trace, const struct trace_io *io);
+/* Called for an I/O of a trace. */
+typedef void scan_visit(void *context, const struct trace_io *io);
 
 /*
  * Read all traces to their end before anything is written. This finds malformed lines, I/Os that no
- * drive can take, and runs in which nothing would be counted. Call visit() for every I/O, and
- * determine the length of a loop.
+ * drive can take, and runs in which nothing would be counted. Call visit(),
+ * unless it is NULL, for every I/O.
  */
 void sources_scan(struct sources *all, scan_visit *visit, void *context);
 /* Open all traces from the start, and read the first I/O of each. */
 void sources_open(struct sources *all);
-void sources_close(struct sources *all);
 /*
  * Read the next I/O of a trace; return false at its end or that of the run. Exit on an I/O that no
  * drive can take.

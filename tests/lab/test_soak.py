@@ -85,7 +85,7 @@ def script(traces: list[Path], fails_after: int, out: Path) -> str:
         f"echo {fails_after} >{dead}/n; echo medium_error >{dead}/fault; echo 1 >{dead}/enabled",
         f"{REPLAYER} --devices $LINNOS_DRIVES --trace {','.join(map(str, traces))}"
         f" --policy linnos-hl --hedge-us {HEDGE_US} --replicate-writes --prefill none"
-        f" --unwritten zero --saturate --depth {DEPTH} --inject {BURSTS} --scenario soak"
+        f" --unwritten zero --depth {DEPTH} --inject {BURSTS}"
         f" --json {out}/summary.json --log {out}/log --quiet || [ $? = 2 ]",
         f"for d in flash0 flash1 flash2; do for r in {CONFIGFS}/$d/rules/*; do"
         f" echo $d ${{r##*/}} $(cat $r/matched $r/injected); done; done >{out}/rules",

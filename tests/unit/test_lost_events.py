@@ -449,7 +449,7 @@ def test_every_command_says_how_many_reads_are_left_out(tmp_path: Path) -> None:
     record = json.loads((models / "a.json").read_text())["trace"]
     assert (record["lost_events"], record["doubtful_reads"]) == (12, left_out)
     assert f"{path}: 12 events were lost" in replay(make_drives(tmp_path), [path], "baseline",
-                                                   "--fit", "--saturate").stderr  # fmt: skip
+                                                   "--fit", "--rerate", "1000").stderr  # fmt: skip
 
 
 def test_recording_with_too_many_lost_events_gives_no_drive_a_model(tmp_path: Path) -> None:
@@ -491,7 +491,7 @@ def test_cpu_without_file_between_others_is_named(tmp_path: Path) -> None:
     trace.sort().write_per_cpu(tmp_path / "x")
     with pytest.warns(TraceWarning, match="the files of 2 CPUs are missing"):
         read(tmp_path / "x")
-    ran = replay(make_drives(tmp_path), [tmp_path / "x"], "baseline", "--saturate")
+    ran = replay(make_drives(tmp_path), [tmp_path / "x"], "baseline", "--rerate", "1000")
     assert "the files of 2 CPUs are missing" in ran.stderr
 
 

@@ -228,7 +228,7 @@ def with_file_limit(
 def test_a_full_disk_costs_the_log_and_nothing_else(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(tmp_path / "t", [(0, "read", i % 8 * BLOCK, BLOCK) for i in range(4000)])
     ran = with_file_limit(
-        64 << 10, drives, [trace], "--saturate",
+        64 << 10, drives, [trace],
         "--json", str(tmp_path / "o.json"), "--log", str(tmp_path / "o.log"),
     )  # fmt: skip
     assert ran.returncode == 1
@@ -364,15 +364,6 @@ def test_rerate_skip_and_duration(tmp_path: Path, drives: list[Path]) -> None:
     assert result["reads"] == 20
 
 
-def test_saturate_keeps_depth_in_flight(tmp_path: Path, drives: list[Path]) -> None:
-    trace = write_trace(
-        tmp_path / "t", [(i * 1_000_000, "read", i % 64 * BLOCK, BLOCK) for i in range(20000)]
-    )
-    result = replay_summed(drives, [trace], "baseline", "--saturate", "--depth", "8", "--spread")
-    assert result["reads"] == 20000
-    assert result["elapsed_s"] < 20000  # the duration by the trace's own times
-
-
 def test_each_io_is_stamped_when_it_is_submitted_and_when_it_is_done(tmp_path: Path) -> None:
     """Let all I/Os be due at once; filling a large write takes time that must not count for others.
 
@@ -390,18 +381,6 @@ def test_each_io_is_stamped_when_it_is_submitted_and_when_it_is_done(tmp_path: P
     log = log[np.argsort(log["offset_bytes"])]
     assert (np.diff(log["lag_ns"].astype(np.int64)) > 0).all()
     assert (log["latency_ns"] > 0).all()
-
-
-def test_buffers_for_bursts_are_allocated_before_the_run(
-    tmp_path: Path, drives: list[Path]
-) -> None:
-    """The burst after a second has other sizes than earlier I/Os."""
-    sizes = [4, 16, 256, 1024]
-    burst = [(1_000_000 + i, "write", i % 7 << 20, sizes[i % len(sizes)] << 10) for i in range(60)]
-    trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK), *burst])
-    assert (
-        replay_summed(drives, [trace], "baseline", "--prefill", "none")["buffers_mapped_late"] == 0
-    )
 
 
 @pytest.mark.parametrize("name", ["az.blk", "az.blktrace.0", "az"])

@@ -40,7 +40,6 @@ IMPLAUSIBLE = """
 --tag 010
 --duration inf
 --skip nan
---loops 0
 --inject all:latency_us=1,drive=0.9
 --inject all:latency_us=1,drive=3
 --inject all:latency_us=1,every_ms=1e15
@@ -162,35 +161,6 @@ def test_zero_length_reads_are_counted_but_not_submitted(
     run = summary(tmp_path / "o.json")
     assert (run["reads"], run["skipped_trace_lines"]) == (1, 1)
     assert "1 trace lines without data to read or write were left out" in ran.stdout
-
-
-@pytest.mark.parametrize("spread", [[], ["--spread"]])
-def test_loops_repeat_the_traces_one_after_the_other(
-    tmp_path: Path, drives: list[Path], spread: list[str]
-) -> None:
-    at = [1000, 2000, 4000]
-    trace = write_trace(tmp_path / "t", [(t, "read", i * BLOCK, BLOCK) for i, t in enumerate(at)])
-    replay(drives, [trace], "baseline", "--loops", "3", *spread,
-           "--log", str(tmp_path / "o.log"), "--json", str(tmp_path / "o.json"))  # fmt: skip
-    due = np.sort(replay_log.read(tmp_path / "o.log")["due_ns"]) // 1000
-    assert due.tolist() == [1000, 2000, 4000, 5000, 6000, 8000, 9000, 10000, 12000]
-    found = summary(tmp_path / "o.json")
-    assert (found["reads"], found["config"]["loops"]) == (9, 3)
-
-
-def test_loops_of_several_traces_wait_for_the_longest(tmp_path: Path, drives: list[Path]) -> None:
-    short, long = TraceBuilder(), TraceBuilder()
-    short.io(500, 550, 0)
-    long.io(1000, 1050, 8)
-    long.io(3000, 3050, 16)
-    short.write(tmp_path / "short.blk")
-    long.write(tmp_path / "long.blk")
-    traces = [tmp_path / "short.blk", tmp_path / "long.blk"]
-    replay(drives[:2], traces, "baseline", "--loops", "2", "--duration", "0.0045",
-           "--log", str(tmp_path / "o.log"))  # fmt: skip
-    log = replay_log.read(tmp_path / "o.log")
-    found = sorted(zip((log["due_ns"] // 1000).tolist(), log["home"].tolist(), strict=True))
-    assert found == [(0, 0), (500, 1), (2500, 0), (2500, 1), (3000, 1)]
 
 
 @pytest.mark.parametrize(
