@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Slow drives during the run: program flashsim's injection settings (docs/flashsim.md) according to
- * --inject (inject_spec.h), enable and disable them.
+ * --inject PATTERN:key=value,key,..., enable and disable them.
+ *
+ * A specification has four independent parts: which of the I/Os are slow (the pattern, op), how
+ * slow (latency_us, shape, occupy), where (drive, region) and when (slots).
+ *
+ * `rotate` assigns the slots to the drives in turn, so that a burst moves through the array: slot i
+ * belongs to drive i, and with at_once=2 also to the next drive.
  */
 #ifndef REPLAYER_INJECT_H
 #define REPLAYER_INJECT_H
@@ -9,8 +15,48 @@
 #include "drive/device.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct inject;
+
+/* The keys of a specification, in the order in which flashsim's settings are written. */
+enum inject_key {
+	LATENCY_US,
+	SHAPE,
+	OCCUPY,
+	AT_DEPTH,
+	TAIL,
+	OP,
+	RATIO,
+	PERIOD_IOS,
+	INTERVAL,
+	REGION_START_MB,
+	REGION_MB,
+	START_MS,
+	SLOT_MS,
+	EVERY_MS,
+	DRIVE,
+	ROTATE,
+	AT_ONCE,
+	N_KEYS,
+};
+
+struct inject_spec {
+	const char *text;
+	const struct inject_pattern *pattern;
+	/* In the unit of flashsim's setting: us, ppm, thousandths; a word by its index. */
+	uint64_t values[N_KEYS];
+	uint32_t given; /* bitmap of the given keys */
+};
+
+/* Called with the name and the value of a setting of flashsim. */
+typedef void inject_write(const char *dir, const char *setting, const char *value);
+
+/* Parse a specification; exit if it is invalid. The text must outlive the specification. */
+struct inject_spec inject_parse(const char *text, unsigned int n_drives);
+/* Write all settings of one drive; @dir is passed to @write. */
+void inject_write_settings(const struct inject_spec *s, unsigned int drive, unsigned int n_drives,
+			   inject_write *write, const char *dir);
 
 /*
  * Parse the specifications and program the settings, without enabling them. Return NULL without

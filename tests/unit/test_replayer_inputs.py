@@ -80,12 +80,12 @@ AMBIGUOUS = {
     "all:latency_us=1,latency_us=2": 'given twice: "latency_us"',
     "all:latency_us=1,drive=0,drive=2": 'given twice (several are drive=0+2): "drive"',
     "all:slot_ms=5": 'missing key "latency_us"',
-    "all:latency_us=1,shape=ramp": "needs slot_ms, in which it rises and falls",
-    "all:latency_us=1,shape=ramp,slot_ms=6,every_ms=5": "no longer than every_ms",
+    "all:latency_us=1,shape=ramp": 'missing key "slot_ms"',
+    "all:latency_us=1,shape=ramp,slot_ms=6,every_ms=5": "a slot is longer than every_ms",
     "all:latency_us=1,shape=queue": 'missing key "at_depth"',
-    "all:latency_us=1,at_depth=4": 'at_depth is for shape=queue, not "constant"',
+    "all:latency_us=1,at_depth=4": 'shape=pareto has tail; no key here: "at_depth"',
     "all:latency_us=1,region_start_mb=4": 'missing key "region_mb"',
-    "all:latency_us=1,slot_ms=5,every_ms=9,at_once=2": 'at_once needs "rotate"',
+    "all:latency_us=1,slot_ms=5,every_ms=9,at_once=2": 'missing key "rotate"',
 }
 
 
