@@ -8,16 +8,13 @@
 #include "trace/trace.h"
 
 #include <blkid/blkid.h>
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
-#include <linux/loop.h>
+#include <glob.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -127,141 +124,90 @@ static bool is_drive(const struct drive *d, const struct stat *st)
 	       (ours == theirs || whole_disk(ours) == theirs || ours == whole_disk(theirs));
 }
 
-/* Return the flags with which a process opened a file; -1 if the process has ended. */
-static int open_flags(const char *pid, const char *fd)
+/* Return the flags with which a process opened a file; -1 if it has closed it meanwhile. */
+static int open_flags(unsigned int pid, unsigned int fd)
 {
-	char *path = xasprintf("/proc/%s/fdinfo/%s", pid, fd), line[128];
+	char *path = xasprintf("/proc/%u/fdinfo/%u", pid, fd);
 	FILE *f = fopen(path, "re");
-	int flags = -1;
+	int flags;
 
-	while (f && flags < 0 && fgets(line, sizeof(line), f))
-		sscanf(line, "flags: %o", (unsigned int *)&flags);
+	if (!f || fscanf(f, "pos: %*d flags: %o", (unsigned int *)&flags) != 1)
+		flags = -1;
 	if (f)
 		fclose(f);
 	free(path);
 	return flags;
 }
 
-static bool for_control_only(const struct stat *st, int flags)
+static bool is_for_control_only(const struct stat *st, int flags)
 {
 	return (flags & O_PATH) ||
 	       (S_ISBLK(st->st_mode) && (flags & O_ACCMODE) == O_RDONLY && (flags & O_NONBLOCK));
 }
 
-/*
- * Return the name of a drive that this process has open, for an error message; NULL if there is
- * none.
- */
-static const struct drive *held_by(const char *pid, const struct drive *drives, unsigned int n)
+/* Return a drive that another process has open, and the process; NULL if there is none. */
+static const struct drive *find_held(const struct drive *drives, unsigned int n, unsigned int *pid)
 {
-	char *folder = xasprintf("/proc/%s/fd", pid);
 	const struct drive *held = NULL;
-	DIR *dir = opendir(folder);
-	struct dirent *entry;
+	unsigned int fd;
 	struct stat st;
+	glob_t found;
 
-	while (dir && !held && (entry = readdir(dir))) {
-		if (fstatat(dirfd(dir), entry->d_name, &st, 0) ||
-		    (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)))
-			continue;
-		for (unsigned int k = 0; k < n && !held; k++)
-			if (is_drive(&drives[k], &st)) {
-				int flags = open_flags(pid, entry->d_name);
-
-				if (flags >= 0 && !for_control_only(&st, flags))
-					held = &drives[k];
-			}
-	}
-	if (dir)
-		closedir(dir);
-	free(folder);
-	return held;
-}
-
-static const struct drive *held_by_any(const struct drive *drives, unsigned int n, char pid[16])
-{
-	const struct drive *held = NULL;
-	DIR *dir = opendir("/proc");
-	struct dirent *entry;
-
-	if (!dir || access("/proc/self/fd", F_OK))
+	if (glob("/proc/[0-9]*/fd/[0-9]*", GLOB_NOSORT, NULL, &found))
 		die("--devices: /proc is not mounted, so no one can tell who has the drives open; "
 		    "mount it");
-	while (!held && (entry = readdir(dir))) {
-		if (!isdigit(*entry->d_name) || strlen(entry->d_name) > 15 ||
-		    atoi(entry->d_name) == getpid())
+	for (size_t i = 0; i < found.gl_pathc && !held; i++) {
+		if (sscanf(found.gl_pathv[i], "/proc/%u/fd/%u", pid, &fd) != 2 ||
+		    *pid == (unsigned int)getpid() || stat(found.gl_pathv[i], &st))
 			continue;
-		held = held_by(entry->d_name, drives, n);
-		strcpy(pid, entry->d_name);
+		for (unsigned int k = 0; k < n && !held; k++)
+			/* O_PATH is one of the flags of -1. */
+			if (is_drive(&drives[k], &st) &&
+			    !is_for_control_only(&st, open_flags(*pid, fd)))
+				held = &drives[k];
 	}
-	closedir(dir);
+	globfree(&found);
 	return held;
-}
-
-static void die_because_held(const struct drive *d, const char *pid)
-{
-	char name[32];
-
-	if (!first_line(name, sizeof(name), "/proc/%s/comm", pid))
-		strcpy(name, "?");
-	die("drive %s: in use: process %s (%s) has it open; a replay would overwrite it", d->path,
-	    pid, name);
 }
 
 static void require_not_held(const struct drive *drives, unsigned int n)
 {
 	const struct drive *held;
-	char pid[16];
+	char name[32];
+	unsigned int pid;
 
-	for (unsigned int i = 0; (held = held_by_any(drives, n, pid)); i++) {
-		if (i == HOLDER_TRIES)
-			die_because_held(held, pid);
+	for (unsigned int i = 0; (held = find_held(drives, n, &pid)); i++) {
+		if (i == HOLDER_TRIES) {
+			if (!first_line(name, sizeof(name), "/proc/%u/comm", pid))
+				strcpy(name, "?");
+			die("drive %s: in use: process %u (%s) has it open; a replay would "
+			    "overwrite it",
+			    held->path, pid, name);
+		}
 		usleep(HOLDER_PAUSE_US);
 	}
-}
-
-/* Get the file behind a loop device if it could be a drive; return false if there is none. */
-static bool backing_file(const char *loop, const char *node, struct stat *st)
-{
-	struct loop_info64 info;
-	char file[4096];
-	int fd;
-
-	memset(st, 0, sizeof(*st));
-	if (!first_line(file, sizeof(file), "/sys/block/%s/loop/backing_file", loop))
-		return false;
-	stat(file, st);
-	/* The path may lead elsewhere by now, so ask the device. */
-	fd = open(node, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd >= 0 && !ioctl(fd, LOOP_GET_STATUS64, &info)) {
-		st->st_dev = info.lo_device;
-		st->st_ino = info.lo_inode;
-		st->st_mode = S_IFREG;
-	}
-	if (fd >= 0)
-		close(fd);
-	return true;
 }
 
 /* The kernel holds the file of a loop device open, which is not visible in any process. */
 static void require_no_loop(const struct drive *drives, unsigned int n)
 {
-	DIR *dir = opendir("/sys/block");
-	struct dirent *entry;
+	char name[32], file[PATH_MAX];
 	struct stat st;
+	glob_t found;
 
-	while (dir && (entry = readdir(dir))) {
-		char *node = xasprintf("/dev/%s", entry->d_name);
-
-		for (unsigned int k = 0; k < n && backing_file(entry->d_name, node, &st); k++)
-			if (S_ISREG(drives[k].st.st_mode) && is_drive(&drives[k], &st))
-				die("drive %s: in use: it is the backing file of %s; a replay "
+	if (glob("/sys/block/*/loop/backing_file", GLOB_NOSORT, NULL, &found))
+		return;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		if (sscanf(found.gl_pathv[i], "/sys/block/%31[^/]", name) != 1 ||
+		    !first_line(file, sizeof(file), "%s", found.gl_pathv[i]) || stat(file, &st))
+			continue;
+		for (unsigned int k = 0; k < n; k++)
+			if (S_ISREG(st.st_mode) && is_drive(&drives[k], &st))
+				die("drive %s: in use: it is the backing file of /dev/%s; a replay "
 				    "would overwrite it",
-				    drives[k].path, node);
-		free(node);
+				    drives[k].path, name);
 	}
-	if (dir)
-		closedir(dir);
+	globfree(&found);
 }
 
 static void stat_drive(struct drive *d, const char *path)
@@ -292,6 +238,8 @@ static void require_replaceable(const struct options *o, const char *option, con
 {
 	struct stat st;
 
+	if (!*path)
+		die("--%s: the name of the file is empty", option);
 	if (lstat(path, &st)) {
 		if (errno == ENOENT)
 			return;
@@ -316,51 +264,24 @@ static void require_replaceable(const struct options *o, const char *option, con
 		die("--%s %s: it is the %s", option, path, read_by(o, &st));
 }
 
-/*
- * Resolve the path of an output that may not exist yet: its folder without symbolic links, and its
- * name.
- */
-static char *check_output(const struct options *o, const char *option, const char *path)
-{
-	char *copy = xstrdup(path), *temporary = xasprintf("%s.new", path), *folder, *resolved;
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-
-	if (!*name)
-		die("--%s \"%s\": not a file's name", option, path);
-	require_replaceable(o, option, path);
-	require_replaceable(o, option, temporary);
-	folder = realpath(dirname(copy), NULL);
-	if (!folder)
-		die("--%s %s: %s", option, path, strerror(errno));
-	resolved = xasprintf("%s/%s", folder, name);
-	free(folder);
-	free(temporary);
-	free(copy);
-	return resolved;
-}
-
-/* Return true if b is the temporary file that a is written to before it is renamed. */
-static bool is_temporary_of(const char *a, const char *b)
-{
-	size_t n = strlen(a);
-
-	return !strncmp(a, b, n) && !strcmp(b + n, ".new");
-}
-
 static void require_outputs(const struct options *o)
 {
-	char *json = o->json_path ? check_output(o, "json", o->json_path) : NULL;
-	char *log = o->log_path ? check_output(o, "log", o->log_path) : NULL;
+	const char *const outputs[][2] = {{"json", o->json_path}, {"log", o->log_path}};
 	struct stat st;
 
-	if (json && log &&
-	    (!strcmp(json, log) || is_temporary_of(json, log) || is_temporary_of(log, json) ||
-	     (!stat(json, &st) && trace_is_file(log, &st))))
-		die("--json %s and --log %s are the same file, or one is what the other is written "
-		    "to before it gets its name (.new)",
-		    o->json_path, o->log_path);
-	free(json);
-	free(log);
+	for (unsigned int i = 0; i < 2; i++) {
+		char *temporary = xasprintf("%s.new", outputs[i][1] ? outputs[i][1] : "");
+
+		if (outputs[i][1]) {
+			require_replaceable(o, outputs[i][0], outputs[i][1]);
+			require_replaceable(o, outputs[i][0], temporary);
+		}
+		free(temporary);
+	}
+	if (o->json_path && o->log_path &&
+	    (!strcmp(o->json_path, o->log_path) ||
+	     (!stat(o->json_path, &st) && trace_is_file(o->log_path, &st))))
+		die("--json %s and --log %s are the same file", o->json_path, o->log_path);
 }
 
 /* ---- interface ---- */

@@ -145,16 +145,6 @@ def test_readonly_reads_and_leaves_writes_out(tmp_path: Path, drives: list[Path]
     assert f"{writes} writes of the traces were left out" in ran.stdout
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [(["--prefill", "touched"], "--prefill writes"), (["--force", "drive0"], "--force")],
-)
-def test_readonly_with_a_writing_option_is_an_error(
-    drives: list[Path], trace: Path, options: list[str], message: str
-) -> None:
-    assert message in replay(drives, [trace], "baseline", "--readonly", *options, status=1).stderr
-
-
 def pipe(out: Path, drive: Path, trace: Path) -> None:
     os.mkfifo(out)  # in place of a device node, which a rename would replace
 
@@ -227,12 +217,11 @@ def test_output_replaces_a_regular_file_but_not_another_cpus_file_of_the_trace(
 
 @pytest.mark.parametrize(
     ("json_name", "log_name"),
-    [("o", "o"), ("o", "sub/../o"), ("o.new", "o"), ("o", "o.new"), ("first", "second")],
+    [("o", "o"), ("first", "second")],
 )
 def test_json_and_log_must_be_two_files(
     tmp_path: Path, drives: list[Path], trace: Path, json_name: str, log_name: str
 ) -> None:
-    (tmp_path / "sub").mkdir()
     (tmp_path / "first").write_text("")
     (tmp_path / "second").hardlink_to(tmp_path / "first")
     ran = replay(drives, [trace], "baseline", "--json", f"{tmp_path}/{json_name}",
