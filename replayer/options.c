@@ -150,35 +150,6 @@ const unsigned int n_option_rows = sizeof(option_rows) / sizeof(*option_rows);
 #define SHORT_HELP 'h'
 #define FIRST_ROW 1000 /* getopt's value for the first row of the table */
 
-/* Paragraphs of --help. */
-static const char *const introduction[] = {
-	"Replays block traces against an array of replicated drives, checks the content of every "
-	"read, and reports latencies. The drives are OVERWRITTEN by the traces' writes and by the "
-	"prefill, unless --readonly is given. One that carries a file system, RAID, LVM or "
-	"partition table is refused unless --force names it; one that is mounted or open elsewhere "
-	"is always refused.",
-	"",
-	"A trace is of any format that `linnapp help formats` lists: a fio iolog of version 3, "
-	"other text with an I/O a line, or a recording of blktrace (the file that `blkparse -d` "
-	"wrote, or the per-CPU ones by their common name). It may be packed with gzip, xz, zstd or "
-	"bzip2. With one trace per drive, the I/Os of trace k have drive k as their default drive; "
-	"with a single trace, drive 0 is the default drive of all I/Os unless --spread is given. A "
-	"read may be "
-	"served by any drive (at the same offset); a write goes to its default drive, or to all of "
-	"them with --replicate-writes.",
-};
-
-/* The patterns and keys of --inject take a page of replayer(1). */
-static void print_injection_examples(void)
-{
-	printf("      Slows I/Os of flashsim drives; replayer(1) describes the patterns and keys.\n"
-	       "      Example: --inject "
-	       "continuous:latency_us=2000,op=read,ratio=100%%,slot_ms=50,every_ms=500,rotate\n"
-	       "      every 500 ms one drive, each in its turn, is 2 ms slower for 50 ms.\n"
-	       "      Example: --inject all:latency_us=5000,start_ms=20000,slot_ms=60000,drive=1\n"
-	       "      one drive is slow for a minute.\n");
-}
-
 #define HELP_COLUMNS 110
 #define HELP_INDENT 26
 
@@ -220,29 +191,18 @@ static void print_row(const struct option_row *row)
 	else
 		at = printf("\n%*s", HELP_INDENT, "") - 1;
 	print_wrapped(row->help, at, HELP_INDENT);
-	if (row->kind == OPTION_REPEATED)
-		print_injection_examples();
 }
 
 static void help(void)
 {
-	printf("Usage: replayer --devices A,B,C --trace T[,T,T] --policy P [options]\n\n");
-	for (unsigned int i = 0; i < sizeof(introduction) / sizeof(*introduction); i++)
-		print_wrapped(introduction[i], 0, 0);
-	printf("\nPolicies (where a read goes):\n");
+	printf("Usage: replayer --devices A,B,C --trace T[,T,T] --policy P [options]\n"
+	       "Replays block traces against an array of replicated drives: replayer(1).\n"
+	       "The drives are OVERWRITTEN unless --readonly is given.\n"
+	       "\nPolicies (where a read goes):\n");
 	for (const struct policy *const *p = policies; *p; p++)
 		printf("  %-18s %s\n", (*p)->name, (*p)->help);
 	for (unsigned int i = 0; i < N_ROWS; i++)
 		print_row(&option_rows[i]);
-	printf("\n"
-	       "Example: two loop drives, one trace for both, a second copy of late reads:\n"
-	       "  replayer --devices /dev/loop0,/dev/loop1 --trace t.iolog --spread --policy hedge "
-	       "--hedge-us 300\n"
-	       "\n");
-	print_wrapped("Exit status: 0; 1 on an error; 2 when a read returned wrong data, an I/O "
-		      "was answered by no drive, or did not come back within --timeout; 130 after "
-		      "an interrupt (the summary so far is written).",
-		      0, 0);
 }
 
 static double number(const char *option, const char *text, double min, double max)
@@ -425,23 +385,17 @@ static void set_initial(struct options *o)
 	}
 }
 
-/* Build getopt's options from the table. */
-static void long_options(struct option *options)
-{
-	for (unsigned int i = 0; i < N_ROWS; i++)
-		if (option_rows[i].name)
-			*options++ = (struct option){.name = option_rows[i].name,
-						     .has_arg = option_rows[i].argument != NULL,
-						     .val = FIRST_ROW + i};
-}
-
 /* Parse the options according to the table. */
 static void parse_each(struct options *o, int argc, char **argv)
 {
-	struct option options[N_ROWS + 1] = {0};
+	struct option options[N_ROWS + 1] = {0}, *next = options;
 	int c;
 
-	long_options(options);
+	for (unsigned int i = 0; i < N_ROWS; i++)
+		if (option_rows[i].name)
+			*next++ = (struct option){.name = option_rows[i].name,
+						  .has_arg = option_rows[i].argument != NULL,
+						  .val = FIRST_ROW + i};
 	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		if (c == SHORT_HELP) {
 			help();
@@ -450,19 +404,9 @@ static void parse_each(struct options *o, int argc, char **argv)
 		if (c < FIRST_ROW)
 			die("`replayer --help` lists the options");
 		set(o, &option_rows[c - FIRST_ROW], optarg);
-		o->given[c - FIRST_ROW] = true;
 	}
 	if (optind < argc)
 		die("%s: unexpected argument; `replayer --help` shows the usage", argv[optind]);
-}
-
-/* Return true if the option of this field was given. */
-static bool is_given(const struct options *o, size_t at)
-{
-	for (unsigned int i = 0; i < N_ROWS; i++)
-		if (option_rows[i].name && option_rows[i].at == at && o->given[i])
-			return true;
-	return false;
 }
 
 static void require_forced_devices(const struct options *o)
@@ -483,8 +427,6 @@ static void make_readonly(struct options *o)
 {
 	if (o->n_forced)
 		die("--force allows overwriting, --readonly writes nothing: give one of them");
-	if (is_given(o, offsetof(struct options, prefill)) && o->prefill != PREFILL_NONE)
-		die("--prefill writes to the drives; with --readonly nothing is written");
 	o->prefill = PREFILL_NONE;
 	/* The contents of the drives were not written by the replayer. */
 	o->unwritten = UNWRITTEN_ANY;

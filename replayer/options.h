@@ -22,8 +22,6 @@ struct policy;
 enum { PREFILL_TOUCHED, PREFILL_NONE };
 enum { UNWRITTEN_ZERO, UNWRITTEN_ANY };
 
-#define MAX_OPTIONS 64
-
 struct options {
 	int argc;
 	char *const *argv;
@@ -64,7 +62,6 @@ struct options {
 	unsigned int settle_ms;
 	unsigned int depth;
 	unsigned int max_orphans; /* maximum number of orphaned reads per drive */
-	bool given[MAX_OPTIONS];  /* by index in option_rows[] */
 };
 
 /* The type of an option's field in struct options. */

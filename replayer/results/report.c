@@ -454,21 +454,6 @@ static void print_latencies(const char *kind, struct latency *l)
 /* Print a count if it is not 0. */
 #define NOTE(n, text, ...) ((n) ? (void)printf("%llu " text "\n", ULL(n), ##__VA_ARGS__) : (void)0)
 
-static void print_guard(const struct linnos_guard *g)
-{
-	for (unsigned int i = LINNOS_SLOWNESS_NONE + 1; i < LINNOS_N_SLOWNESS; i++) {
-		struct linnos_redirect_benefit benefit;
-
-		if (!g->eligible[i])
-			continue;
-		linnos_guard_get_benefit(g, i, &benefit);
-		printf("default drive %-11s  %llu reads, %llu redirected; recent mean latency %u "
-		       "us in the control group, %u us if redirected; now %.0f %% are redirected\n",
-		       slowness_names[i], ULL(g->eligible[i]), ULL(g->redirected[i]),
-		       benefit.control_us, benefit.redirected_us, 100 * benefit.share / 1024.0);
-	}
-}
-
 static void print_data_check(const struct replay *r)
 {
 	const struct counters *c = &r->c;
@@ -508,8 +493,6 @@ void report_text(struct replay *r)
 	       ULL(c->cancels_tried));
 	if (c->probes)
 		printf("probes %llu: copies of reads, for which no user waited\n", ULL(c->probes));
-	if (r->guard)
-		print_guard(r->guard);
 	if (isfinite(false_submits))
 		printf("false submits %.2f %% of the decided reads\n", 100 * false_submits);
 	printf("reads served by drive:");
@@ -522,11 +505,6 @@ void report_text(struct replay *r)
 		if (c->io_errors_by[k])
 			printf("%s answered %llu I/Os with an error\n", r->devices[k].path,
 			       ULL(c->io_errors_by[k]));
-	if (r->latency[LAG].count)
-		printf("submission lag (us)  p50 %.1f  p99 %.1f  max %.1f\n",
-		       (double)latency_percentile(&r->latency[LAG], 0.5) / 1000,
-		       (double)latency_percentile(&r->latency[LAG], 0.99) / 1000,
-		       (double)r->latency[LAG].max_ns / 1000);
 	NOTE(c->late_ios, "I/Os were submitted more than %llu us after they were due",
 	     LATE_NS / 1000);
 	NOTE(c->depth_stalls, "I/Os were due while --depth %u had no place for them", r->o.depth);

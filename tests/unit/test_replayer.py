@@ -417,6 +417,7 @@ def test_blktrace_files_are_replayed(tmp_path: Path, drives: list[Path], name: s
         (["--tag", "3"], "the kernel gives meanings"),
         (["--tag", "9,9"], "2 tags for 1 traces"),
         (["--force", "/dev/other"], "/dev/other: not one of --devices"),
+        (["--readonly", "--force", "{drive}"], "--readonly writes nothing"),
         (["--devices", "{drive},{drive}"], "the same drive"),
         (["--policy", "hedge", "--profile", "{drive}"], "it is the --profile"),
     ],
