@@ -15,10 +15,9 @@ replay of seconds still meets a dozen rates, from quiet to the maximum.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
-from eval import tuning
+from eval import contenders, tuning
 from eval.cache import Cache
 from eval.cells import (
     ARRAY_OF,
@@ -26,52 +25,40 @@ from eval.cells import (
     WINDOW_S,
     Cell,
     Replay,
+    Replayed,
     recorded,
+    replayed,
     trained,
 )
-from eval.contenders import Contender
 from eval.experiment import Context
 from linnapp.lab.array import Array
-
-ARRAYS = ("consumer", "enterprise")
 
 #: Size of each drive. The profiles are made for 16 GiB; a drive's data is in the guest's memory.
 SIZE_MB = Array.size_mb
 
 
-@dataclass(frozen=True)
-class Length:
-    """The lengths of a cell's two parts, and how much of each ten seconds is kept."""
-
-    train_s: float
-    replay_s: float
-    kept_s: float = WINDOW_S
-
-
-LENGTHS = {
-    "az-c": Length(260, 35),
-    "bi-c": Length(600, 70),
-    "bs-c": Length(1500, 140),
-    "co-c": Length(960, 70),
-    "az-e": Length(12, 2.5, 0.5),
-    "bi-e": Length(65, 9, 1),
-    "bs-e": Length(99, 10, 1),
-    "co-e": Length(65, 6, 0.5),
+#: Of each workload: the lengths of a cell's two parts, and how much of each ten seconds is kept.
+LENGTHS_S = {
+    "az-c": (260, 35, WINDOW_S),
+    "bi-c": (600, 70, WINDOW_S),
+    "bs-c": (1500, 140, WINDOW_S),
+    "co-c": (960, 70, WINDOW_S),
+    "az-e": (12, 2.5, 0.5),
+    "bi-e": (65, 9, 1),
+    "bs-e": (99, 10, 1),
+    "co-e": (65, 6, 0.5),
 }
+
+#: The lengths of short replays of two workloads, in which slowness is injected: some six thousand
+#: reads of the first drive.
+INJECTED_S = {"az-e": 1.0, "az-c": 20.0}
 
 
 def cell(workload: str, seed: int) -> Cell:
-    """A cell of the grid, on the workload's own array."""
-    length = LENGTHS[workload]
-    return Cell(
-        workload, ARRAY_OF[workload], seed, length.train_s, length.replay_s,
-        kept_s=length.kept_s, size_mb=SIZE_MB,
-    )  # fmt: skip
-
-
-def seed_a_workload(workloads: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
-    """Some workloads, each with one seed of its own; as many as there are seeds."""
-    return [cell(workload, seed) for workload, seed in zip(workloads, seeds, strict=False)]
+    """Return a cell of the grid, on the workload's own array."""
+    train_s, replay_s, kept_s = LENGTHS_S[workload]
+    array = ARRAY_OF[workload]
+    return Cell(workload, array, seed, train_s, replay_s, kept_s=kept_s, size_mb=SIZE_MB)
 
 
 def seed_of_workload(workloads: Sequence[str]) -> Callable[..., Sequence[int]]:
@@ -84,15 +71,25 @@ def seed_of_workload(workloads: Sequence[str]) -> Callable[..., Sequence[int]]:
     return seeds
 
 
-def replay_of(cache: Cache, cell: Cell, contender: Contender, **changes: Any) -> Replay:
-    """The replay of a cell under a contender, its thresholds learnt from the recording."""
-    options = contender.options
+def replay(
+    context: Context, cell: Cell, policy: str, inject: str | None = None, *options: str
+) -> Replayed:
+    """Replay a cell under a policy, by its name in tables; thresholds come from the recording."""
+    (contender,) = contenders.named([policy])
+    own = contender.options
     if contender.policy == "heuristic":
-        options += tuning.heuristic_options(cache, cell)
+        own += tuning.heuristic_options(context.cache, cell)
     elif contender.policy == "heuristic-adv":
-        options += tuple(tuning.tune(cache, cell)["options"])
-    made = Replay(cell, contender.policy, options=options)
-    return replace(made, **{**changes, "options": (*options, *changes.get("options", ()))})
+        own += tuple(tuning.tune(context.cache, cell)["options"])
+    return replayed(context.cache, Replay(cell, contender.policy, inject, options=(*own, *options)))
+
+
+def replay_injected(
+    context: Context, workload: str, seed: int, policy: str, inject: str | None
+) -> Replayed:
+    """Replay a part of a workload with slow I/Os; see ``INJECTED_S``."""
+    length = ("--duration", f"{INJECTED_S[workload]:g}")
+    return replay(context, cell(workload, seed), policy, inject, *length)
 
 
 def prepare_cell(cache: Cache, cell: Cell) -> None:

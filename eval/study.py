@@ -7,8 +7,7 @@ file `eval/experiments/NAME.py` with a :class:`Study` named `EXPERIMENT`; no oth
 changed. The function `cell` measures one cell::
 
     def cell(context, *, workload, policy, seed):
-        (contender,) = contenders.named([policy])
-        return replayed(context.cache, Replay(grid.cell(workload, seed), contender.policy))
+        return grid.replay(context, grid.cell(workload, seed), policy)
 
     EXPERIMENT = Study(
         name="mine", title="Policies on two workloads", factors={"workload": ("az-e", "bi-e")},

@@ -8,7 +8,7 @@ from typing import Any
 
 from eval import contenders, grid
 from eval.cache import RESULTS, ROOT
-from eval.cells import WORKLOADS, Replayed, replayed
+from eval.cells import WORKLOADS, Replayed
 from eval.experiment import Context
 from eval.study import Study, described
 from linnapp.lab.demo import with_duplicates
@@ -30,10 +30,8 @@ def measure(
     context: Context, *, workload: str, policy: str, seed: int, replicate_writes: bool = False
 ) -> Replayed:
     """Replay a workload under a policy."""
-    cache = context.cache
     cell = replace(grid.cell(workload, seed), replicate_writes=replicate_writes)
-    (contender,) = contenders.named([policy])
-    return replayed(cache, grid.replay_of(cache, cell, contender))
+    return grid.replay(context, cell, policy)
 
 
 EXPERIMENT = Study(

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from eval import contenders, grid
-from eval.cells import Replayed, replayed
+from eval import grid
+from eval.cells import Replayed
 from eval.experiment import Context
 from eval.study import Study, described
 
@@ -59,9 +59,6 @@ _KINDS = (
     ),
 )
 
-#: The length of each workload's replay.
-REPLAYED_S = {"az-e": 1.0, "az-c": 20.0}
-
 #: The length of a burst and the time from one to the next, as shares of the replay.
 SLOT_SHARE, EVERY_SHARE = 0.04, 0.2
 
@@ -76,7 +73,7 @@ POLICIES = (
 
 def spec(kind: str, workload: str) -> str | None:
     """Return the replayer's option for a kind on a workload."""
-    length_ms = 1000 * REPLAYED_S[workload]
+    length_ms = 1000 * grid.INJECTED_S[workload]
     every_ms = round(EVERY_SHARE * length_ms)
     text = KINDS[kind].spec
     return text and text.format(
@@ -88,20 +85,15 @@ def spec(kind: str, workload: str) -> str | None:
 
 def measure(context: Context, *, workload: str, kind: str, policy: str, seed: int) -> Replayed:
     """Replay a workload with a kind of slowness under a policy."""
-    (contender,) = contenders.named([policy])
-    replay = grid.replay_of(
-        context.cache, grid.cell(workload, seed), contender, inject=spec(kind, workload),
-        options=("--duration", f"{REPLAYED_S[workload]:g}"),
-    )  # fmt: skip
-    return replayed(context.cache, replay)
+    return grid.replay_injected(context, workload, seed, policy, spec(kind, workload))
 
 
 EXPERIMENT = Study(
     **described("unseen"),
-    factors={"workload": tuple(REPLAYED_S), "kind": tuple(KINDS)},
+    factors={"workload": tuple(grid.INJECTED_S), "kind": tuple(KINDS)},
     policies=POLICIES,
     cell=measure,
     prepare=grid.prepare_place,
     reads=True,
-    seeds=grid.seed_of_workload(tuple(REPLAYED_S)),
+    seeds=grid.seed_of_workload(tuple(grid.INJECTED_S)),
 )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from eval import contenders, grid
-from eval.cells import Replayed, replayed
+from eval.cells import Replayed
 from eval.experiment import Context
 from eval.study import Study, described
 
@@ -13,9 +13,6 @@ ADDED_US = (100, 1000)
 
 #: Reads of the drive in one cycle of the continuous pattern: a replay has two or three cycles.
 PERIOD_IOS = 500
-
-#: The length of each workload's replay, some six thousand reads of the first drive.
-REPLAYED_S = {"az-e": 1.0, "az-c": 20.0}
 
 _HOW = {
     "random": f"ratio={RATIO_PERCENT}%",
@@ -40,20 +37,15 @@ INJECTIONS: dict[str, str | None] = {
 
 def measure(context: Context, *, workload: str, injection: str, policy: str, seed: int) -> Replayed:
     """Replay a workload with slow I/Os under a policy."""
-    (contender,) = contenders.named([policy])
-    replay = grid.replay_of(
-        context.cache, grid.cell(workload, seed), contender, inject=INJECTIONS[injection],
-        options=("--duration", f"{REPLAYED_S[workload]:g}"),
-    )  # fmt: skip
-    return replayed(context.cache, replay)
+    return grid.replay_injected(context, workload, seed, policy, INJECTIONS[injection])
 
 
 EXPERIMENT = Study(
     **described("uscope"),
-    factors={"workload": tuple(REPLAYED_S), "injection": tuple(INJECTIONS)},
+    factors={"workload": tuple(grid.INJECTED_S), "injection": tuple(INJECTIONS)},
     policies=contenders.INJECTED,
     cell=measure,
     prepare=grid.prepare_place,
     reads=True,
-    seeds=grid.seed_of_workload(tuple(REPLAYED_S)),
+    seeds=grid.seed_of_workload(tuple(grid.INJECTED_S)),
 )

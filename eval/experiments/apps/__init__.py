@@ -90,7 +90,7 @@ def measure_all(context: Context) -> LongTable:
     """Run every application in each mode with every workload."""
     apps = [APPLICATIONS[name] for name in NAMES]
     require(apps)
-    cells = grid.seed_a_workload(WORKLOADS, context.seeds)
+    cells = [grid.cell(*pair) for pair in zip(WORKLOADS, context.seeds, strict=False)]
     context.map(lambda cell: trained(context.cache, cell), cells, "recording and training")
     context.map(
         lambda cell: trained(context.cache, cell, LATENCY_TRAINING), cells, "latency models"
