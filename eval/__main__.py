@@ -118,7 +118,11 @@ def run(experiment: Study, out: Path, arguments: argparse.Namespace) -> None:
             [
                 experiment.parameters,
                 seeds.repeats(arguments.dev, arguments.seeds),
-                [data_digest(out / name) for name in experiment.uses],
+                [
+                    data_digest(out / name)
+                    for name in (experiment.view_of, *experiment.uses)
+                    if name
+                ],
             ]
         ),
         "code": code_version(*LAB_SOURCES, "eval", *experiment.sources),

@@ -121,6 +121,8 @@ class Study:
     #: Name of the study whose long table this study shows. A study with this field (a view) has no
     #: cells.
     view_of: str = ""
+    #: Experiments whose long tables `measure_all` reads.
+    uses: Sequence[str] = ()
     #: Draws the figure: `figure(table, path)`.
     figure: Callable[[LongTable, Path], None] | None = None
     #: More tables of the report, by heading.
@@ -159,11 +161,6 @@ class Study:
     def table_name(self) -> str:
         """Name of the experiment whose long table is used, which is another one for a view."""
         return self.view_of or self.name
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        """Experiments whose data this one reads."""
-        return (self.view_of,) if self.view_of else ()
 
     def places(self) -> Iterator[dict[str, Any]]:
         """Yield all combinations of factor values."""
@@ -292,7 +289,7 @@ class Study:
             )
             if len(self.groups) < 2:
                 heading = "All numbers"
-            if places:
+            if places and self.measures:
                 shown[heading] = self._all_numbers(table, group, places)
         if self.more_tables is not None:
             shown.update(self.more_tables(table))

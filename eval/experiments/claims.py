@@ -13,8 +13,9 @@ Nothing was adjusted to influence a verdict.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,24 +66,29 @@ class Claim:
     policy: str = ""
     reference: str = ""
     #: Values that the rows' places must have, such as "offline".
-    among: tuple[str, ...] = ()
+    among: Sequence[str] = ()
     more_is_better: bool = True
-    unit: str = "%"
-    #: The factor between measured numbers and the paper's.
+    #: The factor between measured numbers and the paper's, which are percent if it is 100.
     scale: float = 100.0
     #: True if the paper's numbers say how much higher the policy's number is than the reference's.
     is_higher: bool = False
     #: True if the claim is about averages over the values of a factor.
     averaged: bool = False
-    #: Function that converts a number to the scale on which the numbers of seeds are normally
-    #: distributed. For ratios, this scale is logarithmic.
-    on: Callable[[float], float] = float
     #: Reason why our measurement is not comparable with the paper's. Empty if it is comparable.
     unlike: str = ""
 
+    def on(self, number: float) -> float:
+        """Convert a number to the scale on which those of seeds are normally distributed.
+
+        Means are compared by their ratio, for which this scale is logarithmic.
+        """
+        if self.measure != "mean_us":
+            return number
+        return math.log1p(number) if self.is_higher else -math.log1p(-number)
+
     def tested_on(self, case: Interval) -> Interval:
-        """Return a case on the scale of :attr:`on`."""
-        return Interval(*(self.on(end) for end in (case.value, case.low, case.high)))
+        """Return a case on the scale of :meth:`on`."""
+        return Interval(*map(self.on, (case.value, case.low, case.high)))
 
     def cases(self, table: LongTable) -> dict[str, Interval]:
         """Return our numbers, by their place in the source's table."""
@@ -101,84 +107,10 @@ class Claim:
         return found
 
 
-def _log_of_reduction(share: float) -> float:
-    """Return the logarithm of reference / policy, given the relative reduction by the policy."""
-    return -math.log1p(-share)
-
-
-#: The names of policies in the texts of claims.
-_NAMES = {
-    "linnos-hl": "LinnOS+HL",
-    "linnos": "LinnOS alone",
-    "hedge": "hedging at p95",
-    "hedge-ip": "hedging at the inflection point",
-    "heuristic-adv": "the advanced heuristic",
-}
-
-#: The rivals of Fig. 8 that are not the paper's, with the difference.
-_NOT_THE_PAPERS = {
-    "hedge-ip": "hedges at the inflection point of a wider search",
-    "heuristic-adv": "tuned on the recording, which the paper does by hand in 5.6.1 only",
-}
-
-
-def _mean(policy: str, reference: str, low: float, high: float) -> list[Claim]:
-    """Return a claim about means twice: as published, and as an operator would run it today."""
-    text = f"mean of {_NAMES[policy]} compared with {_NAMES[reference]}, lower by"
-    today = Claim(
-        text, low, high, "fig08", "mean_us", policy, reference, on=_log_of_reduction,
-        unlike=_NOT_THE_PAPERS.get(reference, ""),
-    )  # fmt: skip
-    return [replace(today, text=f"as published: {text}", source="published", unlike=""), today]
-
-
-def _offline(text: str, low: float, high: float, measure: str, training: str) -> Claim:
-    more = measure == "accuracy"
-    return Claim(text, low, high, "fig10", measure, training, more_is_better=more)
-
-
-def _model(name: str, low: float, high: float) -> Claim:
-    text = f"accuracy of model {name} minus LinnOS's"
-    return Claim(text, low, high, "table3", "accuracy", name, "LinnOS", averaged=True)
-
-
-_OTHER_PROCESSOR = "another processor, another kernel"
-
-CLAIMS = (
-    *_mean("linnos-hl", "hedge", 9.6, 79.6),
-    *_mean("linnos-hl", "hedge-ip", 14.2, 49.5),
-    *_mean("linnos-hl", "heuristic-adv", 10.7, 71.2),
-    *_mean("linnos", "hedge", 0.3, 62.3),
-    *_mean("linnos", "heuristic-adv", 3.0, 60.7),
-    Claim("as published: mean of LinnOS alone compared with LinnOS+HL, higher by", 1.3, 45.7,
-          "published", policy="linnos", reference="linnos-hl", on=math.log1p, is_higher=True),
-    Claim("mean of LinnOS alone compared with LinnOS+HL, higher by", 1.3, 45.7, "fig08",
-          policy="linnos", reference="linnos-hl", on=math.log1p, is_higher=True),
-    Claim("mean of LinnOS+HL compared with LinnOS+H99, lower by", 1.7, 39.2, "fig08",
-          policy="linnos-hl", reference="linnos-h99", on=_log_of_reduction),
-    Claim("inflection points, percentile", 72.0, 98.5, "fig05", "paper_percentile", unit="",
-          scale=1.0),
-    Claim("inflection point of an hour, largest deviation in 15 hours, percentiles", 0.0, 5.0,
-          "fig07", "largest", among=("60",), more_is_better=False, unit="", scale=1.0,
-          unlike="an hour of ours is a minute of load at most"),
-    _offline("false submits without the bias", 1.3, 10.8, "false_submit_ratio", "unbiased"),
-    _offline("false submits with the bias", 0.7, 5.7, "false_submit_ratio", "biased"),
-    _offline("false revokes with the bias", 2.8, 9.7, "false_revoke_ratio", "biased"),
-    _offline("false revokes at 5.7 % of false submits", 2.8, 9.7, "matched_revoke_ratio", "biased"),
-    _offline("accuracy", 87.0, 97.0, "accuracy", "biased"),
-    _model("A", -12.0, -3.0),
-    _model("B", -4.0, -1.0),
-    _model("C", 1.0, 2.0),
-    _model("D", 4.0, 5.0),
-    replace(
-        _model("E", 8.0, 12.0),
-        unlike="2.1 million weights from some 25,000 reads; the paper has millions of reads",
-    ),
-    Claim("time of an inference, us", 4.0, 6.0, "cpu", "work_ns", more_is_better=False, unit="",
-          scale=0.001, unlike=_OTHER_PROCESSOR),
-    Claim("share of the CPU a drive", 0.3, 0.7, "cpu", "cpu_share", more_is_better=False,
-          unlike=_OTHER_PROCESSOR),
-)  # fmt: skip
+CLAIMS = tuple(
+    Claim(**fields)
+    for fields in tomllib.loads((ROOT / "eval" / "claims.toml").read_text())["claims"]
+)
 
 
 class Judged(NamedTuple):
@@ -289,7 +221,7 @@ def tables(table: LongTable) -> dict[str, Table]:
     for claim in CLAIMS:
         cases, seeds = committed_cases(table, claim)
         shown = Measure("", 1, claim.scale)
-        unit = f" {claim.unit}" if claim.unit else ""
+        unit = " %" if claim.scale == 100 else ""
         ends = sorted(cases.values(), key=lambda case: case.value)
         row = (shown.text(ends[0]), shown.text(ends[-1])) if ends else ("-", "-")
         found = judge(claim, list(cases.values()), round(seeds))
@@ -317,26 +249,12 @@ def draw(table: LongTable, path: Path) -> None:
     figures.ranges({claim.text: (claim.low, claim.high) for claim in claims}, cases, 100.0, path)
 
 
-@dataclass(frozen=True)
-class ClaimsStudy(Study):
-    """A study without cells, whose table is computed from those of other studies."""
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        """Return the experiments whose tables it reads."""
-        return tuple(dict.fromkeys(claim.source for claim in CLAIMS))
-
-    def run(self, context: Context) -> LongTable:
-        """Collect the cases."""
-        return collect(context)
-
-    def tables(self, table: LongTable) -> dict[str, Table]:
-        """Return the verdicts and the cases."""
-        return tables(table)
-
-
-EXPERIMENT = ClaimsStudy(
+EXPERIMENT = Study(
     **described("claims"),
+    measure_all=collect,
+    uses=tuple(dict.fromkeys(claim.source for claim in CLAIMS)),
+    measures={},
+    more_tables=tables,
     figure=draw,
     page_data=lambda table: {"by_figure": count_by_figure(table)},
     pages={"claims.md.j2": ROOT / "docs" / "paper.md"},

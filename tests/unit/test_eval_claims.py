@@ -31,7 +31,7 @@ from linnapp.stats import Interval, mean_interval
 
 
 def _claim(low: float, high: float, *, more: bool = True) -> Claim:
-    return Claim("", low, high, "fig08", more_is_better=more)
+    return Claim("", low, high, "fig10", "accuracy", more_is_better=more)
 
 
 def test_judge_counts_cases_in_range_and_those_that_the_joint_test_shows_outside() -> None:
