@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 from linnapp import __version__
-from linnapp.errors import ConfWarning, LinnappError, TraceWarning, as_options
+from linnapp.errors import LinnappError, TraceWarning, as_options
 
 #: one line of help for each command, in the order in which users need them; the command NAME is in
 #: linnapp/commands/NAME.py
@@ -104,7 +104,7 @@ class LazyGroup(click.Group):
         shown: set[str] = set()
 
         def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
-            if not issubclass(category, (TraceWarning, ConfWarning)):
+            if not issubclass(category, TraceWarning):
                 python_shows(message, category, *rest)
             elif (words := as_options(str(message))) not in shown:
                 shown.add(words)
@@ -113,7 +113,6 @@ class LazyGroup(click.Group):
         with warnings.catch_warnings():
             python_shows = warnings.showwarning
             warnings.simplefilter("always", TraceWarning)
-            warnings.simplefilter("always", ConfWarning)
             warnings.showwarning = show  # type: ignore[assignment]
             return super().invoke(ctx)
 

@@ -30,7 +30,7 @@ from linnapp.drive.drives_conf import (
 )
 from linnapp.drive.journal import Log, errors_logged
 from linnapp.drive.md import MdArray
-from linnapp.drive.stable_ids import Identity, find_device, identity_of, name_to_keep
+from linnapp.drive.stable_ids import name_to_keep
 from linnapp.drive.sysfs import MODES, Drive, observed
 from linnapp.drive.units import disable_unit
 from linnapp.errors import DeviceError, LinnappError
@@ -151,16 +151,11 @@ class Deployment:
         self._models = models
         keep = None if array is None else name_to_keep(array.name)
         entries = {
-            name: DriveEntry(
-                "observe", folder / f"{drive.name}{SUFFIX}", keep, identity_of(drive.name)
-            )
+            name: DriveEntry("observe", folder / f"{drive.name}{SUFFIX}", keep)
             for name, drive in self._drives.items()
         }
-        arrays = {}
-        if array is not None and keep is not None:
-            arrays = {keep: ArrayEntry(True, identity_of(array.name))}
         #: The entries that drives.conf gets.
-        self.change = DrivesConf(entries, arrays)
+        self.change = DrivesConf(entries, {} if keep is None else {keep: ArrayEntry(True)})
 
     def apply(self, conf_path: AnyPath, log: Log) -> DrivesConf:
         """Give all of them their settings, or undo all if a step fails; return drives.conf."""
@@ -285,53 +280,31 @@ def _drive_off(name: str) -> None:
 # -- restore --
 
 
-def restore(
-    conf_path: AnyPath, *, wait_s: float = 0.0, log: Log = print, warn: Log = print
-) -> list[str]:
+def restore(conf_path: AnyPath, *, wait_s: float = 0.0, log: Log = print) -> list[str]:
     """Apply drives.conf to all its drives and arrays, each independently, and return the errors.
 
     In total, wait up to `wait_s` for drives that do not exist yet. The mode of a drive that failed
-    does not change. If devices have other names now, drives.conf gets these.
+    does not change.
     """
     switches.restore_left(log)
     conf = load_filled_conf(conf_path)
     deadline = time.monotonic() + wait_s
-    failures, renamed = [], {}
+    failures = []
     entries: dict[str, DriveEntry | ArrayEntry] = {**conf.drives, **conf.arrays}
     for name, entry in entries.items():
+        while not Path(name).exists() and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
         try:
-            device = _wait_for(name, entry.identity, deadline)
             if isinstance(entry, ArrayEntry):
-                array = MdArray(device)
+                array = MdArray(name)
                 array.set_asks(entry.asks)
                 current, text = array.name, f"linnos {'on' if entry.asks else 'off'}"
             else:
-                drive = observed(device)
+                drive = observed(name)
                 _set_drive(drive, entry)
                 current, text = drive.name, f"model {drive.model_id or 'none'}, mode {drive.mode}"
-            if device != name:
-                renamed[name] = name_to_keep(current)
-                log(f"{name} is {device} now, according to the values that it reports")
             log(f"{current}: {text} ({name})")
         except LinnappError as error:
             text = str(error)
             failures.append(text if text.startswith(name) else f"{name}: {text}")
-    if renamed:
-        try:
-            with state.alone():
-                save_conf(conf_path, load_filled_conf(conf_path).renamed(renamed))
-            log(f"{conf_path}: has the new names")
-        except (LinnappError, ValueError) as error:
-            warn(f"{conf_path} keeps the old names: {error}")
     return failures
-
-
-def _wait_for(name: str, identity: Identity, deadline: float) -> str:
-    """Wait for the device that drives.conf calls `name`, and return its current name."""
-    while True:
-        try:
-            return find_device(name, identity)
-        except DeviceError:
-            if time.monotonic() >= deadline:
-                raise
-        time.sleep(_POLL_S)
