@@ -203,7 +203,6 @@ def disable(
     that could not be switched off, usually missing drives; their files are removed nevertheless.
     """
     with state.alone():
-        switches.restore_left(log)
         conf = load_conf(conf_path)
         drives, arrays, folders = _find_disabled(devices, conf)
         if not drives and not arrays:
@@ -286,7 +285,6 @@ def restore(conf_path: AnyPath, *, wait_s: float = 0.0, log: Log = print) -> lis
     In total, wait up to `wait_s` for drives that do not exist yet. The mode of a drive that failed
     does not change.
     """
-    switches.restore_left(log)
     conf = load_filled_conf(conf_path)
     deadline = time.monotonic() + wait_s
     failures = []

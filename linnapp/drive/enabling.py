@@ -124,7 +124,6 @@ def enable(
     """
     # The prior made md slower on calm drives: record for longer instead.
     recipe = Recipe(kind="latency", prior=False, check_losses=True)
-    switches.restore_left(log)
     check_enabling(target, conf_path, recordings)
     for name in target.names:
         if why := warn_of_name(name):

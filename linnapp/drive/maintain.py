@@ -271,7 +271,6 @@ def _record(
 ) -> None:
     """Record the disks with these names. The caller has replaced partitions by their disks."""
     log(f"recording {', '.join(names)} for {duration_s:g} s")
-    switches.restore_left(log, names)
     with contextlib.ExitStack() as stack:
         if any(map(arrays_of, names)):  # lock out other processes
             stack.enter_context(state.alone())

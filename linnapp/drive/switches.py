@@ -8,31 +8,23 @@ would be refused, and it would drift further. A trial switches md's queries on a
 
 The settings are restored however the command ends. After ctrl-C, a signal or an error, the command
 does it. If it is killed, a shell that waits for its end does so immediately. If that is killed as
-well, for example by the OOM killer or systemd, a file in /run has the settings: `linnapp trial`,
-`enable`, `recalibrate`, `disable` and `restore` read it first. After a reboot, the kernel has its
-defaults, and `linnapp restore` applies drives.conf.
+well, `linnapp restore` applies drives.conf.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
-import json
-import os
-import shutil
 import subprocess
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 
 from linnapp.drive import journal, state
 from linnapp.drive.journal import Log
-from linnapp.drive.md import MdArray, arrays_of, is_md
-from linnapp.drive.stable_ids import name_to_keep
+from linnapp.drive.md import MdArray, arrays_of
 from linnapp.drive.sysfs import Drive, Switchable, disk_name, is_observed
-from linnapp.errors import DeviceError, LinnappError
-from linnapp.files import AnyPath, explain_os_error, os_errors
+from linnapp.errors import LinnappError
+from linnapp.files import AnyPath, os_errors
 from linnapp.signals import signals_held
 
 #: Waits for a line; the end of the pipe without a line means that the command was killed. It has
@@ -40,20 +32,14 @@ from linnapp.signals import signals_held
 _KEEPER = """\
 trap '' HUP INT TERM
 read -r done && exit
-record=$1 folder=$2
-shift 2
+folder=$1
+shift
 while [ $# -gt 0 ]; do
-    echo "$1" >"$2" || failed=1
+    echo "$1" >"$2"
     shift 2
 done
 rm -rf "$folder"
-[ -n "$failed" ] || rm -f "$record"
 """
-
-
-def run_directory() -> Path:
-    """Return the directory of the files that describe changed settings."""
-    return Path(os.environ.get("LINNAPP_RUN", "/run/linnapp"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +58,7 @@ class Switch:
 
 @contextlib.contextmanager
 def switched(
-    switches: Sequence[Switch], command: str, key: str, log: Log, folder: AnyPath | None = None
+    switches: Sequence[Switch], command: str, log: Log, folder: AnyPath = ""
 ) -> Iterator[None]:
     """Restore settings when the block ends or the program is killed in it.
 
@@ -83,43 +69,29 @@ def switched(
     if not switches:
         yield
         return
-    record = run_directory() / f"{command}-{key}.json"
-    with os_errors(record):
-        record.parent.mkdir(parents=True, exist_ok=True)
-        stream = record.open("a+")
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    with stream:
-        stream.truncate(0)
-        settings = [
-            {"name": s.device.name, "device": name_to_keep(s.device.name), "before": s.before}
-            for s in switches
-        ]
-        json.dump({"settings": settings, "folder": folder and str(folder)}, stream)
-        stream.flush()
-        pairs = [word for each in switches for word in (each.before, str(each.device.file))]
-        with signals_held():
-            keeper = subprocess.Popen(
-                ["sh", "-c", _KEEPER, f"linnapp-{command}-keeper", record, folder or "", *pairs],
-                stdin=subprocess.PIPE,
-                start_new_session=True,
-            )
-        try:
-            yield
-        finally:
-            with signals_held():  # after another signal, the remaining ones must still be restored
-                failures = []
-                for each in switches:
-                    try:
-                        if each.device.value in each.meanwhile:
-                            each.device.set(each.before, noted=command != "trial")
-                    except LinnappError as error:
-                        failures.append(
-                            f"{each.device.title} could not be restored to {each.before}: {error}"
-                        )
-                record.unlink(missing_ok=True)
-                keeper.communicate(b"done\n")
-                for failure in failures:
-                    log(failure)
+    pairs = [word for each in switches for word in (each.before, str(each.device.file))]
+    with signals_held():
+        keeper = subprocess.Popen(
+            ["sh", "-c", _KEEPER, f"linnapp-{command}-keeper", folder, *pairs],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+    try:
+        yield
+    finally:
+        with signals_held():  # after another signal, the remaining ones must still be restored
+            failures = []
+            for each in switches:
+                try:
+                    if each.device.value in each.meanwhile:
+                        each.device.set(each.before, noted=command != "trial")
+                except LinnappError as error:
+                    failures.append(
+                        f"{each.device.title} could not be restored to {each.before}: {error}"
+                    )
+            keeper.communicate(b"done\n")
+            for failure in failures:
+                log(failure)
 
 
 @contextlib.contextmanager
@@ -129,7 +101,7 @@ def observing(names: Sequence[str], command: str, log: Log) -> Iterator[None]:
     switches = [Switch.of(drive, "observe") for drive in drives if drive.mode == "enforce"]
     arrays = {array.name: array for name in names for array in arrays_of(name)}
     switches += [Switch.of(array, "off") for array in arrays.values() if array.asks]
-    with switched(switches, command, "+".join(names), log):
+    with switched(switches, command, log):
         for switch in switches:
             (value,) = switch.meanwhile
             log(
@@ -144,59 +116,10 @@ def observing(names: Sequence[str], command: str, log: Log) -> Iterator[None]:
 def alternating(array: MdArray, folder: AnyPath, log: Log) -> Iterator[None]:
     """Let a trial switch an array on and off until the block ends."""
     switch = Switch.of(array, "on", "off")
-    with switched([switch], "trial", array.name, log, folder):
+    with switched([switch], "trial", log, folder):
         journal.note(f"{array.title} off and on in turn from now on")
         yield
     journal.note(f"{array.title} {switch.before}, as before the trial")
-
-
-def restore_left(log: Log, names: Collection[str] = ()) -> None:
-    """Restore the settings that killed commands have left changed.
-
-    Raise an error if a running command has changed settings; of `names` only, if there are any.
-    """
-    for path in sorted(run_directory().glob("*-*.json")):
-        command = path.stem.partition("-")[0]
-        try:
-            with path.open() as stream:
-                text = stream.read()
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _restore_left(command, text, log)
-                path.unlink(missing_ok=True)
-        except FileNotFoundError:
-            continue  # the shell that waited for the command's end has restored them
-        except BlockingIOError:
-            if names and not any(f'"{name}"' in text for name in names):
-                continue
-            raise LinnappError(
-                f"linnapp {command} is running and has changed settings ({path}); wait until it "
-                "ends, or end it with ctrl-C"
-            ) from None
-        except OSError as error:
-            raise explain_os_error(error, path) from error
-
-
-def _restore_left(command: str, text: str, log: Log) -> None:
-    killed = f"linnapp {command} was killed"
-    try:
-        left = json.loads(text)
-        settings = [(str(s["name"]), s["device"], str(s["before"])) for s in left["settings"]]
-        folder = left["folder"]
-    except (ValueError, TypeError, KeyError):
-        log(f"{killed}, and did not record the settings before it")
-        return
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
-    for name, device, before in settings:
-        try:
-            if name_to_keep(name) != device:
-                log(f"{name}: {killed}; that device is missing, this is another")
-                continue
-            left_on: Switchable = MdArray(name) if is_md(name) else Drive(name)
-            left_on.set(before)
-            log(f"{left_on.title} {before}, as before {killed}")
-        except DeviceError as error:
-            log(f"{name}: {killed}; {error}")
 
 
 # -- drives that `linnapp keep` has reset --

@@ -37,7 +37,7 @@ from linnapp.drive.checks import Target, check_array, check_space, find_target
 from linnapp.drive.md import MdArray
 from linnapp.drive.recording import check_can_trace, record
 from linnapp.drive.state import alone, remove_unused
-from linnapp.drive.switches import alternating, restore_left
+from linnapp.drive.switches import alternating
 from linnapp.drive.sysfs import Drive, disk_stat, is_observed
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath
@@ -198,7 +198,6 @@ def run_trial(device: str, plan: Plan, display: StatusLine) -> TrialOutcome:
     `display` never shows latencies, so that they do not make a user end the trial.
     """
     plan.check()
-    restore_left(display.log)
     target, array = check_trial(device)
     with alone():
         folder = target.folder / "trial"

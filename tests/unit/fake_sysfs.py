@@ -134,7 +134,6 @@ class FakeSysfs:
             ("STATE", self.state),
             ("CONF", self.conf),
             ("BY_ID", self.by_id),
-            ("RUN", tmp_path / "run"),
         ):
             monkeypatch.setenv(f"LINNAPP_{name}", str(path))
         monkeypatch.setattr("os.geteuid", lambda: 0)
