@@ -130,7 +130,7 @@ def _watch(name: str, chosen: Choice, duration_s: float, model_path: Path | None
     import time
 
     from linnapp.drive import tracefs
-    from linnapp.drive.sysfs import Drive
+    from linnapp.drive.sysfs import Drive, device_number
     from linnapp.errors import DeviceError
     from linnapp.insight.explain import from_events
     from linnapp.model import model_from_bytes
@@ -146,7 +146,7 @@ def _watch(name: str, chosen: Choice, duration_s: float, model_path: Path | None
     model = (
         model_from_bytes(data, drive.name) if model_path is None else _model(model_path, drive.name)
     )
-    device = drive.device_number
+    device = device_number(drive.name)
     with tracefs.recording((tracefs.DECISION, *tracefs.REQUESTS), device) as recorder:
         hinted = drive.stats.get("latency_critical", 0)
         end = time.monotonic() + duration_s

@@ -80,7 +80,7 @@ def upload(
     drive = Drive(os.fspath(device))
     replace_model(drive, model, warn)
     if mode is not None:
-        drive.set_mode(mode)
+        drive.set(mode)
     return drive
 
 

@@ -587,7 +587,7 @@ class Watchdog:
         key = f"{name} reset"
         try:
             with state.alone():
-                drive.set_mode("observe")
+                drive.set("observe")
                 self._log(f"{name}: reset: {why}")
                 journal.note(f"{name}: reset: {why}")
                 # A failure of the other steps must not undo this.

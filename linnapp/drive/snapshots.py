@@ -10,7 +10,7 @@ from typing import Any
 
 from linnapp.drive import state
 from linnapp.drive.latencies import percentile_us
-from linnapp.drive.sysfs import Drive, drives, md_drives
+from linnapp.drive.sysfs import Drive, disk_stat, drives, md_drives
 from linnapp.errors import DeviceError
 
 #: maximum number of snapshots in a sparkline
@@ -44,7 +44,7 @@ class Snapshot:
             drive.threshold_us,
             drive.stats,
             drive.latency_counts,
-            drive.disk_stat,
+            disk_stat(drive.name),
         )
 
     @property

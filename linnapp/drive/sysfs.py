@@ -195,20 +195,9 @@ class Drive(Switchable):
         return _numbers(self._directory / name, 1)[0]
 
     @property
-    def device_number(self) -> int:
-        """The disk's number; see :func:`device_number`."""
-        return device_number(self.name)
-
-    @property
     def mode(self) -> str:
-        """``off``, ``observe`` or ``enforce``."""
+        """``off``, ``observe`` or ``enforce``; the last two need a model."""
         return self.value
-
-    def set_mode(self, mode: str) -> None:
-        """Set the mode; the kernel refuses a mode that needs a model if there is none."""
-        if mode not in MODES:
-            raise DeviceError(f"mode {mode!r}: expected one of {', '.join(MODES)}")
-        self.set(mode)
 
     def forget(self) -> None:
         """Make the module stop observing this drive and free its model and counts.
@@ -269,11 +258,6 @@ class Drive(Switchable):
             names = sorted(path.name for path in directory.iterdir() if path.is_file())
         texts = {name: self._read(f"stats/{name}") for name in names}
         return {n: int(text) for n, text in texts.items() if re.fullmatch(r"\d{1,20}", text)}
-
-    @property
-    def disk_stat(self) -> dict[str, int]:
-        """Counters of the block layer; see :func:`disk_stat`."""
-        return disk_stat(self.name)
 
     @property
     def pending_pages(self) -> int | None:
@@ -405,14 +389,6 @@ def _disk_of(member: Path) -> str:
 
 _NVME_HEAD = re.compile(r"nvme(\d+)(n\d+)")
 _NVME_PATH = re.compile(r"nvme(\d+)c(\d+)(n\d+)")
-#: devices that only pass I/Os on, or are memory, by the beginning of their names
-_KINDS_WITHOUT_QUEUE = {
-    "bcache": "a bcache device",
-    "drbd": "a DRBD device",
-    "pmem": "persistent memory",
-    "ram": "a disk of memory",
-    "zram": "a disk of memory",
-}
 
 
 def nvme_paths(name: str) -> list[str]:
@@ -446,23 +422,14 @@ def has_no_queue(name: str) -> str | None:
             "reaches it; `nvme list-subsys` shows the controllers and their states"
         )
     below = sorted(_disk_of(member) for member in (disk / "slaves").glob("*"))
-    name_below = f"name the disks below it: {', '.join(below)}" if below else "name the disks below"
-    if (disk / "md").is_dir():
-        return (
-            f"{name} is an md array, which has no request queue of its own; {name_below}, or let "
-            f"`linnapp enable {node_of(name)}` do all of it"
-        )
-    if (disk / "dm").is_dir():
-        return (
-            f"{name} is a device-mapper volume (dm-crypt, LVM), which has no request queue of its "
-            f"own; {name_below}"
-        )
-    for prefix, kind in _KINDS_WITHOUT_QUEUE.items():
-        if name.startswith(prefix):
-            return f"{name} is {kind}, which has no request queue to observe; {name_below}"
-    if below:
-        return f"{name} passes its I/Os on and has no request queue of its own; {name_below}"
-    return None
+    if not below and not any((disk / kind).is_dir() for kind in ("md", "dm")):
+        return None
+    enable = f", or let `linnapp enable {node_of(name)}` do all of it"
+    return (
+        f"{name} passes its I/Os on (as md, dm-crypt, LVM and bcache do) and has no request queue "
+        f"of its own; name the disks below it: {', '.join(below) or 'see `lsblk`'}"
+        + (enable if (disk / "md").is_dir() else "")
+    )
 
 
 def has_no_node(name: str) -> str | None:
@@ -482,21 +449,15 @@ def node_of(name: str) -> Path:
     return Path("/dev", name.replace("!", "/"))
 
 
-def _no_disk(device: str, name: str) -> DeviceError:
+def _no_disk(device: str, name: str, what: str) -> DeviceError:
     """Return the error for a name that is not a disk, with the similar device if there is one."""
-    block = sysfs_root() / "block"
-    disks = sorted(path.name for path in block.glob("*"))
-    what = f"no such disk under {block}"
+    disks = sorted(path.name for path in (sysfs_root() / "block").glob("*"))
     instead = "`lsblk` lists the drives"
     if controller := re.fullmatch(r"nvme(\d+)", name):
         namespaces = re.compile(rf"nvme({controller[1]}|\d+c{controller[1]})n\d+")
         found = [disk for disk in disks if namespaces.fullmatch(disk)]
         what = "an NVMe controller, not a disk"
         instead = f"name one of its disks: {', '.join(found)}" if found else instead
-    elif character := re.fullmatch(r"ng(\d+n\d+)", name):
-        what, instead = "NVMe's character device, not a disk", f"name /dev/nvme{character[1]}"
-    elif re.fullmatch(r"sg\d+", name):
-        what, instead = "SCSI's character device, not a disk", "`lsscsi -g` lists the disks"
     return DeviceError(f"{device}: {what}; {instead}")
 
 
@@ -511,10 +472,7 @@ def disk_name(device: str) -> str:
         except OSError as error:
             raise DeviceError(f"{device}: {error.strerror}; `lsblk` lists the drives") from error
         if not is_block and "LINNAPP_SYSFS" not in os.environ:
-            error_of = _no_disk(device, resolved.name)
-            if "no such disk" in str(error_of):
-                raise DeviceError(f"{device}: not a block device; `lsblk` lists the drives")
-            raise error_of
+            raise _no_disk(device, resolved.name, "not a block device")
         name = resolved.name
         if is_block:
             number = resolved.stat().st_rdev
@@ -529,7 +487,7 @@ def disk_name(device: str) -> str:
     for disk in disks:
         if (block / disk / name / "partition").is_file():
             return disk
-    raise _no_disk(device, name)
+    raise _no_disk(device, name, f"no such disk under {block}")
 
 
 def device_number(name: str) -> int:

@@ -352,7 +352,7 @@ def test_any_sequence_of_commands_kills_and_reboots_keeps_drives_and_file_consis
         elif step == "reboot":
             sysfs.reboot()
         elif step == "by hand" and not was_empty:
-            Drive("sda").set_mode("off")
+            Drive("sda").set("off")
         elif step == "command":
             ran = commands[name]()
             assert ran.exit_code == (name == "restore" and was_empty), ran.output
@@ -376,7 +376,7 @@ def test_settings_are_off_while_an_enabled_array_is_recorded(
     """A recording would otherwise lack the reads that md redirects or drives refuse."""
     succeeds(enable())
     sysfs.conf.write_text(sysfs.conf.read_text().replace("observe", "enforce", 1))
-    Drive("sda").set_mode("enforce")
+    Drive("sda").set("enforce")
     seen = []
 
     def record(_: object, directory: Path, **__: object) -> tuple[list[object], int]:
@@ -540,7 +540,7 @@ def test_restore_treats_each_drive_independently(
     assert sysfs.settings() == ["on", "off", "enforce"]
     (sysfs.by_id / "wwn-sda").unlink()
     # A missing drive does not prevent mode enforce on the other.
-    Drive("sdb").set_mode("off")
+    Drive("sdb").set("off")
     [failure] = restore_all(conf, sysfs, wait_s=0.3)
     assert "wwn-sda" in failure
     assert Drive("sdb").mode == "enforce"

@@ -415,7 +415,7 @@ def test_no_read_is_redirected_while_drives_are_recorded(
 ) -> None:
     """test_switches.py has the other ends of a recording. A partition stands for its disk."""
     settle()
-    Drive("sda").set_mode("enforce")
+    Drive("sda").set("enforce")
     seen = []
 
     def record(devices: list[Path], directory: Path, **options: object) -> tuple[list[object], int]:
@@ -467,7 +467,7 @@ main()
 def test_termination_while_recording_restores_modes_and_arrays(
     array: Path, arrays: Path, number: signal.Signals
 ) -> None:
-    Drive("sda").set_mode("enforce")
+    Drive("sda").set("enforce")
     with subprocess.Popen(
         [sys.executable, "-c", RECORDING, array / "models"],
         stdout=subprocess.PIPE,
@@ -620,7 +620,7 @@ def enforcing(sysfs: FakeSysfs, tmp_path: Path) -> Path:
     model.save(path)
     path.with_suffix(".json").write_text(json.dumps({"model_id": model.model_id, "test": TEST}))
     Drive("sdb").upload(model)
-    Drive("sdb").set_mode("enforce")
+    Drive("sdb").set("enforce")
     save_conf(sysfs.conf, DrivesConf({sysfs.name_of("sdb"): DriveEntry("enforce", path)}))
     return sysfs.conf
 
@@ -723,9 +723,9 @@ def test_reset_drive_is_shown_until_it_enforces_again(
     metric = 'linnos_switched_back_timestamp_seconds{device="sdb"}'
     assert metric in run("exporter", "--once").output
     assert "linnapp recalibrate" in switches.current_resets()[0].describe()
-    Drive("sdb").set_mode("enforce")
+    Drive("sdb").set("enforce")
     assert switches.current_resets() == []
-    Drive("sdb").set_mode("observe")
+    Drive("sdb").set("observe")
     assert len(switches.current_resets()) == 1
     assert run("disable").exit_code == 0
     assert switches.current_resets() == []

@@ -43,7 +43,7 @@ with switched:
 def enabled(sysfs: FakeSysfs) -> FakeSysfs:
     """Make an array that is on, and a drive that enforces."""
     (sysfs.block / "md0" / "md" / "linnos").write_text("on\n")
-    Drive("sda").set_mode("enforce")
+    Drive("sda").set("enforce")
     return sysfs
 
 
@@ -103,7 +103,7 @@ def test_settings_are_restored_at_the_end_of_the_block(
 
 def test_settings_that_another_process_changes_are_kept(enabled: FakeSysfs) -> None:
     with observing(["sda", "sdb"], "enable", print):
-        Drive("sda").set_mode("off")
+        Drive("sda").set("off")
         MdArray("md0").set("unguarded")
     assert enabled.settings() == ["unguarded", "off", "off"]
 
