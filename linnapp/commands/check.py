@@ -123,7 +123,7 @@ def _record(
         target.nodes,
         folder,
         duration_s=for_s,
-        keep_interrupted=False,
+        at_ctrl_c="discard",
         on_progress=show if display.is_live else None,
     )
     for recording in recordings:

@@ -4,16 +4,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from linnapp.commands._options import conf_option, recordings_option
 from linnapp.option_types import FiniteRange
 from linnapp.terminal import StatusLine
-
-if TYPE_CHECKING:
-    from linnapp.drive.enabling import Progress
 
 
 @click.command()
@@ -67,27 +63,6 @@ def enable(
         for_s=for_s,
         recordings=recordings,
         log=display.log,
-        on_progress=(lambda progress: display.show(_describe(progress)))
-        if display.is_live
-        else None,
+        show=display.show,
         observer=TrainingDisplay(),
     )
-
-
-def _describe(progress: Progress) -> str:
-    """Return the progress as text."""
-    reads = ", ".join(f"{name} {n}" for name, n in progress.reads.items())
-    drops = f", {progress.dropped} EVENTS DROPPED" if progress.dropped else ""
-    return (
-        f"{progress.seconds:.0f} of {progress.of_seconds:g} s; reads: {reads}; "
-        f"{progress.reads_needed} of each are needed{drops}{_describe_shortage(progress)}"
-    )
-
-
-def _describe_shortage(progress: Progress) -> str:
-    """Return the recording time needed if there will be too few reads, otherwise an empty text."""
-    fewest = min(progress.reads.values())
-    if progress.seconds < min(30.0, progress.of_seconds / 2) or not fewest:
-        return ""
-    needed_s = progress.reads_needed * progress.seconds / fewest
-    return f"; at this rate --for {needed_s:.0f}" if needed_s > progress.of_seconds else ""

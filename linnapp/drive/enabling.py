@@ -9,9 +9,8 @@ reads that were not used in training. Only if all models have a benefit, the dep
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import datetime
 import shutil
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,7 @@ from linnapp.drive.checks import Target, check
 from linnapp.drive.deployment import Deployment
 from linnapp.drive.drives_conf import DEFAULT_CONF, load_conf
 from linnapp.drive.journal import Log
-from linnapp.drive.recording import (
-    PROGRESS_EVERY_S,
-    RecordingProgress,
-    UnmergedError,
-    check_can_trace,
-    record,
-)
+from linnapp.drive.recording import RecordingProgress, UnmergedError, check_can_trace, record
 from linnapp.drive.stable_ids import name_to_keep, warn_of_name
 from linnapp.drive.sysfs import Drive, disk_stat
 from linnapp.drive.units import UNIT, enable_unit, is_restored_by_systemd
@@ -37,23 +30,6 @@ from linnapp.learn.fit import train_array
 from linnapp.learn.options import Observer, Recipe
 from linnapp.learn.trees import reads_needed
 from linnapp.model import LatencyModel, Model
-
-#: Interval between checks of the disk space for a recording if no progress is shown.
-_CHECK_SPACE_EVERY_S = 20.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Progress:
-    """Progress of a recording."""
-
-    seconds: float
-    of_seconds: float
-    #: Per drive.
-    reads: dict[str, int]
-    #: Minimum number per drive for a useful model.
-    reads_needed: int
-    #: Number of lost events.
-    dropped: int
 
 
 def steps(
@@ -105,13 +81,13 @@ def enable(
     for_s: float,
     recordings: AnyPath | None = None,
     log: Log = print,
-    on_progress: Callable[[Progress], None] | None = None,
+    show: Callable[[str], None] = lambda _: None,
     observer: Observer | None = None,
 ) -> None:
     """Record for `for_s`, train, evaluate, upload, switch on, and save the settings.
 
     `recordings` is a folder whose ``<drive>.blk`` is used instead of recording. `log` receives a
-    line for each step; `on_progress` is called twice a second during the recording.
+    line for each step; `show` receives the progress of the recording twice a second.
 
     Raises
     ------
@@ -130,10 +106,11 @@ def enable(
             log(f"warning: {why}")
     with state.alone():
         own = target.folder / "recording"
-        models = _new_folder(target.folder)
+        # Another run of the same second may have made models that drives.conf names.
+        models = target.folder / f"{datetime.datetime.now():%Y%m%d-%H%M%S.%f}"
         try:
             if recordings is None:
-                _record(target, own, for_s, recipe, log, on_progress)
+                _record(target, own, for_s, recipe, log, show)
             trained = _train(target, Path(recordings or own), models, recipe, log, observer)
             # Read it again, because it may have changed during the recording.
             drives = check(target, load_conf(conf_path))
@@ -151,20 +128,13 @@ def enable(
     enable_unit(Path(conf_path), log)
 
 
-def _new_folder(parent: Path) -> Path:
-    """Return a folder that does not exist yet; drives.conf may name one of the same second."""
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    names = (stamp, *(f"{stamp}-{n}" for n in range(2, 1000)))
-    return next(parent / name for name in names if not (parent / name).exists())
-
-
 def _record(
     target: Target,
     directory: Path,
     for_s: float,
     recipe: Recipe,
     log: Log,
-    on_progress: Callable[[Progress], None] | None,
+    show: Callable[[str], None],
 ) -> None:
     begin = {name: disk_stat(name)["read_ios"] for name in target.drives}
     needed = reads_needed(recipe)
@@ -172,7 +142,7 @@ def _record(
     def reads() -> dict[str, int]:
         return {name: disk_stat(name)["read_ios"] - begin[name] for name in target.drives}
 
-    def show(progress: RecordingProgress) -> None:
+    def on_progress(progress: RecordingProgress) -> None:
         free = shutil.disk_usage(directory).free
         if free < progress.size_bytes:
             raise TraceError(
@@ -181,11 +151,7 @@ def _record(
                 "again; make room, record for a shorter time (--for), or name another place with "
                 "LINNAPP_STATE"
             )
-        if on_progress is not None:
-            on_progress(Progress(progress.seconds, for_s, reads(), needed, progress.dropped))
-
-    def stop() -> None:
-        raise KeyboardInterrupt
+        show(describe_progress(progress, for_s, reads(), needed))
 
     # Remove a previous recording, parts of which could otherwise remain.
     shutil.rmtree(directory, ignore_errors=True)
@@ -195,9 +161,8 @@ def _record(
             target.nodes,
             directory,
             duration_s=for_s,
-            on_progress=show,
-            progress_every_s=PROGRESS_EVERY_S if on_progress else _CHECK_SPACE_EVERY_S,
-            on_interrupted=stop,
+            on_progress=on_progress,
+            at_ctrl_c="keep",
         )
     if not any(reads().values()):
         raise TraceError(
@@ -206,6 +171,24 @@ def _record(
         )
     for recording in done:
         recording.log_dropped(log)
+
+
+def describe_progress(
+    progress: RecordingProgress, for_s: float, reads: Mapping[str, int], needed: int
+) -> str:
+    """Return a recording's progress, and the time that it needs if there will be too few reads."""
+    text = (
+        f"{progress.seconds:.0f} of {for_s:g} s; reads: "
+        f"{', '.join(f'{name} {n}' for name, n in reads.items())}; {needed} of each are needed"
+    )
+    if progress.dropped:
+        text += f", {progress.dropped} EVENTS DROPPED"
+    fewest = min(reads.values())
+    if fewest and progress.seconds >= min(30.0, for_s / 2):
+        needed_s = needed * progress.seconds / fewest
+        if needed_s > for_s:
+            text += f"; at this rate --for {needed_s:.0f}"
+    return text
 
 
 def _keep_or_remove(target: Target, directory: Path, useless: bool, log: Log) -> None:
@@ -219,19 +202,6 @@ def _keep_or_remove(target: Target, directory: Path, useless: bool, log: Log) ->
     )
 
 
-class _NoGainCollector(Observer):
-    """Collects the reasons why drives get no model, and passes the other reports on."""
-
-    def __init__(self, observer: Observer) -> None:
-        self.reasons: dict[str, str] = {}
-        self.reading = observer.reading  # type: ignore[method-assign]
-        self.labelled = observer.labelled  # type: ignore[method-assign]
-        self.trained = observer.trained  # type: ignore[method-assign]
-
-    def no_gain(self, drive: str, why: str) -> None:
-        self.reasons[drive] = why
-
-
 def _train(
     target: Target,
     recordings: Path,
@@ -243,12 +213,14 @@ def _train(
     """Train a model for each drive; return them by the drives' names."""
     log(f"training {', '.join(target.drives)}")
     traces = [recordings / f"{name}.blk" for name in target.drives]
-    collector = _NoGainCollector(observer or Observer())
+    observer = observer or Observer()
+    no_gain: dict[str, str] = {}
+    observer.no_gain = no_gain.__setitem__  # type: ignore[assignment, method-assign]
     trained = {}
     with contextlib.suppress(NoGainError):
         # Use one process only, because the machine has other work.
-        trained = train_array(traces, models, recipe, observer=collector, processes=1)
-    reasons = [f"{name}: no model: {why}" for name, why in collector.reasons.items()]
+        trained = train_array(traces, models, recipe, observer=observer, processes=1)
+    reasons = [f"{name}: no model: {why}" for name, why in no_gain.items()]
     if not reasons:
         if len(trained) < len(target.drives):
             raise KeyboardInterrupt

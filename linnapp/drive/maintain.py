@@ -279,7 +279,7 @@ def _record(
             [node_of(name) for name in names],
             directory,
             duration_s=duration_s,
-            keep_interrupted=False,
+            at_ctrl_c="discard",
             unmerged_dir=models_dir,
         )
     for recording in done:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import os
 import re
 import select
@@ -20,6 +19,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 from linnapp.drive.path_recording import PathRecorder, path_recorder
 from linnapp.drive.sysfs import node_of, sysfs_root
@@ -41,16 +41,13 @@ _ALL_BUFFERS_KIB = 1 << 20
 _LEAST_BUFFER_KIB = 64
 
 #: Interval in seconds between progress reports.
-PROGRESS_EVERY_S = 0.5
+_PROGRESS_EVERY_S = 0.5
 
 _DEBUGFS = Path("/sys/kernel/debug")
 
-#: Time in seconds within which the blktrace of a killed recording must end by itself.
+#: Time in seconds within which the blktrace of a killed recording ends by itself.
 _ORPHAN_S = 5.0
 
-# From linux/fs.h.
-BLKTRACE_STOP = 0x1275
-BLKTRACE_TEARDOWN = 0x1276
 _EVENT_BYTES = 48
 _TOTAL = re.compile(
     r"=== (?P<drive>\S+) ===.*?Total:\s+\d+ events \(dropped (?P<dropped>\d+)\)", re.S
@@ -156,9 +153,7 @@ def record(
     duration_s: float | None = None,
     command: Sequence[str] = (),
     on_progress: Callable[[RecordingProgress], None] | None = None,
-    progress_every_s: float = PROGRESS_EVERY_S,
-    keep_interrupted: bool = True,
-    on_interrupted: Callable[[], None] | None = None,
+    at_ctrl_c: Literal["end", "keep", "discard"] = "end",
     unmerged_dir: AnyPath | None = None,
 ) -> tuple[list[Recording], int]:
     """Trace drives until the time has elapsed, the command ends, or ctrl-C is received.
@@ -172,11 +167,11 @@ def record(
     command : sequence of str
         Run this command once tracing has started.
     on_progress : callable, optional
-        Called every `progress_every_s` seconds. If it raises an exception, the recording ends and
-        all files are removed.
-    keep_interrupted : bool
-        Ctrl-C ends the recording normally, and `on_interrupted` is called. Otherwise it discards
-        the recording and raises KeyboardInterrupt.
+        Called twice a second. If it raises an exception, the recording ends and all files are
+        removed.
+    at_ctrl_c : {"end", "keep", "discard"}
+        Ctrl-C ends the recording normally, or raises KeyboardInterrupt after it has kept or
+        discarded the recording.
     unmerged_dir : path, optional
         Receives the files of blktrace if they cannot be merged or blktrace fails. By default this
         is `out_dir`.
@@ -217,11 +212,10 @@ def record(
                 duration_s,
                 command,
                 on_progress,
-                progress_every_s,
                 recorded,
                 paths_of_heads,
             )
-            if interrupted and not keep_interrupted:
+            if interrupted and at_ctrl_c == "discard":
                 raise KeyboardInterrupt
             recorded.append(scratch)
             dropped = {m["drive"]: int(m["dropped"]) for m in _TOTAL.finditer(output)}
@@ -237,8 +231,8 @@ def record(
                 for part in scratch.glob(f"{path.stem}.blktrace.*"):
                     part.unlink()
                 recordings.append(Recording(path.stem, path, events, lost))
-        if interrupted and on_interrupted is not None:
-            on_interrupted()
+        if interrupted and at_ctrl_c == "keep":
+            raise KeyboardInterrupt
         return recordings, status
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -277,7 +271,6 @@ def _run_blktrace(
     duration_s: float | None,
     command: Sequence[str],
     on_progress: Callable[[RecordingProgress], None] | None,
-    progress_every_s: float,
     recorded: list[Path],
     paths_of_heads: PathRecorder | None,
 ) -> tuple[int, str, bool]:
@@ -292,7 +285,7 @@ def _run_blktrace(
     for action in ACTIONS:
         arguments += ["-a", action]
     log = scratch / "blktrace.log"
-    _end_abandoned_traces(devices)
+    _wait_for_other_traces(devices)
     status, interrupted, ended = 0, False, False
     tracer: subprocess.Popen[bytes] | None = None
     try:
@@ -310,9 +303,7 @@ def _run_blktrace(
             )
         _wait_until_tracing(devices, tracer, log)
         with contextlib.nullcontext() if paths_of_heads is None else paths_of_heads.recording():
-            status = _wait_for_end(
-                devices, scratch, tracer, duration_s, command, on_progress, progress_every_s
-            )
+            status = _wait_for_end(devices, scratch, tracer, duration_s, command, on_progress)
         # blktrace records until it receives a signal.
         ended = tracer.poll() is not None
     except KeyboardInterrupt:
@@ -340,48 +331,22 @@ def _buffer_kib(n_devices: int, n_cpus: int) -> int:
     return min(_BUFFER_KIB, max(_LEAST_BUFFER_KIB, share_kib))
 
 
-def _directory(device: Path) -> Path:
-    return _DEBUGFS / "block" / device.resolve().name
-
-
-def is_traced(device: AnyPath) -> bool:
+def _is_traced(device: Path) -> bool:
     """Return true if the kernel is currently tracing this drive for blktrace."""
-    return (_directory(Path(device)) / "dropped").exists()
+    return (_DEBUGFS / "block" / device.resolve().name / "dropped").exists()
 
 
-def _end_abandoned_traces(devices: Sequence[Path]) -> None:
-    """Stop tracing that a killed blktrace has left on, or wait for a blktrace that is ending.
-
-    The kernel traces a drive for one reader at a time, and continues if the reader is killed.
-    """
-    for device in devices:
-        directory = _directory(device)
-        deadline = time.monotonic() + _ORPHAN_S
-        while is_traced(device):
-            if not _has_reader(directory):
-                with contextlib.suppress(OSError), device.open("rb") as drive:
-                    fcntl.ioctl(drive, BLKTRACE_STOP)
-                    fcntl.ioctl(drive, BLKTRACE_TEARDOWN)
-                break
-            if time.monotonic() > deadline:
-                break  # Another user's trace: blktrace will report that the drive is busy.
-            time.sleep(0.1)
-
-
-def _has_reader(directory: Path) -> bool:
-    """Return true if any process has a file in `directory` open."""
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
-        with contextlib.suppress(OSError):
-            if link.readlink().parent == directory:
-                return True
-    return False
+def _wait_for_other_traces(devices: Sequence[Path]) -> None:
+    """Wait for the blktrace of a killed recording, because the kernel has one reader per drive."""
+    deadline = time.monotonic() + _ORPHAN_S
+    while any(map(_is_traced, devices)) and time.monotonic() < deadline:
+        time.sleep(0.1)
 
 
 def _wait_until_tracing(
     devices: Sequence[Path], tracer: subprocess.Popen[bytes], log: Path
 ) -> None:
     deadline = time.monotonic() + 30
-    files = [_DEBUGFS / "block" / device.resolve().name / "dropped" for device in devices]
     # The files appear during setup. Tracing starts once all threads of blktrace are running. If the
     # kernel refuses to open the files, blktrace prints a message, but its exit status is 0.
     up_at: float | None = None
@@ -392,7 +357,7 @@ def _wait_until_tracing(
                 output = log.read_text(errors="replace")
             raise DeviceError(f"blktrace did not start: {_failure(output, tracer.returncode)}")
         time.sleep(0.01)
-        if up_at is None and all(file.exists() for file in files):
+        if up_at is None and all(map(_is_traced, devices)):
             up_at = time.monotonic()
 
 
@@ -403,7 +368,6 @@ def _wait_for_end(
     duration_s: float | None,
     command: Sequence[str],
     on_progress: Callable[[RecordingProgress], None] | None,
-    progress_every_s: float = PROGRESS_EVERY_S,
 ) -> int:
     child = None
     try:
@@ -417,7 +381,7 @@ def _wait_for_end(
                     return exit_status(status)
                 # Unnecessary wake-ups would disturb the recording: in the lab, each reading of the
                 # clock advances it.
-                steps = [] if on_progress is None else [progress_every_s]
+                steps = [] if on_progress is None else [_PROGRESS_EVERY_S]
                 if duration_s is not None:
                     steps.append(duration_s - (time.monotonic() - start))
                     if steps[-1] <= 0:
@@ -460,7 +424,10 @@ def _failure(output: str, status: int | None) -> str:
     if "Permission denied" in words or "Operation not permitted" in words:
         words += " (this kernel denies tracing to this user; run as root on the machine itself)"
     elif "Device or resource busy" in words or "File exists" in words:
-        words += " (the drive is being traced already; end the other blktrace first)"
+        words += (
+            " (the drive is being traced already; end the other blktrace first, or, if it was "
+            "killed, what it has left: blktrace -d DRIVE -k)"
+        )
     return words
 
 

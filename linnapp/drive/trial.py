@@ -285,7 +285,7 @@ class _Trial:
             [Path("/dev", self._array.name)],
             self._folder,
             duration_s=recorded_s,
-            keep_interrupted=False,
+            at_ctrl_c="discard",
         )
         latency_us = read_latencies_us(recording.path) if recording.events else np.zeros(0)
         recording.path.unlink()

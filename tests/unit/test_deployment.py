@@ -21,7 +21,6 @@ import pytest
 from fake_sysfs import FakeSysfs
 from test_latency_model import random_trees
 
-from linnapp.commands import enable as command
 from linnapp.drive import checks, drives_conf, enabling, journal, units
 from linnapp.drive.checks import check, find_target
 from linnapp.drive.deployment import restore
@@ -399,7 +398,8 @@ def test_ctrl_c_keeps_the_recording(
 ) -> None:
     def record(_: object, directory: Path, **options: Any) -> None:
         make_recordings(directory)
-        options["on_interrupted"]()
+        assert options["at_ctrl_c"] == "keep"
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(enabling, "record", record)
     ran = run("enable", "md0")
@@ -492,8 +492,9 @@ def test_progress_shows_when_there_will_be_too_few_reads() -> None:
         (20, 1, ""),
         (60, 0, ""),
     ):
-        progress = enabling.Progress(seconds, 900, {"sda": 600, "sdb": fewest}, 1430, 0)
-        assert command._describe_shortage(progress) == shown
+        progress = RecordingProgress(seconds, 1000, 48_000, 0)
+        text = enabling.describe_progress(progress, 900, {"sda": 600, "sdb": fewest}, 1430)
+        assert text.partition("1430 of each are needed")[2] == shown
 
 
 # -- restore --

@@ -83,35 +83,16 @@ def test_a_recording_is_never_written_over(machine: Path, monkeypatch: pytest.Mo
     assert (out / "sdb.blk").read_bytes() == b"of yesterday"
 
 
-class _Ioctls:
-    def __init__(self) -> None:
-        self.seen: list[int] = []
-
-    def __call__(self, _: Any, request: int) -> None:
-        self.seen.append(request)
-
-
-def test_abandoned_trace_is_ended(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ioctls = _Ioctls()
-    monkeypatch.setattr(recording.fcntl, "ioctl", ioctls)
-    recording._end_abandoned_traces([machine / "sda"])
-    assert not ioctls.seen  # none is on
-    (machine / "debug" / "block" / "sda" / "dropped").touch()
-    recording._end_abandoned_traces([machine / "sda"])
-    assert ioctls.seen == [0x1275, 0x1276]
-
-
-def test_trace_in_use_is_left_running(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ioctls = _Ioctls()
-    monkeypatch.setattr(recording.fcntl, "ioctl", ioctls)
+def test_drive_in_use_is_reported_after_a_wait(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(recording, "_ORPHAN_S", 0.3)
-    directory = machine / "debug" / "block" / "sda"
-    (directory / "dropped").touch()
-    with (directory / "trace0").open("w"):
-        begin = time.monotonic()
-        recording._end_abandoned_traces([machine / "sda"])
-        assert time.monotonic() - begin >= 0.3  # it may have been about to end
-    assert not ioctls.seen
+    (machine / "debug" / "block" / "sda" / "dropped").touch()
+    fake_blktrace(machine, monkeypatch, "echo 'BLKTRACESETUP: Device or resource busy'; exit 1")
+    begin = time.monotonic()
+    with pytest.raises(DeviceError, match="is being traced already; .*blktrace -d DRIVE -k"):
+        record([machine / "sda"], machine / "out")
+    assert time.monotonic() - begin >= 0.3  # the other trace may have been about to end
 
 
 def test_drives_that_serve_requests_are_found(
