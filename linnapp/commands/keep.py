@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from pathlib import Path
 
@@ -28,8 +29,7 @@ from linnapp.option_types import FiniteRange
     default=60.0,
     help="Seconds between two checks.",
 )
-@click.option("--verbose", is_flag=True, help="Print the values of each check.")
-def keep(conf: Path, window_s: float, every_s: float, verbose: bool) -> None:
+def keep(conf: Path, window_s: float, every_s: float) -> None:
     """Reset drives of drives.conf that enforce when they deviate from their training data.
 
     This watchdog reads the kernel's counters of each drive that enforces: how many hinted reads are
@@ -40,10 +40,12 @@ def keep(conf: Path, window_s: float, every_s: float, verbose: bool) -> None:
     benefit.
     """
     from linnapp.drive.drives_conf import load_filled_conf
-    from linnapp.drive.maintain import Watchdog, repeat
+    from linnapp.drive.maintain import Watchdog
 
     # Fail now if the file is missing. If it becomes unreadable later, that is logged and waited
     # out.
     load_filled_conf(conf)
-    log = partial(click.echo, err=True)
-    repeat(Watchdog(conf, window_s, log, verbose=verbose).check, every_s, log)
+    watchdog = Watchdog(conf, window_s, partial(click.echo, err=True))
+    while True:
+        watchdog.check()
+        time.sleep(every_s)

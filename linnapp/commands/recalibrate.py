@@ -33,11 +33,6 @@ from linnapp.option_types import DRIVE, FOLDER, FiniteRange
     help="Kind of the new models; by default the active kind, or a network if there is none. "
     "Latency models are trained each time, without --shift.",
 )
-@click.option(
-    "--every",
-    type=FiniteRange(0, 1e6, min_open=True),
-    help="Hours between runs; by default, it runs once (a systemd timer can repeat it).",
-)
 @recordings_option
 @conf_option
 @recipe_options
@@ -47,7 +42,6 @@ def recalibrate(
     duration: float,
     shift: float,
     kind: Literal["network", "latency"] | None,
-    every: float | None,
     recordings: Path | None,
     conf: Path,
     **options: Any,
@@ -64,26 +58,18 @@ def recalibrate(
     there, too. A recording is refused if more than 1 % is missing: see `linnapp help traces`.
     """
     from linnapp.drive.maintain import recalibrate as run_once
-    from linnapp.drive.maintain import repeat
 
     def log(line: str) -> None:
         click.echo(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}", err=True)
 
-    def run() -> None:
-        run_once(
-            devices,
-            models,
-            recipe,
-            duration_s=duration,
-            shift_percentiles=shift,
-            kind=kind,
-            recordings=recordings,
-            conf_path=conf,
-            log=log,
-        )
-
-    recipe = recipe_from(options)
-    if every is None:
-        run()
-    else:
-        repeat(run, every * 3600, log)
+    run_once(
+        devices,
+        models,
+        recipe_from(options),
+        duration_s=duration,
+        shift_percentiles=shift,
+        kind=kind,
+        recordings=recordings,
+        conf_path=conf,
+        log=log,
+    )

@@ -9,9 +9,9 @@ of Hao et al., OSDI 2020). This criterion does not apply to latency models. They
 again, which takes seconds.
 
 During the recording, a drive that enforces is set to observe, and md's queries for an array are
-switched off (:mod:`linnapp.drive.switches`). Both are restored afterwards. The newest reads are not
-used in training. The new model replaces the active one only if it is significantly better on these
-reads (:mod:`linnapp.drive.comparison`). A drive always has a working model, because the new one is
+switched off (:mod:`linnapp.drive.switches`). The newest reads are not used in training. The new
+model replaces the active one only if it is significantly better on these reads
+(:mod:`linnapp.drive.comparison`). A drive always has a working model, because the new one is
 trained in a separate directory, uploaded atomically and checked. The old one stays active if any
 step before the upload fails, is interrupted or is killed.
 
@@ -40,16 +40,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import math
 import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from linnapp.drive import journal, state, switches
+from linnapp.drive.checks import find_target
 from linnapp.drive.comparison import Comparison, compare
 from linnapp.drive.deployment import recorded, replace_model
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
@@ -65,7 +64,6 @@ from linnapp.learn.fit import read_latencies, train_labelled
 from linnapp.learn.labels import InflectionPoint, LatencyDistribution, find_inflection_points
 from linnapp.learn.options import Kind, Observer, Recipe
 from linnapp.model import SUFFIX, LatencyModel, Model, model_from_bytes
-from linnapp.model.file import KERNEL_HIDDEN
 from linnapp.trace.reads import releasing
 
 SHIFT_PERCENTILES = 5.0
@@ -76,16 +74,6 @@ MIN_LABELLED = 1400
 #: Names of temporary directories: for the recordings of a run, and for new models until the
 #: directory is complete and renamed.
 _LEFT_OVER = re.compile(r"\.(recording|\d{8}-\d{6})\.")
-
-
-def repeat(step: Callable[[], object], every_s: float, log: Log) -> NoReturn:
-    """Run a step again and again until a signal ends the program; log its errors."""
-    while True:
-        try:
-            step()
-        except LinnappError as error:
-            log(f"failed, no model was changed: {as_options(str(error))}")
-        time.sleep(every_s)
 
 
 # -- record again and retrain --
@@ -166,17 +154,6 @@ class _DriveRun:
         }
 
 
-class _NoGainLogger(Observer):
-    """Logs the drives for which training returns no model."""
-
-    def __init__(self, log: Log) -> None:
-        self._log = log
-
-    def no_gain(self, drive: str, why: str) -> None:
-        """Report that a drive's active model is kept."""
-        self._log(f"{drive}: not retrained: {why}")
-
-
 def recalibrate(
     devices: Sequence[AnyPath],
     models_dir: AnyPath,
@@ -209,29 +186,16 @@ def recalibrate(
         If ctrl-C is received. Before the uploads begin, it leaves all active models unchanged.
     """
     models_dir = Path(models_dir)
-    drives: dict[str, Drive] = {}
-    for device in devices:
-        drive = Drive(str(device))
-        if drive.name in drives:
-            raise LinnappError(
-                f"{device}: {drive.name} is named twice; the drives of an array are each other's "
-                "replicas, name each once"
-            )
-        if recordings is None and (why := has_no_node(drive.name)):
-            raise DeviceError(why)
-        drives[drive.name] = drive
-    recipe = dataclasses.replace(
-        recipe, kind=kind or _active_kind(drives.values()), check_losses=True
-    )
-    if recipe.kind == "network" and recipe.training.n_hidden != KERNEL_HIDDEN:
-        raise LinnappError(
-            f"`n_hidden={recipe.training.n_hidden}`: the kernel does not run such networks, and "
-            "recalibrate uploads what it trains; leave it out"
-        )
+    drives = [Drive(name) for name in find_target([str(device) for device in devices]).drives]
+    if recordings is None:
+        for drive in drives:
+            if why := has_no_node(drive.name):
+                raise DeviceError(why)
+    recipe = dataclasses.replace(recipe, kind=kind or _active_kind(drives), check_losses=True)
     with _scratch(models_dir) as scratch, releasing():
         if recordings is None:
-            _record(list(drives), scratch, models_dir, duration_s, log)
-        runs = _decide(drives.values(), Path(recordings or scratch), recipe, shift_percentiles, log)
+            _record([drive.name for drive in drives], scratch, models_dir, duration_s, log)
+        runs = _decide(drives, Path(recordings or scratch), recipe, shift_percentiles, log)
         _train(runs, models_dir / time.strftime("%Y%m%d-%H%M%S"), recipe, log)
         failures = []
         for run in runs:
@@ -315,14 +279,17 @@ def _train(runs: Sequence[_DriveRun], out: Path, recipe: Recipe, log: Log) -> No
     if not runs:
         return
     log(f"training {', '.join(run.drive.name for run in runs)}")
-    trained = {}
+    observer, trained = Observer(), {}
+    observer.no_gain = lambda drive, why: log(  # type: ignore[method-assign]
+        f"{drive}: not retrained: {why}"
+    )
     with contextlib.suppress(NoGainError):  # the log has each drive's reason
         trained = train_labelled(
             [run.trace for run in runs],
             [run.point for run in runs],
             out,
             recipe,
-            observer=_NoGainLogger(log),
+            observer=observer,
             keep_interrupted=False,
         )
     for run in runs:
@@ -447,7 +414,7 @@ class MeasuredShare:
         self._since_s: float | None = None
         self._last_check_s = 0.0
         self._n_checks = 0
-        self._value = math.nan
+        self._value = 0.0
 
     def add(self, part: int, n: int, begin_s: float) -> None:
         """Add reads since a time, and the part of them to be counted."""
@@ -479,11 +446,8 @@ class MeasuredShare:
         """Describe the fault if it has lasted long enough, otherwise return an empty text."""
         if self._since_s is None or self._n_checks < MIN_CHECKS:
             return ""
-        return str(self) if now_s - self._since_s >= window_s else ""
-
-    def __str__(self) -> str:
-        if math.isnan(self._value):
-            return "too few reads yet"
+        if now_s - self._since_s < window_s:
+            return ""
         return (
             f"{self._value:.0%} of the {self._what} (expected from training: {self._expected:.0%}, "
             f"the bound is {self._bound:.0%})"
@@ -529,20 +493,14 @@ class WatchedDrive:
         us = percentile_us(served, 50) if sum(served) >= MIN_SERVED else None
         return us is not None and us > self._threshold_us
 
-    def __str__(self) -> str:
-        return f"{self.drive.name}: {self._refused}, {self._slow}"
-
 
 class Watchdog:
     """Checks drives of drives.conf that enforce, and resets them after a fault of `window_s`."""
 
-    def __init__(
-        self, conf_path: AnyPath, window_s: float, log: Log, *, verbose: bool = False
-    ) -> None:
+    def __init__(self, conf_path: AnyPath, window_s: float, log: Log) -> None:
         self._conf_path = Path(conf_path)
         self._window_s = window_s
         self._log = log
-        self._verbose = verbose
         self._watched: dict[str, WatchedDrive] = {}
         self._last_lines: dict[str, str] = {}
 
@@ -569,8 +527,6 @@ class Watchdog:
                 self._log_once(name, f"{name}: is not checked: {error}")
                 continue
             self._log_once(name, f"{name}: is checked, model {watched.model_id}")
-            if self._verbose:
-                self._log(str(watched))
             if why:
                 s = self._window_s
                 lasted = f"{s / 60:.0f} minutes" if s >= 120 else f"{s:g} seconds"

@@ -26,7 +26,7 @@ echo enforce >$linnos/mode
 python3 {hinted} /dev/flash0 1000000 & load=$!
 # with the capabilities of the unit
 setpriv --bounding-set=-all,{capabilities} \\
-    linnapp keep --window 10 --every 1 --verbose 2>>$OUT/log & keep=$!
+    linnapp keep --window 10 --every 1 2>>$OUT/log & keep=$!
 for _ in $(seq 120); do
     [ "$(cat $linnos/mode)" = observe ] && break
     sleep 0.5
