@@ -14,7 +14,6 @@ import signal
 import sys
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
@@ -222,33 +221,8 @@ def _ending_in_order() -> Iterator[None]:
 def main() -> None:
     """Run the command line; user errors are one line on stderr and exit status 1."""
     _open_closed_streams()
-    _warn_of_another_clone()
     with _ending_in_order():
         _run()
-
-
-def _warn_of_another_clone() -> None:
-    """Warn if the current folder is in a clone of LinnOS whose code is not the running code.
-
-    That happens if the environment of one clone is active in another, or if ``linnapp`` is
-    also installed. The kernel, the libraries and the models would then be those of the other clone.
-    """
-    try:
-        here = Path.cwd()
-    except OSError:
-        return
-    package = Path(__file__).resolve().parent
-    for folder in (here, *here.parents):
-        if (folder / "linnapp" / "cli.py").is_file() and (folder / "kernel" / "linnos").is_dir():
-            break
-    else:
-        return
-    if (folder / "linnapp").resolve() != package:
-        print(
-            f"linnapp: warning: this runs the code in {package}, not that of the clone {folder}; "
-            f"run `make venv` there and {folder}/.venv/bin/linnapp",
-            file=sys.stderr,
-        )
 
 
 def _open_closed_streams() -> None:

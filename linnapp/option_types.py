@@ -6,19 +6,9 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-
-if TYPE_CHECKING:
-    from click import ParamType as ParamType
-else:
-
-    class ParamType(click.ParamType):
-        """click's class, which took no type arguments before 8.4."""
-
-        def __class_getitem__(cls, _: object) -> type[ParamType]:
-            return cls
 
 
 class NamedPath(click.Path):
@@ -66,7 +56,7 @@ class FiniteRange(click.FloatRange):
         return number
 
 
-class ByteSize(ParamType[int]):
+class ByteSize(click.ParamType):  # type: ignore[type-arg]
     """A size in bytes, with K, M, G or T (powers of 1024)."""
 
     name = "bytes"
@@ -86,7 +76,7 @@ class ByteSize(ParamType[int]):
         return size
 
 
-class TimeSlice(ParamType[tuple[float, float]]):
+class TimeSlice(click.ParamType):  # type: ignore[type-arg]
     """A slice of time, "A:B" in seconds; either end may be left out."""
 
     name = "A:B"
@@ -107,7 +97,7 @@ class TimeSlice(ParamType[tuple[float, float]]):
         return parsed
 
 
-class Bias(ParamType[float | str]):
+class Bias(click.ParamType):  # type: ignore[type-arg]
     """A positive number, or "auto"."""
 
     name = "number|auto"

@@ -7,12 +7,12 @@ import re
 
 import click
 
-from linnapp.option_types import FiniteRange, ParamType
+from linnapp.option_types import FiniteRange
 
 _DEFAULT = "127.0.0.1:9870"
 
 
-class Address(ParamType[tuple[str, int]]):
+class Address(click.ParamType):  # type: ignore[type-arg]
     """HOST:PORT, :PORT or PORT. Without HOST only this machine can connect."""
 
     name = "[HOST:]PORT"

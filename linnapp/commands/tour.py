@@ -50,4 +50,4 @@ def tour(output: Path) -> None:
         environment=guest_environment(array, output),
     )
     script = Path(__file__).parents[1] / "lab" / "tour.sh"
-    run_and_exit(lambda: run(["sh", str(script), str(output), str(EXAMPLE_MODELS)], guest), None)
+    run_and_exit(lambda: run(["sh", str(script), str(output), str(EXAMPLE_MODELS)], guest))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, TextIO
 
 import click
 
@@ -11,7 +12,7 @@ from linnapp.lab import qemu as qemu_guest
 from linnapp.lab import uml
 from linnapp.lab.array import Array
 from linnapp.lab.cluster import AGENT, CLUSTER_KERNEL, ENGINES, Cluster, installed_by, missing
-from linnapp.lab.command import Asked, guest_environment, guest_options, run_and_exit
+from linnapp.lab.command import guest_environment, guest_options, run_and_exit
 from linnapp.lab.guest import Guest
 
 _PROFILE = click.option(
@@ -58,7 +59,15 @@ def _parameters(_: click.Context, __: click.Parameter, values: tuple[str, ...]) 
 )
 @guest_options(uml.DEFAULT_KERNEL, "make kernel", memory_mb=3072)
 def run_command(
-    asked: Asked, drives: int, profile: str, seed: int, fresh: bool, parameters: dict[str, str]
+    drives: int,
+    profile: str,
+    seed: int,
+    fresh: bool,
+    parameters: dict[str, str],
+    size_mb: int,
+    dmesg: TextIO | None,
+    command: tuple[str, ...],
+    **guest: Any,
 ) -> None:
     """Boot the patched kernel, bring the drives up and run CMD there.
 
@@ -77,15 +86,9 @@ def run_command(
         --direct=1 --clocksource=clock_gettime --runtime=1 --time_based
     linnapp lab run --out out/t -- linnapp trace /dev/flash0 -o out/t --duration 5
     """
-    array = Array(drives, profile, asked.size_mb, seed, not fresh, parameters)
-    environment = guest_environment(array, asked.out_dir)
-    run_and_exit(
-        lambda: uml.run(
-            asked.command,
-            Guest(setup=array.setup_script(), environment=environment, **asked.of_guest),
-        ),
-        asked.dmesg,
-    )
+    array = Array(drives, profile, size_mb, seed, not fresh, parameters)
+    guest["environment"] = guest_environment(array, guest["out_dir"])
+    run_and_exit(lambda: uml.run(command, Guest(setup=array.setup_script(), **guest)), dmesg)
 
 
 @lab.command("cluster", context_settings=_COMMAND)
@@ -114,7 +117,16 @@ def run_command(
 @_SEED
 @guest_options(CLUSTER_KERNEL, "make kernel-cluster", memory_mb=4096)
 def cluster(
-    asked: Asked, nodes: int, engine: str, one_way_us: int, osd_us: int, profile: str, seed: int
+    nodes: int,
+    engine: str,
+    one_way_us: int,
+    osd_us: int,
+    profile: str,
+    seed: int,
+    size_mb: int,
+    dmesg: TextIO | None,
+    command: tuple[str, ...],
+    **guest: Any,
 ) -> None:
     """Run CMD on the client of a cluster whose nodes have an emulated drive each.
 
@@ -141,23 +153,16 @@ def cluster(
     """
     if osd_us and engine != "ceph":
         raise click.UsageError(f"--osd-us needs --engine ceph: {engine} has no OSDs")
-    nodes_lab = Cluster(
-        Array(nodes, profile, asked.size_mb, seed), engine, one_way_us, osd_us=osd_us
-    )
-    environment = {**guest_environment(nodes_lab, asked.out_dir), **nodes_lab.environment}
+    nodes_lab = Cluster(Array(nodes, profile, size_mb, seed), engine, one_way_us, osd_us=osd_us)
+    environment = {**guest_environment(nodes_lab, guest["out_dir"]), **nodes_lab.environment}
     if absent := missing(engine, environment["PATH"]):
         raise click.ClickException(
             f"not installed: {', '.join(absent)}; `{installed_by(engine)}` installs them"
         )
     if not AGENT.exists():
         raise click.ClickException(f"{AGENT} does not exist; `make agent` builds it")
-    run_and_exit(
-        lambda: uml.run(
-            asked.command,
-            Guest(setup=nodes_lab.setup_script(), environment=environment, **asked.of_guest),
-        ),
-        asked.dmesg,
-    )
+    guest["environment"] = environment
+    run_and_exit(lambda: uml.run(command, Guest(setup=nodes_lab.setup_script(), **guest)), dmesg)
 
 
 @lab.command("qemu", context_settings=_COMMAND)
@@ -181,7 +186,15 @@ def cluster(
 )
 @guest_options(qemu_guest.DEFAULT_KERNEL, "make kernel-x86", memory_mb=2048)
 def qemu(
-    asked: Asked, drives: int, cpus: int, accel: str, modules: Path | None, count_instructions: bool
+    drives: int,
+    cpus: int,
+    accel: str,
+    modules: Path | None,
+    count_instructions: bool,
+    size_mb: int,
+    dmesg: TextIO | None,
+    command: tuple[str, ...],
+    **of_guest: Any,
 ) -> None:
     """Boot the patched x86-64 kernel under QEMU and run CMD there, in real time.
 
@@ -196,11 +209,11 @@ def qemu(
     guest = qemu_guest.QemuGuest(
         n_cpus=cpus,
         n_drives=drives,
-        drive_mb=asked.size_mb,
+        drive_mb=size_mb,
         accel=accel,
         modules=modules,
         counts_instructions=count_instructions,
-        **asked.of_guest,
+        **of_guest,
     )
-    guest.environment = guest_environment(guest, asked.out_dir)
-    run_and_exit(lambda: qemu_guest.run(asked.command, guest), asked.dmesg)
+    guest.environment = guest_environment(guest, guest.out_dir)
+    run_and_exit(lambda: qemu_guest.run(command, guest), dmesg)

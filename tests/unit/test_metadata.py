@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The package's metadata agree with the project, and a copied or moved clone runs its own code."""
+"""The package's metadata agree with the project; a moved clone gets a new environment."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -61,20 +60,3 @@ def test_make_installs_the_environment_again_when_the_clone_was_moved(tmp_path: 
     moved = clone_with_environment_of(tmp_path / "moved", "/where/it/was")
     assert "belongs to another folder" in planned(moved)
     assert "pip install" in planned(moved)
-
-
-def test_linnapp_warns_when_it_runs_in_a_clone_with_other_code(tmp_path: Path) -> None:
-    (tmp_path / "linnapp").mkdir()
-    (tmp_path / "linnapp" / "cli.py").touch()
-    (tmp_path / "kernel" / "linnos").mkdir(parents=True)
-    show_version = "from linnapp.cli import main; main()"
-
-    def warnings(folder: Path) -> str:
-        return subprocess.run(
-            [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {show_version}",
-             "--version"],
-            cwd=folder, check=True, capture_output=True, text=True,
-        ).stderr  # fmt: skip
-
-    assert f"not that of the clone {tmp_path}" in warnings(tmp_path / "kernel" / "linnos")
-    assert warnings(ROOT / "docs") == ""
