@@ -13,21 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
 
     from linnapp.drive.sysfs import Drive
-
-_TITLES = (
-    *("drive", "mode", "model", "kind", "threshold", "p99", "refused", "reads", "hinted"),
-    *("admitted", "revoked", "probes", "slow", "slow admitted", "ns per inference"),
-)
-_N_TEXT = 4
 
 #: columns of the terminal for the titles, and for each drive next to them
 _LABEL_WIDTH = 21
 _CELL_WIDTH = 23
-
-_COUNTERS = ("reads", "latency_critical", "admitted", "revoked", "probes")
 
 
 @click.command()
@@ -58,7 +50,7 @@ def status(devices: tuple[str, ...], as_json: bool) -> None:
 
     # If the output is not a terminal, it need not fit its width.
     console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=200)
-    console.print(_show(_rows(devices), console))
+    console.print(_show(_rows(devices), console.width))
 
 
 def _rows(devices: Sequence[str]) -> list[dict[str, Any]]:
@@ -121,38 +113,42 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole > 0 else None
 
 
-def _cells(row: dict[str, Any], between: str, asked: bool) -> list[str]:
-    """Return a drive's values in the order of the titles; shares follow their counter."""
+def _cells(row: dict[str, Any], asked: bool) -> dict[str, str]:
+    """Return a drive's values by their titles; shares follow their counter."""
+    stats = row["stats"]
 
     def part(name: str, whole: int, of: str) -> str:
         share = _share(stats.get(name, 0), whole)
-        return f"{stats.get(name, 0)}" + ("" if share is None else f"{between}{share:.1%} of {of}")
+        return f"{stats.get(name, 0)}" + ("" if share is None else f"  {share:.1%} of {of}")
 
     def known(value: float | None, form: str) -> str:
         return "-" if value is None else form.format(value)
 
-    stats = row["stats"]
-    return [
-        row["drive"],
-        row["mode"],
-        row["model_id"] or "none",
-        row["model_kind"] or "-",
-        f"{row['threshold_us']} us" if row["model_id"] else "-",
-        known(row["p99_us"], "{:.0f} us"),
-        known(row["refused_share"], "{:.1%}"),
-        *(f"{stats.get(name, 0)}" for name in _COUNTERS),
-        part("slow", stats.get("reads", 0) - stats.get("revoked", 0), "reads"),
-        part("false_submits", stats.get("admitted", 0), "admitted"),
-        known(row["inference_ns_mean"], "{:.0f}"),
-        *([f"{stats.get('inferences', 0)}"] if asked else []),
-    ]
+    cells = {
+        "drive": row["drive"],
+        "mode": row["mode"],
+        "model": row["model_id"] or "none",
+        "kind": row["model_kind"] or "-",
+        "threshold": f"{row['threshold_us']} us" if row["model_id"] else "-",
+        "p99": known(row["p99_us"], "{:.0f} us"),
+        "refused": known(row["refused_share"], "{:.1%}"),
+        "reads": stats.get("reads", 0),
+        "hinted": stats.get("latency_critical", 0),
+        "admitted": stats.get("admitted", 0),
+        "revoked": stats.get("revoked", 0),
+        "probes": stats.get("probes", 0),
+        "slow": part("slow", stats.get("reads", 0) - stats.get("revoked", 0), "reads"),
+        "slow admitted": part("false_submits", stats.get("admitted", 0), "admitted"),
+        "ns per inference": known(row["inference_ns_mean"], "{:.0f}"),
+        "asked": stats.get("inferences", 0),
+    }
+    return {title: str(cell) for title, cell in cells.items() if asked or title != "asked"}
 
 
-def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
-    """Return a line per drive if that fits, otherwise a column per drive, in rows that fit."""
+def _show(rows: list[dict[str, Any]], width: int) -> RenderableType:
+    """Return tables with a column per drive, as many as fit, followed by arrays and resets."""
     from rich.console import Group
-    from rich.measure import Measurement
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
     from linnapp.drive.md import guards
@@ -160,26 +156,15 @@ def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
     from linnapp.drive.switches import current_resets
 
     asked = any(is_asked(row["stats"]) for row in rows)
-    titles = (*_TITLES, "asked") if asked else _TITLES
-    table = Table()
-    for number, title in enumerate(titles):
-        table.add_column(title, justify="left" if number < _N_TEXT else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*_cells(row, "\n", asked))
-    parts: list[RenderableType] = [table]
-    unlimited = console.options.update(max_width=1000)
-    if Measurement.get(console, unlimited, table).maximum > console.width:
-        n_columns = max(1, (console.width - _LABEL_WIDTH) // _CELL_WIDTH)
-        parts = []
-        for start in range(0, len(rows), n_columns):
-            table = Table(show_header=False)
-            columns = [_cells(row, "  ", asked) for row in rows[start : start + n_columns]]
-            table.add_column()
-            for _ in columns:
-                table.add_column(justify="right", no_wrap=True)
-            for number, title in enumerate(titles):
-                table.add_row(title, *(column[number] for column in columns))
-            parts.append(table)
+    n_columns = max(1, (width - _LABEL_WIDTH) // _CELL_WIDTH)
+    parts: list[RenderableType] = []
+    for start in range(0, len(rows), n_columns):
+        columns = [_cells(row, asked) for row in rows[start : start + n_columns]]
+        values = (Column(justify="right", no_wrap=True) for _ in columns)
+        table = Table("", *values, show_header=False)
+        for title in columns[0]:
+            table.add_row(title, *(column[title] for column in columns))
+        parts.append(table)
     parts += [Text(each.words) for each in guards() if each.state != "off"]
     parts += [Text(reset.describe()) for reset in current_resets()]
     return Group(*parts)

@@ -276,7 +276,7 @@ def test_status_shows_shares_of_reads_in_any_mode(
     (tree / "latency_us_histogram").write_text(" ".join(map(str, counts)) + "\n")
     run_cli("status", "sda")
     shown = capsys.readouterr().out
-    assert re.search(r"│ +\d+ us │ +1\.0% │", shown)
+    assert re.search(r"p99 +│ +\d+ us", shown) and re.search(r"refused +│ +1\.0%", shown)
     assert "53.5% of reads" in shown and "52.5% of admitted" in shown
     assert "false" not in shown and "asked" not in shown  # only hinted reads, no queries
     (tree / "stats" / "inferences").write_text("4321\n")
