@@ -41,9 +41,10 @@ def on_encrypted_drives(machine: FakeSysfs) -> None:
 
 
 def below_encryption(machine: FakeSysfs) -> None:
-    (machine.block / "dm-0" / "dm").mkdir(parents=True)
-    (machine.block / "dm-0" / "slaves").mkdir()
-    (machine.block / "dm-0" / "slaves" / "md0").symlink_to(machine.block / "md0")
+    for upper, lower in (("dm-1", "dm-0"), ("dm-0", "md0")):
+        (machine.block / upper / "dm").mkdir(parents=True)
+        (machine.block / upper / "slaves").mkdir()
+        (machine.block / upper / "slaves" / lower).symlink_to(machine.block / lower)
 
 
 def heads_without_paths(machine: FakeSysfs) -> None:
@@ -71,7 +72,7 @@ def locked_down(state: str) -> Callable[[FakeSysfs], object]:
         (write("md0/md/dev-sdb/state", "faulty"), "md0", "md0", "at least two drives"),
         (write("sdb/queue/rotational", "1"), "md0", "sdb reports that it rotates", "echo 0"),
         (on_encrypted_drives, "md1", "md1: its mirror dm-0 is", "on the array"),
-        (below_encryption, "dm-0", "dm-0 is a volume on md0", "name /dev/md0"),
+        (below_encryption, "dm-1", "dm-1 is a volume on md0", "name /dev/md0"),
         (write("md0/md/degraded", "1"), "md0", "md0 is degraded", "repair it first"),
         (write("md0/md/sync_action", "resync"), "md0", "md0 is busy", "mdadm --wait /dev/md0"),
         (write("md0/md/metadata_version", "external:/md127/0"), "md0",
