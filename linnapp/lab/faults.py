@@ -18,7 +18,8 @@ The format, in which `write` and `read` are both optional::
 
 `frequency` is ALL, ALL_AFTER or INTERVAL, the last two with `nRequests`. `type`
 is CORRUPTION (with `corruptionPattern` BIT_FLIP, RANDOM_BIT_FLIP, ALL_ZEROS or
-ALL_ONES), DELAY (with `latencyUs`), MEDIUM_ERROR or LOST_WRITE. For a BIT_FLIP without
+ALL_ONES), DELAY (with `latencyUs`), MEDIUM_ERROR or LOST_WRITE. The thesis also has the words
+CORRUPT_CONTENT, BITFLIP_CUSTOM_INDEX and REPLACE_ALL_ZEROS. For a BIT_FLIP without
 `offset` (byte) or `index` (bit), the drive's random seed determines them. Two optional keys are
 not in the thesis: `tag`, the I/O tag that must match, and `count`, BLOCK (the default:
 4 KiB blocks are counted, even if the kernel merged them) or REQUEST. Case, spaces,
@@ -59,16 +60,20 @@ _EXTENTS_PER_CALL = 512
 _FREQUENCIES = {"ALL": "all", "ALLAFTER": "all_after", "INTERVAL": "interval"}
 _PATTERNS = {
     "BITFLIP": "bit_flip",
+    "BITFLIPCUSTOMINDEX": "bit_flip",
     "RANDOMBITFLIP": "bit_flip",
-    "BITFLIPRANDOM": "bit_flip",
     "ALLZEROS": "zeros",
     "REPLACEALLZEROS": "zeros",
-    "ZEROS": "zeros",
     "ALLONES": "ones",
     "REPLACEALLONES": "ones",
-    "ONES": "ones",
 }
-_TYPES = {"DELAY": "delay", "MEDIUMERROR": "medium_error", "LOSTWRITE": "lost_write"}
+_TYPES = {
+    "CORRUPTION": "corruption",
+    "CORRUPTCONTENT": "corruption",
+    "DELAY": "delay",
+    "MEDIUMERROR": "medium_error",
+    "LOSTWRITE": "lost_write",
+}
 
 
 class FaultError(LinnappError):
@@ -125,16 +130,13 @@ def _number(where: str, entry: Mapping[str, Any], key: str, low: int, high: int)
 
 def _fault_knobs(where: str, fault: Mapping[str, Any]) -> dict[str, str]:
     _only(where, fault, "type", "corruptionPattern", "latencyUs", "offset", "index")
-    kinds = {**_TYPES, **_PATTERNS, "CORRUPTION": "corruption", "DATACORRUPTION": "corruption"}
-    kind = _word(where, fault, "type", kinds)
-    words = str(fault.get("type"))
+    kind = _word(where, fault, "type", _TYPES)
     if kind == "corruption":
         kind = _word(where, fault, "corruptionPattern", _PATTERNS)
-        words = str(fault["corruptionPattern"])
     knobs = {"fault": kind}
     if kind == "delay":
         knobs["latency_us"] = str(_number(where, fault, "latencyUs", 0, 60_000_000))
-    if kind == "bit_flip" and "RANDOM" not in words.upper():
+    if kind == "bit_flip" and "RANDOM" not in fault["corruptionPattern"].upper():
         if "offset" in fault:
             knobs["offset"] = str(_number(where, fault, "offset", 0, 2**31 - 1))
         if "index" in fault:

@@ -25,14 +25,17 @@ FLIP = {"type": "CORRUPTION", "corruptionPattern": "BIT_FLIP"}
     ("fault", "knobs"),
     [
         (FLIP | {"offset": 17, "index": 3}, {"fault": "bit_flip", "offset": "17", "bit": "3"}),
-        ({"type": "corruption", "corruptionPattern": "replace all zeros"}, {"fault": "zeros"}),
+        # The words of the thesis's annex.
+        ({"type": "CORRUPT_CONTENT", "corruptionPattern": "BITFLIP_CUSTOM_INDEX", "offset": 0,
+          "index": 0}, {"fault": "bit_flip", "offset": "0", "bit": "0"}),
+        ({"type": "CORRUPT_CONTENT", "corruptionPattern": "REPLACE_ALL_ZEROS"}, {"fault": "zeros"}),
         ({"type": "CORRUPTION", "corruptionPattern": "ALL-ONES"}, {"fault": "ones"}),
         ({"type": "DELAY", "latencyUs": 700}, {"fault": "delay", "latency_us": "700"}),
         ({"type": "MEDIUM_ERROR"}, {"fault": "medium_error"}),
         # The seed determines the position.
         (FLIP | {"corruptionPattern": "RANDOM_BIT_FLIP", "offset": 4}, {"fault": "bit_flip"}),
     ],
-)
+)  # fmt: skip
 def test_each_fault_and_frequency_becomes_a_rule(
     fault: dict[str, Any], knobs: dict[str, str]
 ) -> None:
