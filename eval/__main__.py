@@ -26,8 +26,7 @@ from eval.long_table import LongTable
 from eval.programs import keep_programs
 from eval.study import Study
 from linnapp.errors import LinnappError
-from linnapp.lab.guest import LabError
-from linnapp.lab.work import StepError, write_json, write_text
+from linnapp.lab.work import write_json, write_text
 
 #: The times of a run that are committed.
 TIMES = ("seconds", "cpu_seconds", "alone_seconds", "jobs")
@@ -89,7 +88,7 @@ def main() -> None:
         print(f"[{i + 1}/{len(names)}] {name}", flush=True)
         try:
             run(load(name), out, arguments)
-        except (StepError, LabError, LinnappError, OSError, ValueError) as error:
+        except (LinnappError, OSError, ValueError) as error:
             print(f"  {name} failed: {error}", file=sys.stderr, flush=True)
             failed.append(name)
         finally:

@@ -31,7 +31,6 @@ from eval.bench import (
     watching,
 )
 from linnapp.errors import LinnappError
-from linnapp.lab.guest import LabError
 
 
 class Benchmark(NamedTuple):
@@ -100,7 +99,7 @@ def main() -> None:
         print(f"--- {name}: {BENCHMARKS[name].title}", flush=True)
         try:
             BENCHMARKS[name].run()
-        except (subprocess.CalledProcessError, BenchError, LabError, LinnappError) as error:
+        except (subprocess.CalledProcessError, BenchError, LinnappError) as error:
             failed.append(f"{name}: {error}")
     if failed:
         sys.exit("make bench: " + "; ".join(failed))

@@ -22,27 +22,22 @@ def tour(output: Path) -> None:
     explains two decisions. As `linnapp demo`, it needs the lab kernel, but no root rights and no
     compiler.
     """
-    from linnapp.errors import LinnappError
     from linnapp.lab.array import Array
     from linnapp.lab.command import guest_environment, run_and_exit
     from linnapp.lab.demo import EXAMPLE_MODELS, check_programs
-    from linnapp.lab.guest import Guest, LabError
+    from linnapp.lab.guest import Guest
     from linnapp.lab.host import linnapp
     from linnapp.lab.uml import DEFAULT_KERNEL, run
-    from linnapp.lab.work import StepError
 
     array = Array()
     output.mkdir(parents=True, exist_ok=True)
     output = output.resolve()
     click.echo("Generating a workload. After 10 s, one drive after the other is slow for 3 s.")
-    try:
-        check_programs()
-        linnapp(
-            "generate", "demo", "-o", str(output), "--drives", str(array.n_drives),
-            "--duration", str(_SECONDS),
-        )  # fmt: skip
-    except (LabError, StepError) as error:
-        raise LinnappError(str(error)) from None
+    check_programs()
+    linnapp(
+        *("generate", "demo", "-o", str(output), "--drives", str(array.n_drives)),
+        *("--duration", str(_SECONDS)),
+    )
     guest = Guest(
         kernel=DEFAULT_KERNEL,
         out_dir=output,

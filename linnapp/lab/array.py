@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from linnapp.errors import LinnappError
+
 CONFIGFS = "/sys/kernel/config/flashsim"
 
 #: A drive's flushes are timed from its power-on, and the steps before that may take slightly
@@ -46,7 +48,7 @@ class Array:
             return ""
         profiles = self.profile.split(",")
         if len(profiles) not in (1, self.n_drives):
-            raise ValueError(
+            raise LinnappError(
                 f"--profile {self.profile}: {len(profiles)} profiles for {self.n_drives} drives"
             )
         lines = [

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Protocol, TextIO
 
 import click
 
-from linnapp.lab.guest import REPOSITORY, LabError, Result
+from linnapp.lab.guest import REPOSITORY, Result
 from linnapp.option_types import FILE, FOLDER, FiniteRange
 
 #: Variables of the caller's environment that a command in the lab also has, besides PATH.
@@ -98,10 +98,7 @@ def run_and_exit(boot: Callable[[], Result], dmesg: TextIO | None = None) -> NoR
     """Boot a guest for a user's command, save the kernel log, and exit with its status."""
     # On SIGTERM, also end the guest and remove its temporary files.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    try:
-        result = boot()
-    except (LabError, ValueError) as error:
-        raise click.ClickException(str(error)) from None
+    result = boot()
     if dmesg is not None:
         dmesg.write(result.dmesg)
     sys.exit(result.status)

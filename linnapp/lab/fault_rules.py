@@ -11,9 +11,8 @@ import os
 import re
 import stat
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from linnapp.errors import DeviceError
 
@@ -28,25 +27,6 @@ MODULE = "dm-linnos-faults"
 _RANGES_PER_WRITE = 100
 
 
-class RuleStore(Protocol):
-    """The fault rules of a disk."""
-
-    def add(self, name: str, knobs: Mapping[str, str]) -> None:
-        """Make a rule that is not enabled."""
-
-    def add_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> None:
-        """Add ranges of (first sector, sectors) to a rule."""
-
-    def enable(self, name: str) -> None:
-        """Apply a rule from now on."""
-
-    def remove(self, name: str) -> None:
-        """Remove a rule."""
-
-    def rules(self) -> dict[str, dict[str, str]]:
-        """Return settings and counters of each rule by name, in the order of creation."""
-
-
 class DriveRules:
     """The rules of a flashsim drive."""
 
@@ -54,6 +34,7 @@ class DriveRules:
         self.folder = CONFIGFS / disk / "rules"
 
     def add(self, name: str, knobs: Mapping[str, str]) -> None:
+        """Make a rule that is not enabled."""
         folder = self.folder / name
         try:
             folder.mkdir()
@@ -71,17 +52,21 @@ class DriveRules:
             raise
 
     def add_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> None:
+        """Add ranges of (first sector, sectors) to a rule."""
         for first in range(0, len(ranges), _RANGES_PER_WRITE):
             lines = (f"{start} {n}" for start, n in ranges[first : first + _RANGES_PER_WRITE])
             _write(self.folder / name / "ranges", "\n".join(lines))
 
     def enable(self, name: str) -> None:
+        """Apply a rule from now on."""
         _write(self.folder / name / "enabled", "1")
 
     def remove(self, name: str) -> None:
+        """Remove a rule."""
         (self.folder / name).rmdir()
 
     def rules(self) -> dict[str, dict[str, str]]:
+        """Return settings and counters of each rule by name, in the order of creation."""
         return {
             folder.name: {file.name: file.read_text().strip() for file in folder.iterdir()}
             for folder in sorted(self.folder.iterdir())
@@ -90,7 +75,7 @@ class DriveRules:
 
 
 class TargetRules:
-    """The rules of a device-mapper target."""
+    """The rules of a device-mapper target, with the methods of :class:`DriveRules`."""
 
     def __init__(self, disk: str) -> None:
         self.name = (_SYSFS_BLOCK / disk / "dm" / "name").read_text().strip()
@@ -161,7 +146,7 @@ def has_rules(disk: str) -> bool:
     return name.exists() and _is_target(name.read_text().strip())
 
 
-def rules_of(disk: str) -> RuleStore:
+def rules_of(disk: str) -> DriveRules | TargetRules:
     """Return the rules of a disk, by the name in ``/sys/class/block``."""
     if not has_rules(disk):
         raise DeviceError(
@@ -289,7 +274,7 @@ def detach(name: str) -> None:
 def remove_rules(disk: str) -> int:
     """Remove all rules of a disk and return their number."""
     store = rules_of(disk)
-    names: Iterable[str] = list(store.rules())
+    names = list(store.rules())
     for rule in names:
         store.remove(rule)
-    return len(list(names))
+    return len(names)

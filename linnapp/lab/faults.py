@@ -44,7 +44,7 @@ from typing import Any
 
 from linnapp.errors import LinnappError
 from linnapp.files import AnyPath
-from linnapp.lab.fault_rules import RuleStore, on_member, rules_of
+from linnapp.lab.fault_rules import DriveRules, TargetRules, on_member, rules_of
 
 SECTOR_BYTES = 512
 
@@ -76,10 +76,6 @@ _TYPES = {
 }
 
 
-class FaultError(LinnappError):
-    """A rule file with an invalid format, or a file that cannot be resolved."""
-
-
 @dataclass(frozen=True)
 class FaultRule:
     """One entry of a rule file."""
@@ -90,16 +86,6 @@ class FaultRule:
     knobs: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Extents:
-    """Location of a file on a disk."""
-
-    #: Name of the disk, such as ``flash0``.
-    disk: str
-    #: First sector and length, in 512-byte sectors of the disk; empty for the whole disk.
-    ranges: tuple[tuple[int, int], ...]
-
-
 def _only(where: str, entry: Mapping[str, Any], *allowed: str) -> None:
     """Refuse other keys.
 
@@ -107,7 +93,7 @@ def _only(where: str, entry: Mapping[str, Any], *allowed: str) -> None:
     """
     unknown = sorted(set(entry) - set(allowed))
     if unknown:
-        raise FaultError(
+        raise LinnappError(
             f"{where}: unknown key {', '.join(map(repr, unknown))}; known are {', '.join(allowed)}"
         )
 
@@ -118,13 +104,13 @@ def _word(where: str, entry: Mapping[str, Any], key: str, choices: Mapping[str, 
         known = choices.get("".join(c for c in value.upper() if c.isalnum()))
         if known is not None:
             return known
-    raise FaultError(f"{where}: {key} is {value!r}; known are {', '.join(sorted(choices))}")
+    raise LinnappError(f"{where}: {key} is {value!r}; known are {', '.join(sorted(choices))}")
 
 
 def _number(where: str, entry: Mapping[str, Any], key: str, low: int, high: int) -> int:
     value = entry.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise FaultError(f"{where}: {key} is {value!r}; it must be a number from {low} to {high}")
+        raise LinnappError(f"{where}: {key} is {value!r}; it must be a number from {low} to {high}")
     return value
 
 
@@ -156,20 +142,11 @@ def _entry_rule(where: str, op: str, file_name: str, entry: Mapping[str, Any]) -
         knobs["count"] = _word(where, entry, "count", {"BLOCK": "block", "REQUEST": "request"})
     fault = entry.get("faultType")
     if not isinstance(fault, Mapping):
-        raise FaultError(f"{where}: faultType is missing or not an object")
+        raise LinnappError(f"{where}: faultType is missing or not an object")
     knobs.update(_fault_knobs(f"{where}.faultType", fault))
     if knobs["fault"] == "lost_write" and op == "read":
-        raise FaultError(f"{where}: LOST_WRITE is no fault of a read; put it under write")
+        raise LinnappError(f"{where}: LOST_WRITE is no fault of a read; put it under write")
     return FaultRule(file_name, knobs)
-
-
-def _encodes(name: str) -> bool:
-    """Return true if a file can have this name; an unpaired surrogate is not a character."""
-    try:
-        os.fsencode(name)
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def parse_rules(document: object) -> list[FaultRule]:
@@ -178,30 +155,28 @@ def parse_rules(document: object) -> list[FaultRule]:
     Rules of `write` and `read` are not separated.
     """
     if not isinstance(document, Mapping) or not document:
-        raise FaultError("a rule file is an object with the keys write and read")
+        raise LinnappError("a rule file is an object with the keys write and read")
     _only("a rule file is an object with the keys write and read", document, "write", "read")
     rules = []
     for op, part in document.items():
         files = part.get("files") if isinstance(part, Mapping) else None
         if not isinstance(files, list):
-            raise FaultError(f"{op}.files is missing or not a list")
+            raise LinnappError(f"{op}.files is missing or not a list")
         _only(op, part, "files")
         for k, file in enumerate(files):
             where = f"{op}.files[{k}]"
             name = file.get("fileName") if isinstance(file, Mapping) else None
             if not isinstance(name, str) or not name:
-                raise FaultError(f"{where}: fileName is missing")
-            if "\0" in name or not _encodes(name):
-                raise FaultError(f"{where}: fileName is {name!r}; no file can be called that")
+                raise LinnappError(f"{where}: fileName is missing")
             _only(where, file, "fileName", "faultInjection")
             entries = file.get("faultInjection")
             if isinstance(entries, Mapping):
                 entries = [entries]
             if not isinstance(entries, list) or not entries:
-                raise FaultError(f"{where}: faultInjection is missing")
+                raise LinnappError(f"{where}: faultInjection is missing")
             for entry in entries:
                 if not isinstance(entry, Mapping):
-                    raise FaultError(f"{where}: faultInjection is not an object")
+                    raise LinnappError(f"{where}: faultInjection is not an object")
                 rules.append(_entry_rule(f"{where}.faultInjection", op, name, entry))
     return rules
 
@@ -212,22 +187,22 @@ def load_rules(path: AnyPath) -> list[FaultRule]:
     try:
         return parse_rules(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
-        raise FaultError(f"{path}: {error.strerror}") from None
+        raise LinnappError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise FaultError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from None
+        raise LinnappError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from None
     except RecursionError:
-        raise FaultError(f"{path}: not a rule file: nested too deeply") from None
+        raise LinnappError(f"{path}: not a rule file: nested too deeply") from None
     except ValueError as error:  # JSONDecodeError, or a number with thousands of digits
-        raise FaultError(f"{path}: not JSON: {error}") from None
-    except FaultError as error:
-        raise FaultError(f"{path}: {error}") from None
+        raise LinnappError(f"{path}: not JSON: {error}") from None
+    except LinnappError as error:
+        raise LinnappError(f"{path}: {error}") from None
 
 
 def _disk_and_start(file_name: str, device: int) -> tuple[str, int]:
     """Return the disk of a device number, and the device's first sector on it."""
     node = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
     if not node.exists():
-        raise FaultError(
+        raise LinnappError(
             f"{file_name}: is on no block device of its own (a network or memory file system?)"
         )
     node = node.resolve()
@@ -249,7 +224,7 @@ def _file_extents(file_name: str, fd: int) -> Iterable[tuple[int, int]]:
         try:
             fcntl.ioctl(fd, _FIEMAP, buffer)
         except OSError as error:
-            raise FaultError(
+            raise LinnappError(
                 f"{file_name}: its file system does not report its location ({error.strerror});"
                 " use ext4, xfs or the drive itself"
             ) from None
@@ -259,7 +234,7 @@ def _file_extents(file_name: str, fd: int) -> Iterable[tuple[int, int]]:
                 buffer, _FIEMAP_HEADER.size + k * _FIEMAP_EXTENT.size
             )
             if flags & _FIEMAP_EXTENT_UNUSABLE:
-                raise FaultError(
+                raise LinnappError(
                     f"{file_name}: byte {logical} has no blocks of its own on the drive"
                     f" (FIEMAP flags {flags:#x})"
                 )
@@ -271,36 +246,37 @@ def _file_extents(file_name: str, fd: int) -> Iterable[tuple[int, int]]:
             return
 
 
-def resolve(file_name: str) -> Extents:
-    """Return the location of a file or block device; for a partition, its single range.
+def resolve(file_name: str) -> tuple[str, list[tuple[int, int]]]:
+    """Return the disk of a file or block device, and its first sectors and lengths there.
 
-    A file must be on a file system on a disk or partition, and its blocks must be allocated
-    (`fallocate` does that for a file that is not written yet).
+    A partition has a single range, and a whole disk has none. A file must be on a file system on a
+    disk or partition, and its blocks must be allocated (`fallocate` does that for a file that is
+    not written yet).
     """
     try:
         fd = os.open(file_name, os.O_RDONLY)
-    except OSError as error:
-        raise FaultError(f"{file_name}: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # A NUL character, or one that no file name can have.
+        raise LinnappError(f"{file_name!r}: {getattr(error, 'strerror', error)}") from None
     try:
         status = os.fstat(fd)
         if stat.S_ISBLK(status.st_mode):
             disk, start = _disk_and_start(file_name, status.st_rdev)
             if not start:
-                return Extents(disk, ())
+                return disk, []
             length = os.lseek(fd, 0, os.SEEK_END)
-            return Extents(disk, ((start, length // SECTOR_BYTES),))
+            return disk, [(start, length // SECTOR_BYTES)]
         if not stat.S_ISREG(status.st_mode):
-            raise FaultError(f"{file_name}: neither a file nor a drive")
+            raise LinnappError(f"{file_name}: neither a file nor a drive")
         disk, start = _disk_and_start(file_name, status.st_dev)
-        ranges = tuple(
+        ranges = [
             (start + first // SECTOR_BYTES, length // SECTOR_BYTES)
             for first, length in _file_extents(file_name, fd)
-        )
+        ]
     finally:
         os.close(fd)
     if not ranges:
-        raise FaultError(f"{file_name}: has no blocks yet; give it some with fallocate")
-    return Extents(disk, ranges)
+        raise LinnappError(f"{file_name}: has no blocks yet; give it some with fallocate")
+    return disk, ranges
 
 
 def install(rules: Iterable[FaultRule], member: str | None = None) -> list[tuple[str, str]]:
@@ -318,12 +294,11 @@ def install(rules: Iterable[FaultRule], member: str | None = None) -> list[tuple
     """
     placed = []
     for rule in rules:
-        extents = resolve(rule.file_name)
-        disk, ranges = extents.disk, extents.ranges
+        disk, ranges = resolve(rule.file_name)
         if member is not None and disk != member:
-            disk, ranges = member, tuple(on_member(disk, ranges, member))
+            disk, ranges = member, on_member(disk, ranges, member)
         placed.append((rule, disk, ranges, rules_of(disk)))
-    made: list[tuple[RuleStore, str]] = []
+    made: list[tuple[DriveRules | TargetRules, str]] = []
     try:
         for k, (rule, _, ranges, store) in enumerate(placed):
             name = f"faults{k}"

@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from linnapp.errors import LinnappError
+
 #: Root of the repository, which contains the output of `make`.
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -46,7 +48,7 @@ _REDIRECT = (
 _KEYS_LOOK_S = 0.2
 
 
-class LabError(RuntimeError):
+class LabError(LinnappError):
     """The guest could not be booted, or it died before its command ended."""
 
 

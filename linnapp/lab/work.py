@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
+from linnapp.errors import LinnappError
 from linnapp.files import replace_text
 from linnapp.lab.guest import end_all
 
@@ -32,7 +33,7 @@ Done = TypeVar("Done")
 QUIET_S = 15.0
 
 
-class StepError(RuntimeError):
+class StepError(LinnappError):
     """A step of an experiment failed; the message names its log."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from linnapp.errors import LinnappError
 from linnapp.lab.engines.hosts import FOLDER, Hosts, waited, written
 
 NEEDED: tuple[str, ...] = ("sfdisk", "ceph", "ceph-mon", "ceph-osd", "monmaptool")
@@ -70,7 +71,9 @@ def configuration(hosts: Hosts) -> str:
 def set_up(hosts: Hosts) -> list[str]:
     """Return shell commands that start monitor and OSDs, and create the pool."""
     if hosts.size_mb < _LEAST_MB:
-        raise ValueError(f"--size-mb {hosts.size_mb}: Ceph needs drives of at least {_LEAST_MB} MB")
+        raise LinnappError(
+            f"--size-mb {hosts.size_mb}: Ceph needs drives of at least {_LEAST_MB} MB"
+        )
     monitor = f"{hosts.inside(0)}ceph-mon -i a"
     nodes = range(len(hosts.addresses))
     # They store a few files in folders of the host, to which the guest may not write.
