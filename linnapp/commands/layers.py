@@ -100,9 +100,7 @@ def layers(
             from linnapp.drive.recording import drives_to_record, record
 
             devices = devices or tuple(drives_to_record())
-            recordings, status = record(
-                devices, Path(folder), command=command, unmerged_dir=tempfile.gettempdir()
-            )
+            recordings, status = record(devices, Path(folder), command=command)
             traces = tuple(recording.path for recording in recordings)
         found, without = [], []
         for i, trace in enumerate(traces):

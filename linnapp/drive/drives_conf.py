@@ -167,7 +167,10 @@ def parse(text: str, source: str) -> DrivesConf:
         # Indented lines would continue the line before.
         parser.read_string("\n".join(map(str.strip, text.split("\n"))), source)
     except configparser.Error as error:
-        raise LinnappError(f"{source}:{_describe(error)}") from error
+        raise LinnappError(
+            f"{' '.join(str(error).split())}; expected sections [drive PATH] and [array PATH] with "
+            "lines KEY = VALUE, each once"
+        ) from error
     drives, arrays = {}, {}
     for title in parser.sections():
         kind, _, name = (part.strip() for part in title.partition(" "))
@@ -180,21 +183,6 @@ def parse(text: str, source: str) -> DrivesConf:
             model = Path(values["model"]) if "model" in values else None
             drives[name] = DriveEntry(values["mode"], model, values.get("array"))
     return DrivesConf(drives, arrays)
-
-
-def _describe(error: configparser.Error) -> str:
-    """Return the line number of an error, what is wrong, and what to do."""
-    expected = "expected [drive PATH] or [array PATH]"
-    if isinstance(error, configparser.MissingSectionHeaderError):
-        return f"{error.lineno}: {error.line.strip()!r} is before the first section; {expected}"
-    if isinstance(error, configparser.ParsingError):
-        line, text = error.errors[0]
-        return f"{line}: {text}: expected KEY = VALUE"
-    if isinstance(error, configparser.DuplicateOptionError):
-        return f"{error.lineno}: {error.option!r} already exists in [{error.section}]; remove one"
-    if isinstance(error, configparser.DuplicateSectionError):
-        return f"{error.lineno}: [{error.section}] already exists; join the two sections"
-    return f" {error}"
 
 
 def _find_fault(

@@ -154,7 +154,6 @@ def record(
     command: Sequence[str] = (),
     on_progress: Callable[[RecordingProgress], None] | None = None,
     at_ctrl_c: Literal["end", "keep", "discard"] = "end",
-    unmerged_dir: AnyPath | None = None,
 ) -> tuple[list[Recording], int]:
     """Trace drives until the time has elapsed, the command ends, or ctrl-C is received.
 
@@ -172,9 +171,6 @@ def record(
     at_ctrl_c : {"end", "keep", "discard"}
         Ctrl-C ends the recording normally, or raises KeyboardInterrupt after it has kept or
         discarded the recording.
-    unmerged_dir : path, optional
-        Receives the files of blktrace if they cannot be merged or blktrace fails. By default this
-        is `out_dir`.
 
     Returns
     -------
@@ -188,7 +184,8 @@ def record(
     LinnappError
         If a drive cannot be traced, or `out_dir` already contains a recording of it.
     UnmergedError
-        If blktrace failed during the recording, or its files cannot be merged. They are kept.
+        If blktrace failed during the recording, or its files cannot be merged. They are kept in
+        `out_dir`.
     """
     out_dir = Path(out_dir)
     drives = [Path(device) for device in devices]
@@ -199,70 +196,57 @@ def record(
     if there is not None:
         # An existing recording cannot be repeated, so it is not overwritten.
         raise LinnappError(f"{there}: exists already; name another folder, or remove this file")
-    scratch = out_dir / f".blktrace.{os.urandom(4).hex()}"
+    scratch = out_dir / f"unmerged.{os.urandom(4).hex()}"
+    keeps = False
     try:
         with os_errors(out_dir):
             out_dir.mkdir(parents=True, exist_ok=True)
             scratch.mkdir(0o700)
         paths_of_heads = path_recorder(drives, scratch)
-        with _kept(scratch, out_dir if unmerged_dir is None else Path(unmerged_dir)) as recorded:
-            status, output, interrupted = _run_blktrace(
-                drives,
-                scratch,
-                duration_s,
-                command,
-                on_progress,
-                recorded,
-                paths_of_heads,
-            )
-            if interrupted and at_ctrl_c == "discard":
-                raise KeyboardInterrupt
-            recorded.append(scratch)
-            dropped = {m["drive"]: int(m["dropped"]) for m in _TOTAL.finditer(output)}
-            if paths_of_heads is not None:
-                dropped = paths_of_heads.write_files()
-            recordings = []
-            for path in paths:
-                lost = dropped.get(path.stem, 0)
-                merged = scratch / path.name
-                events = blktrace.merge(scratch / path.stem, merged, lost)
-                with os_errors(path):
-                    merged.replace(path)
-                for part in scratch.glob(f"{path.stem}.blktrace.*"):
-                    part.unlink()
-                recordings.append(Recording(path.stem, path, events, lost))
-        if interrupted and at_ctrl_c == "keep":
+        status, output, interrupted, failure = _run_blktrace(
+            drives, scratch, duration_s, command, on_progress, paths_of_heads
+        )
+        if interrupted and at_ctrl_c == "discard":
             raise KeyboardInterrupt
-        return recordings, status
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _kept(scratch: Path, kept_in: Path) -> Iterator[list[Path]]:
-    """Keep the files of blktrace if the block fails while the yielded list is not empty."""
-    recorded: list[Path] = []
-    try:
-        yield recorded
+        keeps = True
+        if failure:
+            raise DeviceError(f"blktrace failed: {failure}")
+        dropped = {m["drive"]: int(m["dropped"]) for m in _TOTAL.finditer(output)}
+        if paths_of_heads is not None:
+            dropped = paths_of_heads.write_files()
+        recordings = []
+        for path in paths:
+            lost = dropped.get(path.stem, 0)
+            merged = scratch / path.name
+            events = blktrace.merge(scratch / path.stem, merged, lost)
+            with os_errors(path):
+                merged.replace(path)
+            for part in scratch.glob(f"{path.stem}.blktrace.*"):
+                part.unlink()
+            recordings.append(Recording(path.stem, path, events, lost))
+        keeps = False
     except BaseException as error:
         for merged in scratch.glob("*.blk"):
             merged.unlink()
-        left = sorted(path for path in scratch.glob("*.blktrace.*") if path.stat().st_size)
-        if not recorded or not left:
+        left = [path for path in scratch.glob("*.blktrace.*") if path.stat().st_size]
+        keeps = keeps and bool(left)
+        if not keeps:
             raise
-        kept = kept_in / f"unmerged.{os.urandom(4).hex()}"
-        kept_in.mkdir(parents=True, exist_ok=True)
-        scratch.rename(kept)
-        names = sorted({kept / path.name.split(".blktrace.")[0] for path in left})
+        names = sorted({str(scratch / path.name.split(".blktrace.")[0]) for path in left})
         words = (
             "the recorded events are kept, and every command can read them: "
-            f"linnapp inspect {' '.join(map(str, names))}"
+            f"linnapp inspect {' '.join(names)}"
         )
         if isinstance(error, KeyboardInterrupt):
-            warnings.warn(f"{kept}: {words}", TraceWarning, stacklevel=4)
+            warnings.warn(f"{scratch}: {words}", TraceWarning, stacklevel=2)
             raise
-        message = str(error).replace(str(scratch), str(kept))
-        raise UnmergedError(f"{message}; {words}") from error
+        raise UnmergedError(f"{error}; {words}") from error
+    finally:
+        if not keeps:
+            shutil.rmtree(scratch, ignore_errors=True)
+    if interrupted and at_ctrl_c == "keep":
+        raise KeyboardInterrupt
+    return recordings, status
 
 
 def _run_blktrace(
@@ -271,13 +255,9 @@ def _run_blktrace(
     duration_s: float | None,
     command: Sequence[str],
     on_progress: Callable[[RecordingProgress], None] | None,
-    recorded: list[Path],
     paths_of_heads: PathRecorder | None,
-) -> tuple[int, str, bool]:
-    """Return the command's exit status, the output of blktrace, and whether ctrl-C ended it.
-
-    If blktrace fails by itself, `scratch` is appended to `recorded` before the exception is raised.
-    """
+) -> tuple[int, str, bool, str]:
+    """Return the command's exit status, blktrace's output, whether ctrl-C ended it, its failure."""
     arguments = ["blktrace", "-D", str(scratch), "-n", str(_BUFFERS)]
     arguments += ["-b", str(_buffer_kib(len(devices), os.cpu_count() or 1))]
     for device in devices:
@@ -319,10 +299,9 @@ def _run_blktrace(
                 tracer.kill()
                 tracer.wait()
     output = log.read_text(errors="replace")
-    if ended or "FAILED" in output or tracer.returncode not in (0, -signal.SIGINT):
-        recorded.append(scratch)
-        raise DeviceError(f"blktrace failed: {_failure(output, tracer.returncode)}")
-    return status, output, interrupted
+    has_failed = ended or "FAILED" in output or tracer.returncode not in (0, -signal.SIGINT)
+    failure = _failure(output, tracer.returncode) if has_failed else ""
+    return status, output, interrupted, failure
 
 
 def _buffer_kib(n_devices: int, n_cpus: int) -> int:

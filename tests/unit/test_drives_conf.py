@@ -80,10 +80,10 @@ DRIVE = f"[drive {IDS[0]}]\n"
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("mode = off\n", r"f:1: 'mode = off' is before the first section; expected \[drive"),
-        (f"{DRIVE}mode off\n", "f:2: 'mode off.*': expected KEY = VALUE"),
-        (f"{DRIVE}mode = off\n mode = off\n", r"f:3: 'mode' already exists in \[drive .*remove"),
-        (f"{DRIVE}mode = off\n{DRIVE}mode = off\n", r"f:3: \[drive .*\] already exists; join"),
+        ("mode = off\n", r"no section headers. file: 'f', line: 1 .*expected sections \[drive"),
+        (f"{DRIVE}mode off\n", r"'f' \[line 2\]: 'mode off.*expected .* KEY = VALUE"),
+        (f"{DRIVE}mode = off\n mode = off\n", r"'f' \[line 3\]: option 'mode' .* already exists"),
+        (f"{DRIVE}mode = off\n{DRIVE}mode = off\n", r"'f' \[line 3\]: section .* already exists"),
         (f"{DRIVE}mdoe = off\n", r"f: \[drive .*unknown key 'mdoe'; a drive has model, mode"),
         (f"{DRIVE}mode =\n", "mode has no value"),
         (f"{DRIVE}mode = on\n", "mode is 'on', expected off or observe or enforce"),
@@ -94,7 +94,7 @@ DRIVE = f"[drive {IDS[0]}]\n"
         (f"{DRIVE}mode = off\narray = /dev/md0\n", r"no section \[array /dev/md0\]"),
         ("[array /dev/md0]\nlinnos = 1\n", "linnos is '1', expected on or off"),
         ("[disk /dev/sda]\n", r"f: \[disk /dev/sda\]: expected .drive PATH. or .array PATH."),
-        ("[drive /dev/sda\n", "f:1: .*expected .drive PATH."),
+        ("[drive /dev/sda\n", "line: 1 .*expected sections .drive PATH."),
         ("[drive]\n", "expected .drive PATH."),
         ("[drive sda]\n", "expected .drive PATH."),
     ],
