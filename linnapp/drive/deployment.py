@@ -135,48 +135,44 @@ def recorded(conf_path: AnyPath, change: DrivesConf) -> Iterator[DrivesConf]:
             raise
 
 
-class Deployment:
-    """Models for drives with the same data, which observe, and their array, which asks them."""
+def deploy(
+    drives: Sequence[Drive],
+    array: MdArray | None,
+    models: Mapping[str, Model | LatencyModel],
+    folder: Path,
+    conf_path: AnyPath,
+    log: Log,
+) -> DrivesConf:
+    """Let drives with the same data observe, and their array query them; return drives.conf.
 
-    def __init__(
-        self,
-        drives: Sequence[Drive],
-        array: MdArray | None,
-        models: Mapping[str, Model | LatencyModel],
-        folder: Path,
-    ) -> None:
-        """`models` are in `folder`, by the names of the drives."""
-        self._drives = {name_to_keep(drive.name): drive for drive in drives}
-        self._array = array
-        self._models = models
-        keep = None if array is None else name_to_keep(array.name)
-        entries = {
+    `models` are in `folder`, by the names of the drives. If a step fails, all are undone.
+    """
+    by_name = {name_to_keep(drive.name): drive for drive in drives}
+    keep = None if array is None else name_to_keep(array.name)
+    change = DrivesConf(
+        {
             name: DriveEntry("observe", folder / f"{drive.name}{SUFFIX}", keep)
-            for name, drive in self._drives.items()
-        }
-        #: The entries that drives.conf gets.
-        self.change = DrivesConf(entries, {} if keep is None else {keep: ArrayEntry(True)})
-
-    def apply(self, conf_path: AnyPath, log: Log) -> DrivesConf:
-        """Give all of them their settings, or undo all if a step fails; return drives.conf."""
-        with recorded(conf_path, self.change) as before, contextlib.ExitStack() as undo:
-            for name, drive in self._drives.items():
-                old = before.drives.get(name, DriveEntry("off"))
-                undo.callback(_undo_drive, drive, old, log, forget=not drive.is_observed)
-                drive.observe()
-                # The previous model is only kept if `linnapp enable` did not make it.
-                is_first = name not in before.drives
-                replace_model(drive, self._models[drive.name], log, keep=is_first)
-                drive.set("observe")
-                log(f"{drive.name}: model {drive.model_id}, mode observe")
-            if self._array is not None:
-                undo.callback(_undo_array, self._array, self._array.value, log)
-                self._array.set_asks(True)
-                log(f"{self._array.name}: reads from the mirror that is predicted to answer first")
-            switches.forget_resets([*self.change.drives, *self.change.arrays])
-            undo.pop_all()
-        log(f"written to {conf_path}")
-        return before.updated(self.change)
+            for name, drive in by_name.items()
+        },
+        {} if keep is None else {keep: ArrayEntry(True)},
+    )
+    with recorded(conf_path, change) as before, contextlib.ExitStack() as undo:
+        for name, drive in by_name.items():
+            old = before.drives.get(name, DriveEntry("off"))
+            undo.callback(_undo_drive, drive, old, log, forget=not drive.is_observed)
+            drive.observe()
+            # The previous model is only kept if `linnapp enable` did not make it.
+            replace_model(drive, models[drive.name], log, keep=name not in before.drives)
+            drive.set("observe")
+            log(f"{drive.name}: model {drive.model_id}, mode observe")
+        if array is not None:
+            undo.callback(_undo_array, array, array.value, log)
+            array.set_asks(True)
+            log(f"{array.name}: reads from the mirror that is predicted to answer first")
+        switches.forget_resets([*change.drives, *change.arrays])
+        undo.pop_all()
+    log(f"written to {conf_path}")
+    return before.updated(change)
 
 
 def _undo_drive(drive: Drive, entry: DriveEntry, log: Log, *, forget: bool) -> None:

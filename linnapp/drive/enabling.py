@@ -17,7 +17,7 @@ from typing import Any
 
 from linnapp.drive import state, switches
 from linnapp.drive.checks import Target, check
-from linnapp.drive.deployment import Deployment
+from linnapp.drive.deployment import deploy
 from linnapp.drive.drives_conf import DEFAULT_CONF, load_conf
 from linnapp.drive.journal import Log
 from linnapp.drive.recording import RecordingProgress, UnmergedError, check_can_trace, record
@@ -114,7 +114,7 @@ def enable(
             trained = _train(target, Path(recordings or own), models, recipe, log, observer)
             # Read it again, because it may have changed during the recording.
             drives = check(target, load_conf(conf_path))
-            conf = Deployment(drives, target.md, trained, models).apply(conf_path, log)
+            conf = deploy(drives, target.md, trained, models, conf_path, log)
         except BaseException as error:
             shutil.rmtree(models, ignore_errors=True)
             if recordings is None and not isinstance(error, UnmergedError):
