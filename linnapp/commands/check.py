@@ -82,7 +82,9 @@ def check(
     target = "/dev/mdN"
     display = StatusLine()
     if traces:
-        names = _name_traces(traces)
+        names = [trace.name.split(".")[0] for trace in traces]
+        if len(set(names)) < len(names):
+            names = [trace.name for trace in traces]
         display.show("comparing policies")
         found = estimate_benefit(traces, names)
     else:
@@ -96,14 +98,6 @@ def check(
         draw_benefit(found, output)
     if found.verdict == "unknown":
         ctx.exit(UNKNOWN_STATUS)
-
-
-def _name_traces(traces: tuple[Path, ...]) -> list[str]:
-    """Return the shortest unique names of the recordings: without suffixes if they differ."""
-    short = [trace.name.split(".")[0] for trace in traces]
-    if len(set(short)) == len(short):
-        return short
-    return [trace.name for trace in traces]
 
 
 def _record(

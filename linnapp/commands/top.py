@@ -9,14 +9,10 @@ import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import click
 
 from linnapp.option_types import FiniteRange
-
-if TYPE_CHECKING:
-    from linnapp.drive.snapshots import DriveRow
 
 
 @click.command()
@@ -72,6 +68,12 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
 
         run(array.take_snapshot, interval)
         return
+    from rich.console import Console
+
+    from linnapp.insight.top import array_lines, table
+
+    # Output to a file or pipe is not limited by the width of a terminal.
+    console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=160)
     array.take_snapshot()
     with contextlib.suppress(KeyboardInterrupt):
         while True:
@@ -83,16 +85,6 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
                 click.echo(json.dumps({"drives": drives, "arrays": arrays}))
                 sys.stdout.flush()
             else:
-                _print(rows)
+                console.print(table(rows, console.width), *array_lines(), sep="\n")
             if once:
                 return
-
-
-def _print(rows: list[DriveRow]) -> None:
-    from rich.console import Console
-
-    from linnapp.insight.top import array_lines, table
-
-    # Output to a file or pipe is not limited by the width of a terminal.
-    console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=160)
-    console.print(table(rows, console.width), *array_lines(), sep="\n")

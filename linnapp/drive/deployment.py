@@ -207,11 +207,11 @@ def disable(
         with signals_held():
             for name in sorted(arrays) + sorted(drives):
                 try:
-                    if name in arrays:
-                        _array_off(name)
-                    else:
+                    if name in drives:
                         _drive_off(name)
-                    log(f"{name}: {'linnos off' if name in arrays else 'off'}")
+                    elif (array := MdArray(name)).asks:
+                        array.set_asks(False)
+                    log(f"{name}: {'off' if name in drives else 'linnos off'}")
                 except LinnappError as error:
                     failures.append(f"{name}: {error}")
             left = conf.without(drives | arrays)
@@ -244,12 +244,6 @@ def _find_disabled(devices: list[str], conf: DrivesConf) -> tuple[set[str], set[
         if entry.model is not None and root in entry.model.parents:
             folders.append(root / entry.model.relative_to(root).parts[0])
     return drives, arrays, list(dict.fromkeys(folders))
-
-
-def _array_off(name: str) -> None:
-    array = MdArray(name)
-    if array.asks:
-        array.set_asks(False)
 
 
 def _drive_off(name: str) -> None:

@@ -212,7 +212,9 @@ def recalibrate(
             except LinnappError as error:
                 failures.append(f"{name}: {error}")
         for run in runs:
-            state.append_line(run.drive.name, "recalibration.jsonl", run.to_json())
+            path = state.drive_directory(run.drive.name) / "recalibration.jsonl"
+            with os_errors(path), path.open("a") as stream:
+                stream.write(json.dumps(run.to_json()) + "\n")
         if failures:
             raise LinnappError("; ".join(failures))
     return [run.decision for run in runs]

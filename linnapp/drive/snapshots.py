@@ -153,13 +153,17 @@ class WatchedDrive:
             self._burst_since_s = None
         elif self._burst_since_s is None:
             self._burst_since_s = before.time_s
+        percentiles: dict[str, float] = {}
+        for percent in (50, 99):
+            if (us := percentile_us(counts, percent)) is not None:
+                percentiles |= {f"p{percent}": us, "reads": sum(counts)}
         uploaded = now.uploaded_at
         return DriveRow(
             drive=now.name,
             mode=now.mode,
             interval_s=interval_s,
             read_us_mean=read_us,
-            read_us_percentiles=_percentiles(counts),
+            read_us_percentiles=percentiles,
             reads_per_s=disk["read_ios"] / interval_s,
             writes_per_s=disk["write_ios"] / interval_s,
             in_flight=now.disk["in_flight"],
@@ -174,14 +178,6 @@ class WatchedDrive:
             settings=now.drive.probes,
             latency_counts=counts,
         )
-
-
-def _percentiles(counts: list[int]) -> dict[str, float]:
-    """Return the statistics of :class:`DriveRow` for reads in buckets."""
-    p50, p99 = (percentile_us(counts, percent) for percent in (50, 99))
-    if p50 is None or p99 is None:
-        return {}
-    return {"p50": p50, "p99": p99, "reads": sum(counts)}
 
 
 class WatchedArray:

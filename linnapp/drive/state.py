@@ -72,13 +72,6 @@ def load_shared(name: str) -> dict[str, Any]:
     return next((content for content in found if content), {})
 
 
-def append_line(drive: str, name: str, content: dict[str, Any]) -> None:
-    """Append an object to a drive's history, which has one per line."""
-    path = drive_directory(drive) / name
-    with os_errors(path), path.open("a") as stream:
-        stream.write(json.dumps(content) + "\n")
-
-
 # -- a drive's uploads --
 
 

@@ -18,6 +18,7 @@ import dataclasses
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from linnapp.drive import journal, state
 from linnapp.drive.journal import Log
@@ -162,38 +163,33 @@ class Reset:
 
 def current_resets() -> list[Reset]:
     """Return all that have not been switched on again; for other users, those in root's state."""
-    return [each for each in _load_resets() if each.is_current]
-
-
-def add_reset(name: str, why: str) -> None:
-    """Record an event."""
-    others = (each for each in _load_resets() if each.name != name)
-    _save_resets([*others, Reset(name, time.time(), why)])
-
-
-def forget_resets(names: Iterable[str]) -> None:
-    """Remove events that are obsolete: switched on again after new training, or off."""
-    before, names = _load_resets(), set(names)
-    left = [each for each in before if each.name not in names]
-    if left != before:
-        with contextlib.suppress(LinnappError):
-            _save_resets(left)
-
-
-def _load_resets() -> list[Reset]:
     found = []
     for name, each in state.load_shared(_RESETS).items():
         # The data come from a file, which may have any content.
         with contextlib.suppress(KeyError, TypeError, ValueError):
             found.append(Reset(name, float(each["time_s"]), str(each["why"])))
-    return found
+    return [each for each in found if each.is_current]
 
 
-def _save_resets(resets: Sequence[Reset]) -> None:
+def add_reset(name: str, why: str) -> None:
+    """Record an event."""
+    _save_resets({**state.load_shared(_RESETS), name: {"time_s": time.time(), "why": why}})
+
+
+def forget_resets(names: Iterable[str]) -> None:
+    """Remove events that are obsolete: switched on again after new training, or off."""
+    before = state.load_shared(_RESETS)
+    left = {name: each for name, each in before.items() if name not in set(names)}
+    if left != before:
+        with contextlib.suppress(LinnappError):
+            _save_resets(left)
+
+
+def _save_resets(resets: dict[str, Any]) -> None:
     path = state.state_directory() / _RESETS
     with os_errors(path):
         if not resets:
             path.unlink(missing_ok=True)
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-    state.write_json(path, {each.name: {"time_s": each.time_s, "why": each.why} for each in resets})
+    state.write_json(path, resets)

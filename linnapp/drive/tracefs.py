@@ -152,7 +152,12 @@ def function_tracer(functions: Collection[int], *, buffer_kib: int) -> Iterator[
             buffer = instance
         except DeviceError:
             stack.close()
-            _check_idle(root)
+            tracer = _read(root / "current_tracer").strip()
+            if tracer != "nop" or not _read(root / "set_ftrace_filter").startswith("####"):
+                raise DeviceError(
+                    f"{root} is in use (tracer {tracer}), and this kernel has one for all; end the "
+                    "other tracing first: trace-cmd reset"
+                ) from None
             _prepare(root, functions, buffer_kib, stack)
             buffer = root
         yield FunctionTracer(root, buffer)
@@ -244,17 +249,6 @@ def _set_up(directory: Path, stack: contextlib.ExitStack, *settings: tuple[str, 
     for name, text, before in settings:
         stack.callback(undo, name, before)
         _write(directory / name, text)
-
-
-def _check_idle(root: Path) -> None:
-    """Raise DeviceError if another user has the kernel's single tracer."""
-    tracer = _read(root / "current_tracer").strip()
-    chosen = _read(root / "set_ftrace_filter").strip()
-    if tracer != "nop" or not chosen.startswith("####"):
-        raise DeviceError(
-            f"{root} is in use (tracer {tracer}), and this kernel has one for all; end the other "
-            "tracing first: trace-cmd reset"
-        )
 
 
 def _fields(text: str) -> dict[str, tuple[int, int]]:

@@ -138,24 +138,17 @@ def disk_of(name: str) -> str:
     return Path(f"/sys/dev/block/{os.major(node)}:{os.minor(node)}").resolve().name
 
 
-def has_rules(disk: str) -> bool:
-    """Return true if a disk is a flashsim drive of this kernel or a fault target."""
-    if (CONFIGFS / disk / "rules").is_dir():
-        return True
-    name = _SYSFS_BLOCK / disk / "dm" / "name"
-    return name.exists() and _is_target(name.read_text().strip())
-
-
 def rules_of(disk: str) -> DriveRules | TargetRules:
     """Return the rules of a disk, by the name in ``/sys/class/block``."""
-    if not has_rules(disk):
-        raise DeviceError(
-            f"{disk}: neither a flashsim drive of this kernel nor a device of `linnapp faults"
-            " attach`; fault rules need one of them"
-        )
-    if (CONFIGFS / disk).is_dir():
+    if (CONFIGFS / disk / "rules").is_dir():
         return DriveRules(disk)
-    return TargetRules(disk)
+    name = _SYSFS_BLOCK / disk / "dm" / "name"
+    if name.exists() and _is_target(name.read_text().strip()):
+        return TargetRules(disk)
+    raise DeviceError(
+        f"{disk}: neither a flashsim drive of this kernel nor a device of `linnapp faults attach`; "
+        "fault rules need one of them"
+    )
 
 
 def _is_target(name: str) -> bool:
