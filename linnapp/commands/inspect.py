@@ -14,7 +14,7 @@ from linnapp.errors import as_options
 from linnapp.option_types import PATH
 
 if TYPE_CHECKING:
-    from linnapp.trace.inspection import Inspection, LatencyHistogram
+    from linnapp.trace.inspection import Inspection
 
 
 @click.command()
@@ -102,8 +102,6 @@ def _show(inspection: Inspection) -> None:
         figures = latency.to_json().items()
         words = "  ".join(f"{key.removesuffix('_us')} {value:.0f}" for key, value in figures)
         click.echo(f"  {name.replace('_', ' ')} us: {words}")
-    if "read_latency" in inspection.latencies:
-        _draw_cdf(inspection.latencies["read_latency"])
     wrong = {
         name.replace("_", " "): inspection.events[name]
         for name in (
@@ -119,15 +117,3 @@ def _show(inspection: Inspection) -> None:
     }
     if wrong:
         click.echo("  " + ", ".join(f"{count} {name}" for name, count in wrong.items()))
-
-
-def _draw_cdf(latency: LatencyHistogram) -> None:
-    """Print the CDF as bars, one line per percentile step; latency is on a logarithmic axis."""
-    import math
-
-    steps = (1, 10, 25, 50, 75, 90, 95, 99, 99.9, 100)
-    values = [max(latency.percentile_us(step), 0.001) for step in steps]
-    low, high = math.log(values[0]), math.log(values[-1])
-    for step, value in zip(steps, values, strict=True):
-        share = (math.log(value) - low) / (high - low) if high > low else 0.0
-        click.echo(f"  p{step:<5} {'#' * (1 + round(share * 49)):50} {value:10.0f} us")

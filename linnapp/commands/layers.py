@@ -201,10 +201,6 @@ def _show(name: str, kind: str, found: Layers) -> None:
             for layer, us in band.mean_us.items()
         )
         click.echo(f"  p{band.low:<5g}to p{band.high:<5g} {band.n:>9} {whole:>11.1f} us  {bar}")
-    doublings = found.total.doublings()
-    most = max((n for _, n in doublings), default=1)
-    for low_us, n in doublings:
-        click.echo(f"  {low_us:>8g} to {2 * low_us:<8g} us {n:>9}  {'#' * round(n / most * _BAR)}")
 
 
 def functions_json(times: FunctionTimes, overhead: Overhead) -> dict[str, Any]:

@@ -103,7 +103,6 @@ class Layers:
                 layer: {**histogram.to_json(), "share": histogram.mean_us / whole if whole else 0.0}
                 for layer, histogram in self.by_layer.items()
             },
-            "doublings": [{"from_us": low_us, "n": n} for low_us, n in self.total.doublings()],
             "bands": [dataclasses.asdict(band) for band in self.bands()],
         }
 

@@ -138,19 +138,6 @@ class LatencyHistogram:
         named = {f"p{str(p).replace('.', '')}_us": self.percentile_us(p) for p in PERCENTILES}
         return {"mean_us": self.mean_us, **named, "max_us": self.max_ns / 1000}
 
-    def doublings(self) -> list[tuple[float, int]]:
-        """Return the number of latencies in each power of two of us, with the lower limit.
-
-        Empty ranges in between are included. A latency is assigned by the end of its bin, which is
-        within 1.6 %.
-        """
-        used = np.nonzero(self.counts)[0]
-        power = np.floor(np.log2(np.maximum(self._upper_ns(used), 1) / 1000)).astype(int)
-        if not len(used):
-            return []
-        counts = np.bincount(power - power[0], self.counts[used]).astype(int).tolist()
-        return [(2.0 ** (int(power[0]) + i), n) for i, n in enumerate(counts)]
-
     def cdf(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return latencies in us and their cumulative shares, with one point per non-empty bin."""
         used = np.nonzero(self.counts)[0]
