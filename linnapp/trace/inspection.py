@@ -138,12 +138,6 @@ class LatencyHistogram:
         named = {f"p{str(p).replace('.', '')}_us": self.percentile_us(p) for p in PERCENTILES}
         return {"mean_us": self.mean_us, **named, "max_us": self.max_ns / 1000}
 
-    def cdf(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return latencies in us and their cumulative shares, with one point per non-empty bin."""
-        used = np.nonzero(self.counts)[0]
-        share = np.cumsum(self.counts[used]) / max(self.n, 1)
-        return np.minimum(self._upper_ns(used), self.max_ns) / 1000, share
-
 
 class WindowCounts:
     """Number of I/Os in each part of 10 s windows.
