@@ -202,5 +202,5 @@ def commit(study: Study, table: LongTable, record: dict[str, Any], figure: Path)
 if __name__ == "__main__":
     try:
         main()
-    except StepError as error:
+    except LinnappError as error:
         sys.exit(f"python -m eval: {error}")
