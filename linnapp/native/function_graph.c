@@ -13,12 +13,10 @@
  * A thread may have moved between CPUs, so the files are merged by time. One page of each file and
  * one call of each thread are kept: memory does not depend on the length of the recording.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "function_graph.h"
 
@@ -38,34 +36,19 @@
 /* The bits of an absolute time in the event; the others are those of the page's time. */
 #define TIME_STAMP_MASK ((1ull << 59) - 1)
 
-/* Addresses, numbered in the order of their first occurrence. */
-struct addresses {
-	uint64_t *of;
-	uint32_t n, room;
-	uint32_t *slots;	/* number + 1 by hash; 0 if free */
-	uint32_t n_slots;
-};
-
-/*
- * A function as called by another one. Nodes are numbered, because their array moves; number 0 is
- * none. @next is the next node with the same caller, or the next free one.
- */
+/* A function as called by another one. @next is the next one with the same caller. */
 struct node {
-	uint32_t function;
-	uint32_t calls;
-	uint64_t total_ns;
-	int64_t self_ns;
-	uint64_t children;
-	uint32_t called;	/* the first of the functions that it called */
-	uint32_t next;
+	struct node *called;	/* the first of the functions that it called */
+	struct node *next;
+	struct lg_row sum;
 };
 
 struct thread {
 	struct thread *next;
 	int32_t pid;
 	bool is_cut;		/* a part of its current call is missing */
-	/* By depth: the first node of those that have ended since the calling function began. */
-	uint32_t ended[MAX_DEPTH + 2];
+	/* By depth: the first of those that have ended since the calling function began. */
+	struct node *ended[MAX_DEPTH + 2];
 };
 
 struct event {
@@ -76,7 +59,7 @@ struct event {
 };
 
 struct cpu {
-	int fd;
+	FILE *file;
 	uint8_t *page;
 	uint32_t at, end;
 	uint64_t time_ns;
@@ -89,136 +72,58 @@ struct cpu {
 
 struct lg_sums {
 	struct lg_layout layout;
-	struct addresses addresses;
-	struct node *nodes;
-	uint32_t n_nodes, room;
-	uint32_t free;		/* the first free node */
-	uint32_t calls;		/* the first outermost function */
+	struct node *calls;	/* the first outermost function */
 	struct thread *threads[THREAD_LISTS];
 	struct lg_counts counts;
 };
 
-static uint32_t hash(uint64_t address)
+/* Return the place of a function in a list, which is the end if it is not in the list. */
+static struct node **place_of(struct node **list, uint64_t function)
 {
-	return address * 0x9e3779b97f4a7c15ull >> 32;
-}
-
-static bool rehash(struct addresses *a)
-{
-	uint32_t n_slots = a->n_slots ? 2 * a->n_slots : 1024;
-	uint32_t *slots = calloc(n_slots, sizeof(*slots));
-
-	if (!slots)
-		return false;
-	for (uint32_t i = 0; i < a->n; i++) {
-		uint32_t at = hash(a->of[i]) & (n_slots - 1);
-
-		while (slots[at])
-			at = (at + 1) & (n_slots - 1);
-		slots[at] = i + 1;
-	}
-	free(a->slots);
-	a->slots = slots;
-	a->n_slots = n_slots;
-	return true;
-}
-
-/* Return the number of an address; UINT32_MAX if out of memory. */
-static uint32_t number_of(struct addresses *a, uint64_t address)
-{
-	uint32_t at;
-
-	if (2 * a->n >= a->n_slots && !rehash(a))
-		return UINT32_MAX;
-	at = hash(address) & (a->n_slots - 1);
-	for (; a->slots[at]; at = (at + 1) & (a->n_slots - 1))
-		if (a->of[a->slots[at] - 1] == address)
-			return a->slots[at] - 1;
-	if (a->n == a->room) {
-		uint32_t room = a->room ? 2 * a->room : 512;
-		uint64_t *of = realloc(a->of, room * sizeof(*of));
-
-		if (!of)
-			return UINT32_MAX;
-		a->of = of;
-		a->room = room;
-	}
-	a->of[a->n++] = address;
-	a->slots[at] = a->n;
-	return a->n - 1;
-}
-
-/* Return a new node; 0 if out of memory. */
-static uint32_t node_new(struct lg_sums *s, uint32_t function)
-{
-	uint32_t node = s->free;
-
-	if (node) {
-		s->free = s->nodes[node].next;
-	} else {
-		if (s->n_nodes == s->room) {
-			uint32_t room = s->room ? 2 * s->room : 512;
-			struct node *nodes = realloc(s->nodes, room * sizeof(*nodes));
-
-			if (!nodes)
-				return 0;
-			s->nodes = nodes;
-			s->room = room;
-			if (!s->n_nodes)
-				s->n_nodes = 1;
-		}
-		node = s->n_nodes++;
-	}
-	s->nodes[node] = (struct node){ .function = function };
-	return node;
-}
-
-static void node_free(struct lg_sums *s, uint32_t node)
-{
-	s->nodes[node].next = s->free;
-	s->free = node;
-}
-
-/* Return the place of a function's number in a list, which is the end if it is not in the list. */
-static uint32_t *place_of(struct lg_sums *s, uint32_t *list, uint32_t function)
-{
-	while (*list && s->nodes[*list].function != function)
-		list = &s->nodes[*list].next;
+	while (*list && (*list)->sum.function != function)
+		list = &(*list)->next;
 	return list;
 }
 
 /* Move the nodes of a list to another one, in which each function is once. */
-static void merge_lists(struct lg_sums *s, uint32_t *to, uint32_t from)
+static void merge_lists(struct node **to, struct node *from)
 {
 	while (from) {
-		struct node *node = &s->nodes[from];
-		uint32_t *place = place_of(s, to, node->function), next = node->next;
+		struct node **place = place_of(to, from->sum.function), *next = from->next;
 
 		if (!*place) {
 			*place = from;
-			node->next = 0;
+			from->next = NULL;
 		} else {
-			struct node *sum = &s->nodes[*place];
+			struct lg_row *sum = &(*place)->sum;
 
-			sum->calls += node->calls;
-			sum->total_ns += node->total_ns;
-			sum->self_ns += node->self_ns;
-			sum->children += node->children;
-			merge_lists(s, &sum->called, node->called);
-			node_free(s, from);
+			sum->calls += from->sum.calls;
+			sum->total_ns += from->sum.total_ns;
+			sum->self_ns += from->sum.self_ns;
+			sum->children += from->sum.children;
+			merge_lists(&(*place)->called, from->called);
+			free(from);
 		}
 		from = next;
 	}
 }
 
-static void free_list(struct lg_sums *s, uint32_t list)
+static void free_list(struct node *list)
 {
 	while (list) {
-		uint32_t next = s->nodes[list].next;
+		struct node *next = list->next;
 
-		free_list(s, s->nodes[list].called);
-		node_free(s, list);
+		free_list(list->called);
+		free(list);
 		list = next;
+	}
+}
+
+static void forget_ended(struct thread *thread)
+{
+	for (int i = 0; i < MAX_DEPTH + 2; i++) {
+		free_list(thread->ended[i]);
+		thread->ended[i] = NULL;
 	}
 }
 
@@ -250,86 +155,70 @@ static void cut_all(struct lg_sums *s)
 			thread->is_cut = true;
 }
 
-static int add_event(struct lg_sums *s, const struct event *event)
+static bool add_event(struct lg_sums *s, const struct event *event)
 {
-	uint32_t depth = event->depth, function, called, node;
 	struct thread *thread;
-	struct node *sum;
+	struct node **place, *called;
+	struct lg_row *sum;
 	uint64_t ns;
 
 	s->counts.events++;
-	if (depth > MAX_DEPTH || event->end_ns < event->begin_ns)
-		return -EINVAL;
+	if (event->depth > MAX_DEPTH || event->end_ns < event->begin_ns)
+		return false;
 	thread = thread_of(s, event->pid);
-	function = number_of(&s->addresses, event->function);
-	if (!thread || function == UINT32_MAX)
-		return -ENOMEM;
-	node = *place_of(s, &thread->ended[depth], function);
-	if (!node) {
-		node = node_new(s, function);
-		if (!node)
-			return -ENOMEM;
-		*place_of(s, &thread->ended[depth], function) = node;
+	if (!thread)
+		return false;
+	place = place_of(&thread->ended[event->depth], event->function);
+	if (!*place) {
+		*place = calloc(1, sizeof(**place));
+		if (!*place)
+			return false;
+		(*place)->sum.function = event->function;
 	}
 	ns = event->end_ns - event->begin_ns;
-	sum = &s->nodes[node];
+	sum = &(*place)->sum;
 	sum->calls++;
 	sum->total_ns += ns;
 	sum->self_ns += (int64_t)ns;
-	called = thread->ended[depth + 1];
-	thread->ended[depth + 1] = 0;
-	for (uint32_t each = called; each; each = s->nodes[each].next) {
-		sum->self_ns -= (int64_t)s->nodes[each].total_ns;
-		sum->children += s->nodes[each].calls;
+	called = thread->ended[event->depth + 1];
+	thread->ended[event->depth + 1] = NULL;
+	for (struct node *each = called; each; each = each->next) {
+		sum->self_ns -= (int64_t)each->sum.total_ns;
+		sum->children += each->sum.calls;
 	}
-	merge_lists(s, &sum->called, called);
-	if (depth)
-		return 0;
+	merge_lists(&(*place)->called, called);
+	if (event->depth)
+		return true;
 	if (thread->is_cut) {
 		s->counts.cut++;
 	} else {
-		merge_lists(s, &s->calls, thread->ended[0]);
-		thread->ended[0] = 0;
+		merge_lists(&s->calls, thread->ended[0]);
+		thread->ended[0] = NULL;
 	}
 	thread->is_cut = false;
-	for (uint32_t i = 0; i < MAX_DEPTH + 2; i++) {
-		free_list(s, thread->ended[i]);
-		thread->ended[i] = 0;
-	}
-	return 0;
+	forget_ended(thread);
+	return true;
 }
 
-/* Read the next page, or set is_done at the end of the file. Return: 0, or a negative errno. */
-static int next_page(const struct lg_layout *layout, struct cpu *cpu)
+/* Read the next page, or set is_done at the end of the file. Return false if it is damaged. */
+static bool next_page(const struct lg_layout *layout, struct cpu *cpu)
 {
-	uint32_t have = 0, commit;
+	size_t have = fread(cpu->page, 1, layout->page_bytes, cpu->file);
+	uint32_t commit;
 
-	while (have < layout->page_bytes) {
-		ssize_t n = read(cpu->fd, cpu->page + have, layout->page_bytes - have);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (!n)
-			break;
-		have += n;
-	}
-	if (!have) {
+	if (have < layout->page_bytes) {
 		cpu->is_done = true;
-		return 0;
+		return !have && !ferror(cpu->file);
 	}
-	if (have < layout->page_bytes)
-		return -EINVAL;
 	memcpy(&cpu->time_ns, cpu->page, sizeof(cpu->time_ns));
 	memcpy(&commit, cpu->page + layout->commit_at, sizeof(commit));
 	cpu->has_missed = commit & MISSED_EVENTS;
 	commit &= ~(MISSED_EVENTS | MISSED_STORED);
 	if (commit > layout->page_bytes - layout->data_at)
-		return -EINVAL;
+		return false;
 	cpu->at = layout->data_at;
 	cpu->end = layout->data_at + commit;
-	return 0;
+	return true;
 }
 
 static uint32_t u32_at(const uint8_t *from)
@@ -348,8 +237,8 @@ static uint64_t u64_at(const uint8_t *from)
 	return value;
 }
 
-/* Read the next function that returned from a CPU's file into @cpu->event. */
-static int next_event(struct lg_sums *s, struct cpu *cpu)
+/* Read the next function that returned into @cpu->event; return false if the file is damaged. */
+static bool next_event(struct lg_sums *s, struct cpu *cpu)
 {
 	const struct lg_layout *layout = &s->layout;
 
@@ -359,10 +248,10 @@ static int next_event(struct lg_sums *s, struct cpu *cpu)
 		uint16_t event_type;
 
 		while (cpu->at + sizeof(head) > cpu->end) {
-			int err = next_page(layout, cpu);
-
-			if (err || cpu->is_done)
-				return err;
+			if (!next_page(layout, cpu))
+				return false;
+			if (cpu->is_done)
+				return true;
 			if (cpu->has_missed) {
 				/* The current calls and migrations of its threads are lost. */
 				s->counts.missed++;
@@ -379,7 +268,7 @@ static int next_event(struct lg_sums *s, struct cpu *cpu)
 			uint64_t time;
 
 			if (left < sizeof(uint32_t))
-				return -EINVAL;
+				return false;
 			time = ((uint64_t)u32_at(data) << (32 - TYPE_BITS)) + delta;
 			cpu->at += sizeof(uint32_t);
 			if (type == TYPE_TIME_EXTEND)
@@ -398,16 +287,16 @@ static int next_event(struct lg_sums *s, struct cpu *cpu)
 		} else {
 			/* Its length comes first and includes itself. */
 			if (left < sizeof(uint32_t))
-				return -EINVAL;
+				return false;
 			bytes = u32_at(data);
 			if (type != TYPE_PADDING) {
 				if (bytes < sizeof(uint32_t) || bytes > left)
-					return -EINVAL;
+					return false;
 				data += sizeof(uint32_t);
 			}
 		}
 		if (bytes > left)
-			return -EINVAL;
+			return false;
 		cpu->at += (bytes + 3) & ~3u;
 		if (type == TYPE_PADDING)
 			continue;
@@ -415,7 +304,7 @@ static int next_event(struct lg_sums *s, struct cpu *cpu)
 		if (event_type != layout->exit_type)
 			continue;
 		if (bytes < layout->exit_bytes)
-			return -EINVAL;
+			return false;
 		cpu->event = (struct event){
 			.time_ns = cpu->time_ns,
 			.pid = u32_at(data + layout->pid_at),
@@ -424,18 +313,15 @@ static int next_event(struct lg_sums *s, struct cpu *cpu)
 			.begin_ns = u64_at(data + layout->begin_at),
 			.end_ns = u64_at(data + layout->end_at),
 		};
-		return 0;
+		return true;
 	}
 }
 
-static int merge(struct lg_sums *s, struct cpu *cpus, int32_t n)
+static bool merge(struct lg_sums *s, struct cpu *cpus, int32_t n)
 {
-	for (int32_t i = 0; i < n; i++) {
-		int err = next_event(s, &cpus[i]);
-
-		if (err)
-			return err;
-	}
+	for (int32_t i = 0; i < n; i++)
+		if (!next_event(s, &cpus[i]))
+			return false;
 	for (;;) {
 		struct cpu *first = NULL;
 		uint64_t until = UINT64_MAX;	/* when the next event of another CPU comes */
@@ -451,37 +337,30 @@ static int merge(struct lg_sums *s, struct cpu *cpus, int32_t n)
 			}
 		}
 		if (!first)
-			return 0;
-		while (!first->is_done && first->event.time_ns <= until) {
-			int err = add_event(s, &first->event);
-
-			if (!err)
-				err = next_event(s, first);
-			if (err)
-				return err;
-		}
+			return true;
+		while (!first->is_done && first->event.time_ns <= until)
+			if (!add_event(s, &first->event) || !next_event(s, first))
+				return false;
 	}
 }
 
-static int check_layout(const struct lg_layout *layout)
+static bool is_possible(const struct lg_layout *layout)
 {
 	uint32_t data = layout->exit_bytes;
 
-	if (layout->page_bytes > MAX_PAGE_BYTES || layout->data_at >= layout->page_bytes ||
-	    layout->commit_at + sizeof(uint32_t) > layout->data_at ||
-	    layout->data_at < sizeof(uint64_t) || layout->pid_at + 4 > data ||
-	    layout->depth_at + 4 > data || layout->function_at + 8 > data ||
-	    layout->begin_at + 8 > data || layout->end_at + 8 > data)
-		return -EINVAL;
-	return 0;
+	return layout->page_bytes <= MAX_PAGE_BYTES && layout->data_at < layout->page_bytes &&
+	       layout->commit_at + sizeof(uint32_t) <= layout->data_at &&
+	       layout->data_at >= sizeof(uint64_t) && layout->pid_at + 4 <= data &&
+	       layout->depth_at + 4 <= data && layout->function_at + 8 <= data &&
+	       layout->begin_at + 8 <= data && layout->end_at + 8 <= data;
 }
 
-static uint64_t count_nodes(const struct lg_sums *s, uint32_t list)
+static uint64_t count_nodes(const struct node *list)
 {
 	uint64_t n = 0;
 
-	for (; list; list = s->nodes[list].next)
-		n += 1 + count_nodes(s, s->nodes[list].called);
+	for (; list; list = list->next)
+		n += 1 + count_nodes(list->called);
 	return n;
 }
 
@@ -492,63 +371,46 @@ static uint64_t count_nodes(const struct lg_sums *s, uint32_t list)
  * @layout: layout of the pages and events
  * @counts: receives the counters
  *
- * Return: the sums, for lg_rows() and lg_free(). NULL with errno set: EINVAL if the files do not
- * match the layout, ENOMEM, or the error of opening or reading.
+ * Return: the sums, for lg_rows() and lg_free(). NULL if the files cannot be read or do not match
+ * the layout, or if out of memory.
  */
 struct lg_sums *lg_add_up(const char *const *paths, int32_t n_paths,
 			  const struct lg_layout *layout, struct lg_counts *counts)
 {
 	struct lg_sums *s = calloc(1, sizeof(*s));
-	struct cpu *cpus = calloc(n_paths > 0 ? n_paths : 1, sizeof(*cpus));
-	int err = s && cpus ? check_layout(layout) : -ENOMEM;
-	int32_t n_open = 0;
+	struct cpu *cpus = calloc(n_paths, sizeof(*cpus));
+	bool is_good = s && cpus && is_possible(layout);
 
-	if (!err)
-		s->layout = *layout;
-	while (!err && n_open < n_paths) {
-		struct cpu *cpu = &cpus[n_open];
-
-		cpu->page = malloc(layout->page_bytes);
-		cpu->fd = cpu->page ? open(paths[n_open], O_RDONLY | O_CLOEXEC) : -1;
-		if (cpu->fd < 0) {
-			err = cpu->page ? -errno : -ENOMEM;
-			free(cpu->page);
-		} else {
-			n_open++;
-		}
+	for (int32_t i = 0; is_good && i < n_paths; i++) {
+		cpus[i].page = malloc(layout->page_bytes);
+		cpus[i].file = fopen(paths[i], "re");
+		is_good = cpus[i].page && cpus[i].file;
 	}
-	if (!err)
-		err = merge(s, cpus, n_paths);
-	for (int32_t i = 0; i < n_open; i++) {
-		close(cpus[i].fd);
+	if (is_good) {
+		s->layout = *layout;
+		is_good = merge(s, cpus, n_paths);
+	}
+	for (int32_t i = 0; cpus && i < n_paths; i++) {
+		if (cpus[i].file)
+			fclose(cpus[i].file);
 		free(cpus[i].page);
 	}
 	free(cpus);
-	if (err) {
+	if (!is_good) {
 		lg_free(s);
-		errno = -err;
 		return NULL;
 	}
-	s->counts.rows = count_nodes(s, s->calls);
+	s->counts.rows = count_nodes(s->calls);
 	*counts = s->counts;
 	return s;
 }
 
-static struct lg_row *write_rows(const struct lg_sums *s, uint32_t list, uint32_t depth,
-				 struct lg_row *row)
+static struct lg_row *write_rows(const struct node *list, uint32_t depth, struct lg_row *row)
 {
-	for (; list; list = s->nodes[list].next) {
-		const struct node *node = &s->nodes[list];
-
-		*row++ = (struct lg_row){
-			.function = s->addresses.of[node->function],
-			.depth = depth,
-			.calls = node->calls,
-			.total_ns = node->total_ns,
-			.self_ns = node->self_ns,
-			.children = node->children,
-		};
-		row = write_rows(s, node->called, depth + 1, row);
+	for (; list; list = list->next) {
+		*row = list->sum;
+		row->depth = depth;
+		row = write_rows(list->called, depth + 1, row + 1);
 	}
 	return row;
 }
@@ -560,13 +422,10 @@ static struct lg_row *write_rows(const struct lg_sums *s, uint32_t list, uint32_
  */
 void lg_rows(const struct lg_sums *sums, struct lg_row *rows)
 {
-	write_rows(sums, sums->calls, 0, rows);
+	write_rows(sums->calls, 0, rows);
 }
 
-/**
- * lg_free() - free the result of lg_add_up()
- * @sums: the result, or NULL
- */
+/** lg_free() - free the result of lg_add_up(), or NULL */
 void lg_free(struct lg_sums *sums)
 {
 	if (!sums)
@@ -576,11 +435,10 @@ void lg_free(struct lg_sums *sums)
 			struct thread *thread = sums->threads[i];
 
 			sums->threads[i] = thread->next;
+			forget_ended(thread);
 			free(thread);
 		}
 	}
-	free(sums->nodes);
-	free(sums->addresses.of);
-	free(sums->addresses.slots);
+	free_list(sums->calls);
 	free(sums);
 }
