@@ -14,24 +14,6 @@ static const int suits[][3] = {
 #define BEST_SCORE 8
 #define SAME_REQUEST 10
 
-/* ---- memory: freed objects are reused ---- */
-
-void *lt_take_spare(struct lt_requests *p, enum lt_spare kind, size_t bytes)
-{
-	void **spare = p->spares[kind];
-
-	if (!spare)
-		return lt_alloc(p->failure, bytes);
-	p->spares[kind] = *spare;
-	return memset(spare, 0, bytes);
-}
-
-void lt_give_spare(struct lt_requests *p, enum lt_spare kind, void *memory)
-{
-	*(void **)memory = p->spares[kind];
-	p->spares[kind] = memory;
-}
-
 /* ---- requests in the drive's state, in which a time of 0 means none ---- */
 
 /* Keep the start time of a read that has a slot. */
@@ -82,7 +64,7 @@ static void leave(struct lt_requests *p, struct request *r)
 	lt_uncount_request(p, r);
 	p->n_suspects -= r->suspect && !r->over;
 	p->n_ended++;
-	lt_give_spare(p, LT_SPARE_REQUEST, r);
+	free(r);
 }
 
 /* End the load of a request that may still complete. */
@@ -114,10 +96,10 @@ void lt_join(struct lt_requests *p, struct lt_part *part, struct request *r)
 struct lt_part *lt_add_part(struct lt_requests *p, struct lt_io *io, uint64_t sector,
 				uint32_t bytes, struct request *r)
 {
-	struct lt_part *part = lt_take_spare(p, LT_SPARE_PART, sizeof(*part));
+	struct lt_part *part = lt_alloc(p->failure, sizeof(*part));
 
 	if (!r)
-		r = lt_take_spare(p, LT_SPARE_REQUEST, sizeof(*r));
+		r = lt_alloc(p->failure, sizeof(*r));
 	if (!part || !r)
 		return NULL;
 	if (!r->n_parts)
@@ -140,7 +122,7 @@ void lt_drop_part(struct lt_requests *p, struct lt_part *part)
 	TAILQ_REMOVE(chain_of(p, part->sector, is_write(part)), part, chain);
 	TAILQ_REMOVE(&p->in_flight, part, in_flight);
 	TAILQ_REMOVE(&part->io->parts, part, of_io);
-	lt_give_spare(p, LT_SPARE_PART, part);
+	free(part);
 }
 
 /* Split a part so that one starts at @sector. */

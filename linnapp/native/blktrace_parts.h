@@ -92,8 +92,6 @@ static inline bool is_counted(const struct request *r)
 /* Where a part lies: around the start of a range, or directly before or after the range. */
 enum where { AROUND, BEFORE, AFTER };
 
-void *lt_take_spare(struct lt_requests *p, enum lt_spare kind, size_t bytes);
-void lt_give_spare(struct lt_requests *p, enum lt_spare kind, void *memory);
 void lt_count_request(struct lt_requests *p, const struct lt_part *part);
 void lt_uncount_request(struct lt_requests *p, struct request *r);
 void lt_end_load(struct lt_requests *p, struct lt_part *part);

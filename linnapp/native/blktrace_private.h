@@ -134,8 +134,6 @@ TAILQ_HEAD(lt_parts, lt_part);
 
 #define LT_CHAINS (1 << 14)
 
-enum lt_spare { LT_SPARE_IO, LT_SPARE_PART, LT_SPARE_REQUEST, LT_SPARE_KINDS };
-
 struct lt_requests {
 	const struct lt_options *options;
 	struct lt_stats *stats;
@@ -160,7 +158,6 @@ struct lt_requests {
 	uint32_t n_suspects;
 	uint32_t sure_reads[LINNOS_SIZE_CLASSES];	/* later than the gap, in the history */
 	uint64_t doubt_until_ns;	/* for the I/Os that are returned next */
-	void *spares[LT_SPARE_KINDS];	/* memory, each with a pointer to the next */
 	struct lt_start *starts;	/* with keep_starts, of all reads so far */
 	uint64_t n_starts;
 	struct lt_ios ios;		/* not yet returned, in order of arrival */

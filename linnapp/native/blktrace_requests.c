@@ -147,7 +147,7 @@ static void look(struct lt_requests *p, struct lt_row *row)
 
 static struct lt_io *submit(struct lt_requests *p, const struct range *range, uint16_t flags)
 {
-	struct lt_io *io = lt_take_spare(p, LT_SPARE_IO, sizeof(*io));
+	struct lt_io *io = lt_alloc(p->failure, sizeof(*io));
 	struct lt_part *part;
 
 	if (!io)
@@ -346,7 +346,7 @@ bool lt_requests_take(struct lt_requests *p, bool at_end, struct lt_row *row)
 	p->stats->doubtful_reads += !io->early && (row->flags & (LT_WRITE | LT_COMPLETED | LT_ERROR | LT_REVOKED |
 						   LT_DOUBTFUL)) == (LT_COMPLETED | LT_DOUBTFUL);
 	TAILQ_REMOVE(&p->ios, io, arrival);
-	lt_give_spare(p, LT_SPARE_IO, io);
+	free(io);
 	return true;
 }
 
@@ -556,11 +556,4 @@ void lt_requests_close(struct lt_requests *p)
 	free(p->starts);
 	while (lt_requests_take(p, true, &left))
 		;
-	for (int kind = 0; kind < LT_SPARE_KINDS; kind++)
-		while (p->spares[kind]) {
-			void **spare = p->spares[kind];
-
-			p->spares[kind] = *spare;
-			free(spare);
-		}
 }
