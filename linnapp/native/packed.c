@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -91,20 +92,20 @@ static const char *temporary_folder(void)
 	return folder && *folder ? folder : "/tmp";
 }
 
-/* Create a temporary file without a name; return its descriptor or -1. */
-static int create_temporary(void)
+/* Create a temporary file without a name for the contents of @of; return its descriptor or -1. */
+static int create_temporary(const char *of, char *why)
 {
-	char path[4096];
+	char path[PATH_MAX];
 	int fd;
 
-	if (snprintf(path, sizeof(path), "%s/linnapp-XXXXXX", temporary_folder()) >=
-	    (int)sizeof(path)) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
+	snprintf(path, sizeof(path), "%s/linnapp-XXXXXX", temporary_folder());
 	fd = mkostemp(path, O_CLOEXEC);
 	if (fd >= 0)
 		unlink(path);
+	else
+		snprintf(why, LT_PACKED_WHY, "%s: %s; the contents of %s are written to this "
+					     "folder, and TMPDIR selects another one",
+			 temporary_folder(), strerror(errno), of);
 	return fd;
 }
 
@@ -144,15 +145,11 @@ static int run(const struct packing *packing, int from, int to, char *words)
 /* Return a temporary file with the unpacked contents of @fd, or -1. */
 static int unpack(int fd, const char *path, const struct packing *packing, char *why)
 {
-	int to = create_temporary(), status;
+	int to = create_temporary(path, why), status;
 	char words[WORDS];
 
-	if (to < 0) {
-		snprintf(why, LT_PACKED_WHY, "%s: %s; %s is unpacked in this folder, and TMPDIR "
-					     "selects another one", temporary_folder(),
-			 strerror(errno), path);
+	if (to < 0)
 		return -1;
-	}
 	status = run(packing, fd, to, words);
 	if (!status) {
 		unsigned char head[HEAD_BYTES];
@@ -180,15 +177,11 @@ static int unpack(int fd, const char *path, const struct packing *packing, char 
 /* Return a temporary file with the events of the text in @fd, or -1. */
 static int translate(int fd, const char *path, char *why)
 {
-	int to = create_temporary();
+	int to = create_temporary(path, why);
 
-	if (to < 0) {
-		snprintf(why, LT_PACKED_WHY, "%s: %s; the events of %s are written to this folder, "
-					     "and TMPDIR selects another one", temporary_folder(),
-			 strerror(errno), path);
-	} else if (!lt_events_translate(fd, to, path, why)) {
+	if (to >= 0 && !lt_events_translate(fd, to, path, why)) {
 		close(to);
-		to = -1;
+		return -1;
 	}
 	return to;
 }

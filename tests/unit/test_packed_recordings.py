@@ -208,7 +208,7 @@ def test_damaged_or_unknown_packing_is_named(
     ("variable", "words"),
     [
         ("PATH", "packed with gzip, which is not installed"),
-        ("TMPDIR", r"none: No such file.*a\.blk\.gz is unpacked in this folder"),
+        ("TMPDIR", r"none: No such file.*contents of .*a\.blk\.gz are written to this folder"),
     ],
 )
 def test_missing_program_or_folder_for_unpacking_is_named(
