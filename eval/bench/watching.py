@@ -220,8 +220,7 @@ def _turn(pid: int, command: Sequence[str], folder: Path, *, watch: bool) -> Run
         reader = None
         if watch:
             reader = stack.enter_context(Reader())
-            reader.choose(Filters(paths=[str(folder)]))
-            reader.attach(16 << 20)
+            reader.attach(16 << 20, Filters(paths=[str(folder)]))
             reader.follow(pid)
         before, start = cpu_s(pid), time.monotonic()
         # The client writes to no watched path, and the buffer has room for the few calls.

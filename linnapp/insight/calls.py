@@ -62,7 +62,7 @@ PARTS = (
     *("wakeup_ns", "preempted_ns"),
 )
 #: ways to record the arguments of calls: `enum lw_arguments`
-ARGUMENTS = {"raw": 1, "detailed": 2}
+ARGUMENTS = {None: 0, "raw": 1, "detailed": 2}
 #: LinnOS' decisions about a read; a row stores the index
 DECISIONS = (None, "admitted", "revoked", "probe")
 SEVERAL = 0xFFFFFFFF
@@ -146,19 +146,68 @@ def _path_variants(path: str) -> list[bytes]:
     return [os.fsencode(variant) for variant in variants]
 
 
+def _request(filters: Filters, **settings: object) -> Any:
+    """Return ``struct lw_request`` for the filters and other settings."""
+    lib, names = library().lib, call_names()
+    request = _FFI.new("struct lw_request *")
+    for name, value in settings.items():
+        setattr(request.settings, name, value)
+    for call in filters.calls:
+        if call not in names:
+            close = difflib.get_close_matches(call, names, 3, 0.5) or names
+            raise LinnappError(
+                f"--call {call}: is not recorded on this machine; recorded are "
+                f"{', '.join(close)}" + ("" if close is names else ", among others")
+            )
+        request.calls[names.index(call)] = True
+    request.settings.by_call = bool(filters.calls)
+    variants = [variant for path in filters.paths for variant in _path_variants(path)]
+    if len(variants) > lib.LW_MAX_PATHS:
+        raise LinnappError(f"--path: too many paths; the maximum is {lib.LW_MAX_PATHS}")
+    for i, variant in enumerate(variants):
+        if len(variant) >= lib.LW_PREFIX:
+            raise LinnappError(
+                f"--path: the path has {len(variant)} bytes; the maximum is {lib.LW_PREFIX - 1}"
+            )
+        request.settings.path[i] = variant
+        request.settings.path_length[i] = len(variant)
+    request.settings.by_path = bool(variants)
+    threads = [*filters.processes, *filters.threads]
+    if len(threads) > lib.LW_MAX_CHOICES:
+        raise LinnappError(
+            "--process, --thread: too many processes and threads; the maximum is "
+            f"{lib.LW_MAX_CHOICES}"
+        )
+    for i, thread in enumerate(threads):
+        chosen = request.threads[i]
+        if i < len(filters.processes):
+            chosen.kind = lib.LW_PROCESS_NAME
+        elif thread.isascii() and thread.isdigit() and int(thread) < 2**32:
+            chosen.kind, chosen.tid = lib.LW_THREAD, int(thread)
+            continue
+        else:
+            chosen.kind = lib.LW_THREAD_NAME
+        # The kernel truncates names.
+        chosen.comm = os.fsencode(thread)[: lib.LW_COMM - 1]
+    request.n_threads = len(threads)
+    request.settings.by_process = bool(filters.processes)
+    request.settings.by_thread = bool(filters.threads)
+    return request
+
+
 class Reader:
     """Context manager that records calls and I/Os. :meth:`take` returns the rows read so far."""
 
     def __init__(self, rows: int = _ROWS) -> None:
         self._native = library()
         self._library = self._native.lib
-        self._handle = self._library.lw_new()
-        if not self._handle:
-            raise MemoryError
         self.calls = np.zeros(rows, CALL_ROW)
         self.ios = np.zeros(rows, IO_ROW)
-        self._n_calls, self._n_ios = _FFI.new("uint64_t *"), _FFI.new("uint64_t *")
-        self._reset()
+        arrays = {"calls": self.calls, "ios": self.ios}
+        self._rows = self._native.columns("lw_rows", arrays, capacity=rows)
+        self._handle = self._library.lw_new(self._rows)
+        if not self._handle:
+            raise MemoryError
 
     def __enter__(self) -> Reader:
         return self
@@ -167,82 +216,48 @@ class Reader:
         self._library.lw_close(self._handle)
         self._handle = None
 
-    def _reset(self) -> None:
-        self._n_calls[0] = self._n_ios[0] = 0
-        calls, ios = map(self._native.address, (self.calls, self.ios))
-        self._library.lw_rows(self._handle, len(self.calls), calls, ios)
+    def _checked(
+        self, status: int, error: type[LinnappError] = LinnappError, what: str = ""
+    ) -> int:
+        if status < 0:
+            raise error(what + (self._native.text(self._library.lw_error(self._handle)) or ""))
+        return status
 
-    def _error_text(self) -> str:
-        return self._native.text(self._library.lw_error(self._handle)) or ""
+    def attach(
+        self,
+        buffer_bytes: int,
+        filters: Filters = NO_FILTERS,
+        *,
+        every: bool = False,
+        arguments: str | None = None,
+        hashes: bool = False,
+    ) -> None:
+        """Start recording, of every process except this one or of those to :meth:`follow`.
 
-    def choose(self, filters: Filters) -> None:
-        """Set the filters. Must be called before :meth:`attach`."""
-        names = call_names()
-        for call in filters.calls:
-            if call not in names:
-                close = difflib.get_close_matches(call, names, 3, 0.5) or names
-                raise LinnappError(
-                    f"--call {call}: is not recorded on this machine; recorded are "
-                    f"{', '.join(close)}" + ("" if close is names else ", among others")
-                )
-            self._checked("--call", self._library.lw_choose_call(self._handle, names.index(call)))
-        for variant in (variant for path in filters.paths for variant in _path_variants(path)):
-            self._checked("--path", self._library.lw_choose_path(self._handle, variant))
-        chosen = [(self._library.LW_PROCESS_NAME, 0, name) for name in filters.processes]
-        for thread in filters.threads:
-            is_number = thread.isascii() and thread.isdigit() and int(thread) < 2**32
-            if is_number:
-                chosen.append((self._library.LW_THREAD, int(thread), ""))
-            else:
-                chosen.append((self._library.LW_THREAD_NAME, 0, thread))
-        for kind, tid, name in chosen:
-            self._checked(
-                "--process, --thread",
-                self._library.lw_choose_thread(self._handle, kind, tid, os.fsencode(name)),
-            )
-
-    def _checked(self, option: str, status: int) -> None:
-        if status:
-            raise LinnappError(f"{option}: {self._error_text()}")
-
-    def attach(self, buffer_bytes: int) -> None:
-        """Start recording. `buffer_bytes` must be a power of two."""
-        if self._library.lw_attach(self._handle, buffer_bytes):
-            raise DeviceError(f"the kernel does not allow watching: {self._error_text()}")
+        `buffer_bytes` must be a power of two. See :func:`linnapp.insight.watch.watch` for
+        `arguments` and `hashes`.
+        """
+        request = _request(
+            filters,
+            every_process_but=os.getpid() if every else 0,
+            arguments=ARGUMENTS[arguments],
+            hashes=hashes,
+        )
+        status = self._library.lw_attach(self._handle, request, buffer_bytes)
+        self._checked(status, DeviceError, "the kernel does not allow watching: ")
 
     def follow(self, pid: int, *, is_launcher: bool = False) -> None:
         """Follow a process and its children; of a launcher only the children, from exec onward."""
         how = self._library.LW_LAUNCHER if is_launcher else self._library.LW_FOLLOWED
-        if self._library.lw_follow(self._handle, pid, how):
-            raise DeviceError(self._error_text())
-
-    def follow_all(self) -> None:
-        """Follow every process except this one. Must be called before :meth:`attach`."""
-        self._library.lw_follow_every(self._handle, os.getpid())
-
-    def keep_arguments(self, how: str) -> None:
-        """Record arguments of calls in one of the `ARGUMENTS` ways. Call before :meth:`attach`."""
-        self._library.lw_keep_arguments(self._handle, ARGUMENTS[how])
-
-    def hash_contents(self) -> None:
-        """Record hashes of what calls read and write. Call before :meth:`attach`."""
-        self._library.lw_hash_contents(self._handle)
+        self._checked(self._library.lw_follow(self._handle, pid, how), DeviceError)
 
     def read(self, timeout_ms: int) -> bool:
         """Fill rows with recorded data. Return true if they are full and must be taken first."""
-        status = self._library.lw_read(self._handle, timeout_ms, self._n_calls, self._n_ios)
-        if status < 0:
-            raise LinnappError(self._error_text())
-        return bool(status == self._library.LW_FULL)
+        return bool(self._checked(self._library.lw_read(self._handle, timeout_ms)))
 
     def feed(self, record: bytes) -> bool:
         """Fill rows with a record from memory. Return value as for :meth:`read`."""
-        status = self._library.lw_feed(
-            self._handle, record, len(record), self._n_calls, self._n_ios
-        )
-        if status < 0:
-            raise LinnappError("the record is damaged")
-        return bool(status == self._library.LW_FULL)
+        return bool(self._checked(self._library.lw_feed(self._handle, record, len(record))))
 
     def stop(self) -> None:
         """Stop recording. Recorded data can still be read."""
@@ -250,14 +265,13 @@ class Reader:
 
     def read_unfinished(self) -> bool:
         """Fill rows with I/Os still in flight at the end. Return value as for :meth:`read`."""
-        status = self._library.lw_read_unfinished(self._handle, self._n_ios)
-        return bool(status == self._library.LW_FULL)
+        return bool(self._library.lw_read_unfinished(self._handle))
 
     def take(self) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
         """Return copies of the filled rows and reuse their space."""
-        rows = self.calls[: self._n_calls[0]].copy(), self.ios[: self._n_ios[0]].copy()
-        self._reset()
-        return rows
+        filled = self._rows.n_calls, self._rows.n_ios
+        self._rows.n_calls = self._rows.n_ios = 0
+        return self.calls[: filled[0]].copy(), self.ios[: filled[1]].copy()
 
     def name(self, number: int) -> str | None:
         """Return the name of a process or file by its number in a row."""
@@ -265,9 +279,7 @@ class Reader:
 
     def counts(self) -> dict[str, int]:
         """Return the counters described by :data:`COUNTS`."""
-        counts = _FFI.new("struct lw_counts *")
-        self._library.lw_counts(self._handle, counts)
-        return self._native.counters(counts[0])
+        return self._native.counters(self._library.lw_counts(self._handle)[0])
 
 
 TABLES = ("calls", "ios")

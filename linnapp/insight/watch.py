@@ -154,13 +154,6 @@ def watch(
         folder = stack.enter_context(replaced_directory(output, (".parquet", ".json")))
         check_can_watch()
         reader = stack.enter_context(Reader())
-        reader.choose(filters)
-        if every:
-            reader.follow_all()
-        if arguments is not None:
-            reader.keep_arguments(arguments)
-        if hashes:
-            reader.hash_contents()
         if server is not None:
             from linnapp.insight.live import Live
 
@@ -168,7 +161,7 @@ def watch(
         store = stack.enter_context(
             Store(folder, call_names(), reader.name, session, arguments, live.put if live else None)
         )
-        reader.attach(buffer_mib << 20)
+        reader.attach(buffer_mib << 20, filters, every=every, arguments=arguments, hashes=hashes)
         start = time.monotonic()
         child = None
         try:

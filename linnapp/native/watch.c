@@ -51,25 +51,20 @@ struct lw_watch {
 	int64_t to_epoch_ns;
 	struct lw_names names;
 	struct lw_table files, calls, inodes;
-	struct lw_call_row *call_rows;
-	struct lw_io_row *io_rows;
-	uint64_t capacity, n_calls, n_ios;
+	struct lw_rows *rows;
 	struct lw_counts counts;
-	struct lw_settings settings;
-	struct lw_choice choices[LW_MAX_CHOICES];
-	size_t n_choices, n_paths;
-	bool is_call_chosen[LW_N_CALLS];
 	char error[4096];
 };
 
-static int fail(struct lw_watch *w, int error, const char *format, ...)
+__attribute__((format(printf, 2, 3)))
+static int fail(struct lw_watch *w, const char *format, ...)
 {
 	va_list arguments;
 
 	va_start(arguments, format);
 	vsnprintf(w->error, sizeof(w->error), format, arguments);
 	va_end(arguments);
-	return error < 0 ? error : -EINVAL;
+	return -1;
 }
 
 static int32_t process_of(struct lw_watch *w, const char *comm)
@@ -148,7 +143,7 @@ static int64_t first_access_ns(struct lw_watch *w, const struct lw_file *file, i
 static int add_call(struct lw_watch *w, const struct lw_call_record *r, bool has_arguments)
 {
 	const struct lw_call *what = &lw_calls[r->call].what;
-	struct lw_call_row *row = &w->call_rows[w->n_calls];
+	struct lw_call_row *row = &w->rows->calls[w->rows->n_calls];
 	struct lw_entry *told = lw_find_entry(&w->calls, r->tid);
 	int32_t directory, path = LW_NO_NAME, to_path = LW_NO_NAME, word = LW_NO_NAME;
 	bool is_file = what->path < 0 || (what->flags & LW_OPENS && r->result >= 0), has_inode;
@@ -207,7 +202,7 @@ static int add_call(struct lw_watch *w, const struct lw_call_record *r, bool has
 		row->journal_wait_ns = row->other_wait_ns = LW_NULL;
 		row->wakeup_ns = row->preempted_ns = LW_NULL;
 	}
-	return ++w->n_calls == w->capacity ? -ENOBUFS : 0;
+	return ++w->rows->n_calls == w->rows->capacity ? -ENOBUFS : 0;
 }
 
 static int add_name(struct lw_watch *w, const struct lw_name_record *r)
@@ -243,7 +238,7 @@ static int add_io(struct lw_watch *w, const struct lw_io_record *r)
 	uint64_t issue_ns = r->stages.issue_ns, insert_ns = r->stages.insert_ns ?: issue_ns;
 	bool is_ended = r->flags & LW_COMPLETED;
 
-	w->io_rows[w->n_ios] = (struct lw_io_row){
+	w->rows->ios[w->rows->n_ios] = (struct lw_io_row){
 		.time_ns = r->time_ns + w->to_epoch_ns,
 		.latency_ns = is_ended ? (int64_t)r->latency_ns : LW_NULL,
 		.plug_ns = issue_ns ? (int64_t)(insert_ns - r->time_ns) : LW_NULL,
@@ -266,7 +261,7 @@ static int add_io(struct lw_watch *w, const struct lw_io_record *r)
 		.flags = r->flags,
 		.call = r->call,
 	};
-	return ++w->n_ios == w->capacity ? -ENOBUFS : 0;
+	return ++w->rows->n_ios == w->rows->capacity ? -ENOBUFS : 0;
 }
 
 /* Process a record. Each is checked, because records may also come from a file. */
@@ -308,32 +303,34 @@ static int on_message(enum libbpf_print_level level, const char *format, va_list
 	return 0;
 }
 
-static void set_calls(struct lw_watch *w)
+static void set_calls(struct lw_watch *w, const struct lw_request *request)
 {
+	const struct lw_settings *settings = &request->settings;
+
 	for (uint32_t i = 0; i < LW_N_CALLS; i++) {
 		struct lw_call *what = &w->glance->calls[lw_calls[i].nr];
 
 		*what = lw_calls[i].what;
 		what->index = i + 1;
-		if (w->settings.by_call && !w->is_call_chosen[i])
+		if (settings->by_call && !request->calls[i])
 			what->flags |= LW_LEFT_OUT;
-		if (w->settings.by_path)
+		if (settings->by_path)
 			what->flags |= LW_NO_SOCKETS;
-		if (w->settings.by_process || w->settings.by_thread)
+		if (settings->by_process || settings->by_thread)
 			what->flags |= LW_OF_SOME;
 	}
-	for (uint32_t i = 0; w->settings.every_process_but && i < LW_N_PLACES; i++)
+	for (uint32_t i = 0; settings->every_process_but && i < LW_N_PLACES; i++)
 		w->glance->places[i].followed = LW_ASK;
 }
 
-static int set_choices(struct lw_watch *w, int map)
+static int set_choices(struct lw_watch *w, const struct lw_request *request, int map)
 {
-	for (size_t i = 0; i < w->n_choices; i++) {
+	for (uint32_t i = 0; i < request->n_threads; i++) {
 		uint32_t yes = 1;
-		int error = bpf_map_update_elem(map, &w->choices[i], &yes, BPF_ANY);
+		int error = bpf_map_update_elem(map, &request->threads[i], &yes, BPF_ANY);
 
 		if (error)
-			return fail(w, error, "table of threads: %s", strerror(-error));
+			return fail(w, "table of threads: %s", strerror(-error));
 	}
 	return 0;
 }
@@ -347,119 +344,33 @@ static int attach(struct lw_watch *w, struct bpf_program *program)
 	link = bpf_program__attach(program);
 
 	if (!link)
-		return fail(w, -errno, "%s", last_said);
+		return fail(w, "%s", last_said);
 	w->links[w->n_links++] = link;
 	return 0;
 }
 
 /**
  * lw_new() - create a reader that is not attached yet
+ * @rows: the memory that it fills; the caller resets the numbers of rows
  */
-struct lw_watch *lw_new(void)
+struct lw_watch *lw_new(struct lw_rows *rows)
 {
-	return calloc(1, sizeof(struct lw_watch));
-}
+	struct lw_watch *w = calloc(1, sizeof(*w));
 
-/**
- * lw_choose_call() - record only this call and other chosen ones; like all choices, before
- * lw_attach()
- * @w: the reader
- * @call: its index in the table of calls
- *
- * Return: 0, or -EINVAL.
- */
-int lw_choose_call(struct lw_watch *w, uint32_t call)
-{
-	if (call >= LW_N_CALLS)
-		return fail(w, -EINVAL, "no such call");
-	w->is_call_chosen[call] = true;
-	w->settings.by_call = true;
-	return 0;
-}
-
-/**
- * lw_choose_path() - record only calls and I/Os of this file, or of this folder and its content
- * @w: the reader
- * @path: absolute path without a slash at its end
- *
- * Return: 0, or a negative errno.
- */
-int lw_choose_path(struct lw_watch *w, const char *path)
-{
-	size_t length = strlen(path);
-
-	if (!length || length >= LW_PREFIX)
-		return fail(w, -ENAMETOOLONG, "the path has %zu bytes; the maximum is %d", length,
-			    LW_PREFIX - 1);
-	if (w->n_paths == LW_MAX_PATHS)
-		return fail(w, -E2BIG, "too many paths; the maximum is %d", LW_MAX_PATHS);
-	memcpy(w->settings.path[w->n_paths], path, length);
-	w->settings.path_length[w->n_paths++] = length;
-	w->settings.by_path = true;
-	return 0;
-}
-
-/**
- * lw_choose_thread() - record only this thread or process, and other chosen ones
- * @w: the reader
- * @kind: enum lw_choice_kind
- * @tid: a thread's id; 0 for a name
- * @name: name of a thread or a process, compared as truncated by the kernel; empty for an id
- *
- * Return: 0, or a negative errno.
- */
-int lw_choose_thread(struct lw_watch *w, uint32_t kind, uint32_t tid, const char *name)
-{
-	struct lw_choice *choice = &w->choices[w->n_choices];
-
-	if (w->n_choices == LW_MAX_CHOICES)
-		return fail(w, -E2BIG, "too many processes and threads; the maximum is %d",
-			    LW_MAX_CHOICES);
-	choice->kind = kind;
-	choice->tid = tid;
-	memcpy(choice->comm, name, strnlen(name, LW_COMM - 1));
-	w->n_choices++;
-	*(kind == LW_PROCESS_NAME ? &w->settings.by_process : &w->settings.by_thread) = true;
-	return 0;
-}
-
-/**
- * lw_follow_every() - follow every process except one
- * @w: the reader
- * @but: its process id
- */
-void lw_follow_every(struct lw_watch *w, uint32_t but)
-{
-	w->settings.every_process_but = but;
-}
-
-/**
- * lw_keep_arguments() - record the arguments of calls
- * @w: the reader
- * @how: enum lw_arguments
- */
-void lw_keep_arguments(struct lw_watch *w, uint32_t how)
-{
-	w->settings.arguments = how;
-}
-
-/**
- * lw_hash_contents() - record hashes of what calls read and write
- * @w: the reader
- */
-void lw_hash_contents(struct lw_watch *w)
-{
-	w->settings.hashes = true;
+	if (w)
+		w->rows = rows;
+	return w;
 }
 
 /**
  * lw_attach() - load the kernel's side and start recording
  * @w: the reader
+ * @request: what to record
  * @buffer_bytes: size of the record buffer; a power of two
  *
- * Return: 0, or a negative errno; lw_error() has the reason as text.
+ * Return: 0, or -1, for which lw_error() has the reason.
  */
-int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
+int lw_attach(struct lw_watch *w, const struct lw_request *request, uint32_t buffer_bytes)
 {
 	struct timespec realtime, monotonic;
 	struct bpf_program *program;
@@ -474,17 +385,17 @@ int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
 	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "linnapp_watch");
 	w->object = bpf_object__open_mem(lw_object, lw_object_end - lw_object, &options);
 	if (!w->object)
-		return fail(w, -errno, "%s", last_said);
+		return fail(w, "%s", last_said);
 	bpf_map__set_max_entries(bpf_object__find_map_by_name(w->object, "records"),
 				 buffer_bytes);
-	if (w->settings.hashes)
+	if (request->settings.hashes)
 		bpf_map__set_max_entries(bpf_object__find_map_by_name(w->object, "contents"),
 					 libbpf_num_possible_cpus());
 	error = bpf_map__set_initial_value(
-		bpf_object__find_map_by_name(w->object, ".rodata.settings"), &w->settings,
-		sizeof(w->settings));
+		bpf_object__find_map_by_name(w->object, ".rodata.settings"), &request->settings,
+		sizeof(request->settings));
 	if (error)
-		return fail(w, error, "settings: %s", strerror(-error));
+		return fail(w, "settings: %s", strerror(-error));
 	bpf_object__for_each_program(program, w->object) {
 		bpf_program__set_autoload(program, lw_is_loadable(&kernel, program));
 	}
@@ -493,32 +404,32 @@ int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
 	bpf_program__set_autoload(program, false);
 	error = bpf_object__load(w->object);
 	if (error)
-		return fail(w, error, "%s", last_said[0] ? last_said : strerror(-error));
+		return fail(w, "%s", last_said[0] ? last_said : strerror(-error));
 	w->counters = bpf_object__find_map_fd_by_name(w->object, "counters");
 	w->processes = bpf_object__find_map_fd_by_name(w->object, "processes");
 	w->glance = mmap(NULL, sizeof(*w->glance), PROT_READ | PROT_WRITE, MAP_SHARED,
 			 bpf_object__find_map_fd_by_name(w->object, ".bss"), 0);
 	if (w->glance == MAP_FAILED) {
 		w->glance = NULL;
-		return fail(w, -errno, "tables of processes and calls: %s", strerror(errno));
+		return fail(w, "tables of processes and calls: %s", strerror(errno));
 	}
-	set_calls(w);
+	set_calls(w, request);
 	w->calls_in_flight = bpf_object__find_map_fd_by_name(w->object, "calls_in_flight");
 	w->ios_in_flight = bpf_object__find_map_fd_by_name(w->object, "ios_in_flight");
-	error = set_choices(w, bpf_object__find_map_fd_by_name(w->object, "choices"));
+	error = set_choices(w, request, bpf_object__find_map_fd_by_name(w->object, "choices"));
 	if (error)
 		return error;
 	w->ring = ring_buffer__new(bpf_object__find_map_fd_by_name(w->object, "records"),
 				   on_record, w, NULL);
 	if (!w->ring)
-		return fail(w, -errno, "buffer: %s", last_said);
+		return fail(w, "buffer: %s", last_said);
 	/* The program that sees I/Os begin is attached last and detached first, so no end is lost. */
 	bpf_object__for_each_program(program, w->object) {
 		if (strcmp(bpf_program__name(program), "io_is_queued") && attach(w, program))
-			return -EINVAL;
+			return -1;
 	}
 	if (attach(w, bpf_object__find_program_by_name(w->object, "io_is_queued")))
-		return -EINVAL;
+		return -1;
 	clock_gettime(CLOCK_REALTIME, &realtime);
 	clock_gettime(CLOCK_MONOTONIC, &monotonic);
 	w->to_epoch_ns = (realtime.tv_sec - monotonic.tv_sec) * 1000000000LL + realtime.tv_nsec -
@@ -532,7 +443,7 @@ int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
  * @pid: its process id in the initial namespace
  * @how: enum lw_follow
  *
- * Return: 0, or a negative errno.
+ * Return: 0, or -1.
  */
 int lw_follow(struct lw_watch *w, uint32_t pid, uint32_t how)
 {
@@ -540,73 +451,46 @@ int lw_follow(struct lw_watch *w, uint32_t pid, uint32_t how)
 	uint32_t *followed = &w->glance->places[LW_PLACE(pid)].followed;
 
 	if (error)
-		return fail(w, error, "process %u: %s", pid, strerror(-error));
+		return fail(w, "process %u: %s", pid, strerror(-error));
 	__atomic_store_n(followed, how == LW_FOLLOWED ? pid : LW_ASK, __ATOMIC_RELEASE);
 	return 0;
-}
-
-/**
- * lw_rows() - set the memory for rows, and restart at the first row
- * @w: the reader
- * @capacity: number of rows of each kind
- * @calls: rows for calls
- * @ios: rows for I/Os
- */
-void lw_rows(struct lw_watch *w, uint64_t capacity, struct lw_call_row *calls,
-	     struct lw_io_row *ios)
-{
-	w->capacity = capacity;
-	w->call_rows = calls;
-	w->io_rows = ios;
-	w->n_calls = w->n_ios = 0;
 }
 
 /**
  * lw_read() - convert records to rows, after the existing ones
  * @w: the reader
  * @timeout_ms: maximum time to wait for records
- * @n_calls: set to the number of call rows
- * @n_ios: set to the number of I/O rows
  *
- * Return: 0, LW_FULL if the rows must be taken (lw_rows()) before the next read, or a negative
- * errno.
+ * Return: 0, LW_FULL if the rows must be taken before the next read, or -1.
  */
-int lw_read(struct lw_watch *w, int timeout_ms, uint64_t *n_calls, uint64_t *n_ios)
+int lw_read(struct lw_watch *w, int timeout_ms)
 {
 	struct pollfd ready = { .events = POLLIN };
 	int error;
 
 	if (!w->ring)
-		return fail(w, -EBADF, "nothing is recorded");
+		return fail(w, "nothing is recorded");
 	ready.fd = ring_buffer__epoll_fd(w->ring);
 	if (timeout_ms)
 		poll(&ready, 1, timeout_ms);
 	error = ring_buffer__consume(w->ring);
-	*n_calls = w->n_calls;
-	*n_ios = w->n_ios;
 	if (error == -ENOBUFS)
 		return LW_FULL;
-	return error < 0 ? fail(w, error, "a record is damaged") : 0;
+	return error < 0 ? fail(w, "a record is damaged") : 0;
 }
 
 /**
- * lw_feed() - process a record from memory
- * @w: the reader
- * @record: a record as written by the kernel's side
- * @size: its size
- * @n_calls: set to the number of call rows
- * @n_ios: set to the number of I/O rows
+ * lw_feed() - process a record from memory, as written by the kernel's side
  *
- * Return: 0, LW_FULL, or -EINVAL.
+ * Return: as for lw_read().
  */
-int lw_feed(struct lw_watch *w, const void *record, size_t size, uint64_t *n_calls,
-	    uint64_t *n_ios)
+int lw_feed(struct lw_watch *w, const void *record, size_t size)
 {
 	int error = on_record(w, (void *)record, size);
 
-	*n_calls = w->n_calls;
-	*n_ios = w->n_ios;
-	return error == -ENOBUFS ? LW_FULL : error;
+	if (error == -ENOBUFS)
+		return LW_FULL;
+	return error ? fail(w, "a record is damaged") : 0;
 }
 
 static void detach(struct lw_watch *w)
@@ -653,25 +537,16 @@ static void count(struct lw_watch *w)
 	}
 }
 
-/**
- * lw_counts() - get the numbers of calls and I/Os that are not in the rows
- * @w: the reader
- * @counts: receives the counters
- */
-void lw_counts(struct lw_watch *w, struct lw_counts *counts)
+/** lw_counts() - get the numbers of calls and I/Os that are not in the rows */
+const struct lw_counts *lw_counts(struct lw_watch *w)
 {
 	if (w->object)
 		count(w);
 	w->counts.names_left_out = w->names.left_out;
-	*counts = w->counts;
+	return &w->counts;
 }
 
-/**
- * lw_stop() - stop recording
- * @w: the reader
- *
- * The remaining records in the buffer can be read afterwards.
- */
+/** lw_stop() - stop recording; the remaining records in the buffer can be read afterwards */
 void lw_stop(struct lw_watch *w)
 {
 	uint32_t tid = 0;
@@ -690,12 +565,10 @@ void lw_stop(struct lw_watch *w)
 
 /**
  * lw_read_unfinished() - create rows for the I/Os in flight after the recording has stopped
- * @w: the reader
- * @n_ios: set to the number of I/O rows
  *
  * Return: 0, or LW_FULL as for lw_read().
  */
-int lw_read_unfinished(struct lw_watch *w, uint64_t *n_ios)
+int lw_read_unfinished(struct lw_watch *w)
 {
 	struct lw_io_record io;
 	int error = 0;
@@ -706,46 +579,28 @@ int lw_read_unfinished(struct lw_watch *w, uint64_t *n_ios)
 			error = add_io(w, &io);
 		bpf_map_delete_elem(w->ios_in_flight, &key);
 	}
-	*n_ios = w->n_ios;
 	return error ? LW_FULL : 0;
 }
 
-/**
- * lw_name() - get a name by its number
- * @w: the reader
- * @number: from a row
- *
- * Return: the name, valid until lw_close(); NULL if there is none.
- */
+/** lw_name() - get a name by its number in a row, valid until lw_close(); NULL if there is none */
 const char *lw_name(const struct lw_watch *w, int32_t number)
 {
 	return number >= 0 && (size_t)number < w->names.n ? w->names.text[number] : NULL;
 }
 
-/**
- * lw_call_name() - get the name of a system call
- * @call: number from a row
- *
- * Return: the name; NULL for a number that is too large.
- */
+/** lw_call_name() - get the name of a system call by its number; NULL if there are fewer */
 const char *lw_call_name(uint32_t call)
 {
 	return call < LW_N_CALLS ? lw_calls[call].name : NULL;
 }
 
-/**
- * lw_error() - get the reason for the last failure
- * @w: the reader
- */
+/** lw_error() - get the reason for the last failure */
 const char *lw_error(const struct lw_watch *w)
 {
 	return w->error;
 }
 
-/**
- * lw_close() - detach and free everything
- * @w: the reader
- */
+/** lw_close() - detach and free everything */
 void lw_close(struct lw_watch *w)
 {
 	detach(w);

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "watch_records.h"
+
 /* The number of a missing name; see lw_name(). */
 #define LW_NO_NAME (-1)
 /* The value of a missing number. */
@@ -90,25 +92,34 @@ struct lw_counts {
 	uint64_t files_left_out;
 };
 
+/* More than there are system calls that are recorded. */
+#define LW_MAX_CALLS 255
+
+/* What to record. */
+struct lw_request {
+	struct lw_settings settings;
+	uint8_t calls[LW_MAX_CALLS];	/* whether each is requested; see settings.by_call */
+	uint32_t n_threads;
+	struct lw_choice threads[LW_MAX_CHOICES];
+};
+
+/* Rows of the caller: room for @capacity of each kind, of which some are filled. */
+struct lw_rows {
+	struct lw_call_row *calls;
+	struct lw_io_row *ios;
+	uint64_t capacity, n_calls, n_ios;
+};
+
 enum { LW_FULL = 1 };
 
-struct lw_watch *lw_new(void);
-int lw_choose_call(struct lw_watch *w, uint32_t call);
-int lw_choose_path(struct lw_watch *w, const char *path);
-int lw_choose_thread(struct lw_watch *w, uint32_t kind, uint32_t tid, const char *name);
-void lw_follow_every(struct lw_watch *w, uint32_t but);
-void lw_keep_arguments(struct lw_watch *w, uint32_t how);
-void lw_hash_contents(struct lw_watch *w);
-int lw_attach(struct lw_watch *w, uint32_t buffer_bytes);
+struct lw_watch *lw_new(struct lw_rows *rows);
+int lw_attach(struct lw_watch *w, const struct lw_request *request, uint32_t buffer_bytes);
 int lw_follow(struct lw_watch *w, uint32_t pid, uint32_t how);
-void lw_rows(struct lw_watch *w, uint64_t capacity, struct lw_call_row *calls,
-	     struct lw_io_row *ios);
-int lw_read(struct lw_watch *w, int timeout_ms, uint64_t *n_calls, uint64_t *n_ios);
-int lw_feed(struct lw_watch *w, const void *record, size_t size, uint64_t *n_calls,
-	    uint64_t *n_ios);
+int lw_read(struct lw_watch *w, int timeout_ms);
+int lw_feed(struct lw_watch *w, const void *record, size_t size);
 void lw_stop(struct lw_watch *w);
-int lw_read_unfinished(struct lw_watch *w, uint64_t *n_ios);
-void lw_counts(struct lw_watch *w, struct lw_counts *counts);
+int lw_read_unfinished(struct lw_watch *w);
+const struct lw_counts *lw_counts(struct lw_watch *w);
 const char *lw_name(const struct lw_watch *w, int32_t number);
 const char *lw_call_name(uint32_t call);
 const char *lw_error(const struct lw_watch *w);

@@ -9,7 +9,7 @@
 #include <linux/io_uring.h>
 #include <sys/syscall.h>
 
-#include "watch_records.h"
+#include "watch.h"
 
 struct lw_known_call {
 	const char *name;
@@ -124,6 +124,6 @@ static const struct lw_known_call lw_calls[] = {
 #pragma GCC diagnostic pop
 
 #define LW_N_CALLS (sizeof(lw_calls) / sizeof(lw_calls[0]))
-_Static_assert(LW_N_CALLS < 255, "an index and 1 more fit a byte");
+_Static_assert(LW_N_CALLS < LW_MAX_CALLS, "an index and 1 more fit a byte");
 
 #endif

@@ -4,7 +4,7 @@
  *
  * Names are stored once and identified by numbers. Their memory is bounded by MAX_NAME_BYTES.
  */
-#include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,57 +70,49 @@ static uint64_t hashed(const char *text, size_t length)
 	return lw_mixed(hash);
 }
 
-static int grow_names(struct lw_names *names)
+/* Store a name as the next number; return false if no more names can be stored. */
+static bool add_name(struct lw_names *names, const char *text, size_t length)
 {
-	size_t capacity = names->capacity ? 2 * names->capacity : 1024;
-	char **text = realloc(names->text, capacity * sizeof(*text));
-	uint32_t *slots;
+	char **room;
 
-	if (!text)
-		return -ENOMEM;
-	names->text = text;
-	slots = calloc(2 * capacity, sizeof(*slots));
-	if (!slots)
-		return -ENOMEM;
-	for (size_t n = 0; n < names->n; n++) {
-		size_t i = hashed(text[n], strlen(text[n]));
-
-		while (slots[i & (2 * capacity - 1)])
-			i++;
-		slots[i & (2 * capacity - 1)] = n + 1;
+	if (names->n == MAX_NAMES || names->bytes + length > MAX_NAME_BYTES)
+		return false;
+	/* The array doubles when it is full. */
+	if (!(names->n & (names->n - 1))) {
+		room = realloc(names->text, (names->n ? 2 * names->n : 1) * sizeof(*room));
+		if (!room)
+			return false;
+		names->text = room;
 	}
-	free(names->slots);
-	names->slots = slots;
-	names->capacity = capacity;
-	return 0;
+	names->text[names->n] = strndup(text, length);
+	if (!names->text[names->n])
+		return false;
+	names->n++;
+	names->bytes += length + 1;
+	return true;
 }
 
 /* Return the number of a name; LW_NO_NAME if no more names can be stored. */
 int32_t lw_number_of(struct lw_names *names, const char *text, size_t length)
 {
-	size_t i;
+	/* Key 0 is a free entry. A name with the same hash as another one takes the next key. */
+	uint64_t key = hashed(text, length) ?: 1;
+	struct lw_entry *e = lw_find_entry(&names->by_hash, key);
 
-	if (names->n == names->capacity && names->n < MAX_NAMES && grow_names(names))
-		goto left_out;
-	for (i = hashed(text, length);; i++) {
-		uint32_t n = names->slots[i & (2 * names->capacity - 1)];
-
-		if (!n)
-			break;
-		if (!strncmp(names->text[n - 1], text, length) && !names->text[n - 1][length])
-			return n - 1;
+	while (e && e->key) {
+		if (!strncmp(names->text[e->name], text, length) && !names->text[e->name][length])
+			return e->name;
+		key = key + 1 ?: 1;
+		e = lw_find_entry(&names->by_hash, key);
 	}
-	if (names->n == MAX_NAMES || names->bytes + length > MAX_NAME_BYTES)
-		goto left_out;
-	names->text[names->n] = strndup(text, length);
-	if (!names->text[names->n])
-		goto left_out;
-	names->bytes += length + 1;
-	names->slots[i & (2 * names->capacity - 1)] = ++names->n;
-	return names->n - 1;
-left_out:
-	names->left_out++;
-	return LW_NO_NAME;
+	if (!e || !add_name(names, text, length)) {
+		names->left_out++;
+		return LW_NO_NAME;
+	}
+	e->key = key;
+	e->name = names->n - 1;
+	names->by_hash.used++;
+	return e->name;
 }
 
 void lw_free_names(struct lw_names *names)
@@ -128,5 +120,5 @@ void lw_free_names(struct lw_names *names)
 	for (size_t i = 0; i < names->n; i++)
 		free(names->text[i]);
 	free(names->text);
-	free(names->slots);
+	free(names->by_hash.entries);
 }

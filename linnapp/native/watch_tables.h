@@ -22,6 +22,7 @@ struct lw_entry {
 			int32_t names[LW_N_NAMES];
 		} call;
 		int64_t first_access_ns;
+		int32_t name;
 	};
 };
 
@@ -32,8 +33,8 @@ struct lw_table {
 
 struct lw_names {
 	char **text;
-	uint32_t *slots;	/* number + 1 by hash */
-	size_t n, capacity, bytes;
+	struct lw_table by_hash;
+	size_t n, bytes;
 	uint64_t left_out;	/* more than are kept in memory */
 };
 

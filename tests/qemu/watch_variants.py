@@ -27,13 +27,8 @@ def main() -> int:
     ):
         wanted = Filters(calls=calls, paths=paths, processes=processes, threads=threads)
         with Reader(rows=1) as reader:
-            reader.choose(wanted)
-            if arguments:
-                reader.keep_arguments(arguments)
-            if follows_all:
-                reader.follow_all()
             try:
-                reader.attach(1 << 16)
+                reader.attach(1 << 16, wanted, every=follows_all, arguments=arguments)
                 loaded += 1
             except DeviceError as error:
                 refused += 1
