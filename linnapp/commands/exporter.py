@@ -45,13 +45,8 @@ class Address(click.ParamType):  # type: ignore[type-arg]
     metavar="S",
     help="Seconds between two snapshots of the drives for the page.",
 )
-@click.option(
-    "--no-page", is_flag=True, help="Serve only metrics, and read the drives only on request."
-)
 @click.option("--once", is_flag=True, help="Print the metrics and exit.")
-def exporter(
-    devices: tuple[str, ...], listen: tuple[str, int], every_s: float, no_page: bool, once: bool
-) -> None:
+def exporter(devices: tuple[str, ...], listen: tuple[str, int], every_s: float, once: bool) -> None:
     """Serve the drives' counters to Prometheus, and their last hour as a page, until ctrl-C.
 
     \b
@@ -66,11 +61,9 @@ def exporter(
     """
     from linnapp.errors import needs
 
-    with needs("the exporter needs prometheus_client", "'linnapp[exporter]'"):
+    with needs("the exporter needs prometheus_client and Jinja", "'linnapp[exporter]'"):
+        import jinja2  # noqa: F401
         import prometheus_client
-    if not (once or no_page):
-        with needs("the page, which --no-page disables, needs Jinja", "'linnapp[exporter]'"):
-            import jinja2  # noqa: F401
     from linnapp.drive.metrics import DriveCollector
     from linnapp.drive.sysfs import Drive, check_has_drives
 
@@ -84,4 +77,4 @@ def exporter(
         return
     from linnapp.insight.exporter import serve
 
-    serve(registry, listen, None if no_page else (names, every_s))
+    serve(registry, listen, names, every_s)

@@ -52,16 +52,16 @@ class _QuietHandler(WSGIRequestHandler):
 
 
 def _application(
-    registry: CollectorRegistry, hour: Hour | None, every_s: float
+    registry: CollectorRegistry, hour: Hour, every_s: float
 ) -> Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]:
     metrics = make_wsgi_app(registry)
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "/")
-        if path != _HEALTHY and (path == "/metrics" or hour is None):
+        method = environ.get("REQUEST_METHOD", "GET")
+        if path == "/metrics":
             found: Iterable[bytes] = metrics(environ, start)
             return found
-        method = environ.get("REQUEST_METHOD", "GET")
         status = "200 OK"
         headers: tuple[tuple[str, str], ...] = _TEXT_HEADERS
         if method not in ("GET", "HEAD"):
@@ -69,7 +69,7 @@ def _application(
             body = b"use GET or HEAD\n"
         elif path == _HEALTHY:
             body = b"healthy\n"
-        elif path == "/" and hour is not None:
+        elif path == "/":
             headers = _PAGE_HEADERS
             body = render(hour, every_s).encode()
         else:
@@ -99,16 +99,14 @@ def _take_snapshots(hour: Hour, names: list[str], every_s: float) -> None:
 
 
 def serve(
-    registry: CollectorRegistry, listen: tuple[str, int], page: tuple[list[str], float] | None
+    registry: CollectorRegistry, listen: tuple[str, int], names: list[str], every_s: float
 ) -> None:
     """Serve at an address and port until interrupted. Port 0 selects a free one.
 
-    `page` contains the drives of the page, all if empty, and the seconds between two snapshots of
-    them. Without it only metrics are served.
+    The page shows the drives of `names`, all if it is empty, with a snapshot every `every_s`.
     """
     host, port = listen
-    hour = None if page is None else Hour()
-    every_s = 0.0 if page is None else page[1]
+    hour = Hour()
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -124,11 +122,8 @@ def serve(
         raise LinnappError(
             f"--listen {host}:{port}: {error.strerror or error}; choose another"
         ) from error
-    if hour is not None and page is not None:
-        threading.Thread(target=_take_snapshots, args=(hour, *page), daemon=True).start()
-    shown = f"[{host}]" if ":" in host else host
-    click.echo(f"listening on http://{shown}:{server.server_port}/metrics", err=True)
-    if hour is not None:
-        click.echo(f"the last hour is on http://{shown}:{server.server_port}/", err=True)
+    threading.Thread(target=_take_snapshots, args=(hour, names, every_s), daemon=True).start()
+    shown = f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}"
+    click.echo(f"listening on {shown}/metrics\nthe last hour is on {shown}/", err=True)
     with server:
         server.serve_forever()

@@ -385,8 +385,7 @@ def an_exporter(*options: str) -> Iterator[str]:
         line = process.stderr.readline()
         match = re.fullmatch(r"listening on http://(127\.0\.0\.1:\d+)/metrics\n", line)
         assert match, line
-        if "--no-page" not in options:
-            assert process.stderr.readline() == f"the last hour is on http://{match[1]}/\n"
+        assert process.stderr.readline() == f"the last hour is on http://{match[1]}/\n"
         yield match[1]
         process.send_signal(signal.SIGINT)
         assert process.wait(600) == 130
@@ -464,15 +463,7 @@ def test_page_reports_an_error_once_and_shows_how_old_its_values_are(
     assert "The last snapshot was taken 5 min ago" in render(hour, 5.0, hour.last_snapshot_s + 300)
 
 
-def test_metrics_are_served_without_the_page_and_what_the_page_requires(
-    tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tree / "without").mkdir()
-    (tree / "without" / "jinja2.py").write_text("raise ImportError('missing')\n")
-    monkeypatch.setenv("PYTHONPATH", str(tree / "without"))
-    with an_exporter("--no-page") as address:
-        assert "linnos_drives 2.0" in get(address, "/metrics")[2]
-        assert get(address, "/-/healthy")[2] == "healthy\n"
+def test_exporter_says_what_it_requires(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(LinnappError, match=r"--no-page .*pip install 'linnapp\[exporter\]'"):
+    with pytest.raises(LinnappError, match=r"pip install 'linnapp\[exporter\]'"):
         cli.main(["exporter", "--listen", "0"], standalone_mode=False)
