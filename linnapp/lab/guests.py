@@ -181,8 +181,6 @@ def _replayer(scenario: Scenario, policy: str, places: Places) -> list[str]:
         ",".join(places.of(trace) for trace in scenario.traces),
         "--policy",
         policy,
-        "--scenario",
-        scenario.name,
         "--seed",
         str(scenario.seed),
         "--failover-us",
