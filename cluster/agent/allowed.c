@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ static const uint8_t ipv4_prefix[12] = {[10] = 0xff, [11] = 0xff};
 
 void rate_set(struct rate *rate, uint32_t per_second)
 {
-	rate->interval_ns = per_second ? (SECOND_NS + per_second - 1) / per_second : 0;
+	rate->interval_ns = (SECOND_NS + per_second - 1) / per_second;
 	rate->due_ns = 0;
 }
 
@@ -24,7 +25,7 @@ bool rate_take(struct rate *rate, uint64_t now_ns)
 {
 	uint64_t due_ns = rate->due_ns > now_ns ? rate->due_ns : now_ns;
 
-	if (!rate->interval_ns || due_ns - now_ns > BURST_NS)
+	if (due_ns - now_ns > BURST_NS)
 		return false;
 	rate->due_ns = due_ns + rate->interval_ns;
 	return true;
@@ -106,30 +107,15 @@ struct network *network_of(struct network *networks, unsigned int n, const struc
 	return NULL;
 }
 
-static uint64_t mix(uint64_t x)
-{
-	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-	return x ^ x >> 31;
-}
-
-static uint64_t hash(uint64_t secret, const uint8_t *address, size_t bytes)
-{
-	uint64_t x = mix(secret + bytes);
-
-	for (size_t k = 0; k < bytes; k++)
-		x = mix((x ^ address[k]) + secret);
-	return x;
-}
-
 struct rate *source_rate(struct sources *sources, const void *address, size_t bytes,
 			 const struct rate *limit)
 {
-	/* 128 bits, so that an attacker cannot find two addresses with the same hash. */
-	const uint64_t id[2] = {hash(sources->secret[0], address, bytes) | 1,
-				hash(sources->secret[1], address, bytes)};
-	struct source *set = sources->sets[id[1] % SOURCE_SETS], *idle = set;
+	struct source *set, *idle;
+	uint64_t id[2];
 
+	crypto_shorthash_siphashx24((uint8_t *)id, address, bytes, sources->secret);
+	id[0] |= 1;
+	set = idle = sources->sets[id[1] % SOURCE_SETS];
 	for (unsigned int k = 0; k < SOURCES_PER_SET; k++) {
 		if (set[k].id[0] == id[0] && set[k].id[1] == id[1])
 			return &set[k].rate;

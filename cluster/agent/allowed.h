@@ -3,13 +3,14 @@
 #ifndef LINNOS_AGENT_ALLOWED_H
 #define LINNOS_AGENT_ALLOWED_H
 
+#include <sodium.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
 /**
  * struct rate - rate limit, with a burst of a tenth of a second
- * @interval_ns: interval between two queries; 0 to refuse all
+ * @interval_ns: interval between two queries
  * @due_ns: when the next query would come if all had kept the interval
  */
 struct rate {
@@ -52,7 +53,8 @@ struct source {
 };
 
 struct sources {
-	uint64_t secret[2]; /* prevents choosing addresses that share a set */
+	/* Prevents choosing addresses that share a set, or two with the same hash. */
+	uint8_t secret[crypto_shorthash_siphashx24_KEYBYTES];
 	struct source sets[SOURCE_SETS][SOURCES_PER_SET];
 };
 

@@ -24,7 +24,6 @@
 #include "configuration.h"
 #include "drives.h"
 #include "program/program.h"
-#include "random_bytes.h"
 
 /* The maximum number of datagrams to read from one socket before the next one. */
 enum { BATCH = 64 };
@@ -325,8 +324,7 @@ static void run(void)
 	};
 	int signals = catch_signals();
 
-	if (random_u64(&sources.secret[0]) || random_u64(&sources.secret[1]))
-		die("getrandom: %s", strerror(errno));
+	crypto_shorthash_keygen(sources.secret);
 	if (!read_keys())
 		exit(EXIT_NOT_STARTED);
 	open_drives(&agent);

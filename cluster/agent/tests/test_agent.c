@@ -9,8 +9,6 @@ static unsigned int asked;
 
 static void ask(void *drives, const struct query *query, uint64_t now_ns, struct answer *answer)
 {
-	(void)drives;
-	(void)now_ns;
 	asked++;
 	answer->known = BLK_EXPECT_LATENCY;
 	answer->latency_us = 100 + query->drive;
@@ -94,21 +92,6 @@ TEST(agent_ignores_and_counts_queries_with_a_fault)
 	check_fault(NULL, UNKNOWN_DRIVE, IGNORED_NO_DRIVE);
 	check_fault(first_key, UNSIGNED, IGNORED_NOT_SIGNED);
 	check_fault(first_key, OTHER_KEY, IGNORED_NOT_SIGNED);
-}
-
-TEST(agent_ignores_queries_beyond_the_rate)
-{
-	struct query query = {.bytes = 4096};
-	struct agent agent = agent_of(NULL);
-	uint8_t datagram[DATAGRAM_BYTES_MAX];
-	struct rate rate;
-	size_t bytes = query_write(&query, NULL, 0, datagram);
-
-	rate_set(&rate, 1);
-	assert(agent_answer(&agent, &rate, true, 1, datagram, bytes) == bytes);
-	query_write(&query, NULL, 0, datagram);
-	assert(!agent_answer(&agent, &rate, true, 1, datagram, bytes));
-	assert(agent.ignored[IGNORED_TOO_MANY] == 1 && asked == 1);
 }
 
 TEST(answer_is_signed_with_the_key_of_the_query)

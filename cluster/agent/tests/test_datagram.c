@@ -115,18 +115,6 @@ TEST(tag_covers_every_byte_and_is_required_with_a_key)
 	}
 }
 
-TEST(query_is_not_accepted_as_answer)
-{
-	uint8_t datagram[DATAGRAM_BYTES_MAX];
-	struct query asked;
-	struct answer told;
-
-	query_write(&query, NULL, 0, datagram);
-	assert(answer_read(&told, NULL, 0, datagram, DATAGRAM_BYTES) == DATAGRAM_MALFORMED);
-	answer_write(&answer, NULL, 0, datagram);
-	assert(query_read(&asked, NULL, 0, datagram, DATAGRAM_BYTES) == DATAGRAM_MALFORMED);
-}
-
 /* The tags were computed with blake2b() of Python's hashlib. */
 TEST(signed_query_has_the_keyed_blake2b_hash_of_rfc_7693)
 {
