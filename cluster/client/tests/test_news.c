@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* Tests of queries to agents, which reports are accepted, and how long they are used. */
 #include "client.h"
-#include "../client_state.h"
 #include "datagram.h"
 #include "linux/blk-linnos.h"
 
 #include <errno.h>
 #include <stdbool.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static uint8_t datagram[LINNOS_CLUSTER_DATAGRAM];
 
@@ -56,26 +53,6 @@ TEST(read_leaves_default_node_reported_slow)
 	assert(chosen(0, PAGE).replica != 0);
 	now_ns += 50 * MS;
 	assert(node(0).report_age_us == UINT64_MAX && chosen(0, PAGE).replica == 0);
-}
-
-TEST(report_received_later_by_another_thread_has_age_zero)
-{
-	open_client(NULL);
-	warm_up();
-	assert(!ask_and_hear(0, 100));
-	now_ns -= US;
-	assert(node(0).report_age_us == 0);
-}
-
-TEST(query_candidates_are_limited_to_the_last_reads)
-{
-	open_client(NULL);
-	warm_up();
-	assert(cluster->n_to_query == TO_QUERY_MAX);
-	for (uint32_t k = 0; k < N; k++)
-		assert(!ask_and_hear(k, 100));
-	assert(linnos_cluster_next_query_node(cluster, now_ns) == -1);
-	assert(!cluster->n_to_query);
 }
 
 TEST(answer_without_prediction_is_no_report)
@@ -158,24 +135,6 @@ TEST(queries_are_at_most_as_many_as_reads)
 	assert(stats().questions == n);
 }
 
-TEST(node_is_queried_at_most_once_a_millisecond)
-{
-	unsigned int n = 0;
-	uint64_t begin_ns;
-
-	open_client(NULL);
-	for (begin_ns = now_ns; now_ns < begin_ns + 100 * MS; now_ns += 10 * US) {
-		int64_t to;
-
-		chosen(0, PAGE);
-		to = linnos_cluster_next_query_node(cluster, now_ns);
-		n += to >= 0;
-		if (to >= 0)
-			assert(!ask_and_hear(to, 100));
-	}
-	assert(n > 100 && n <= 202);
-}
-
 TEST(silent_agent_is_queried_once_a_second)
 {
 	unsigned int n = 0;
@@ -194,12 +153,8 @@ TEST(silent_agent_is_queried_once_a_second)
 	assert(n >= 20 && n <= 30);
 }
 
-/*
- * Execute a read without data about its default node, whose agent predicts or has no model. Return
- * true if the agent was queried first.
+/* Execute a read without data about its default node. Return true if the agent was queried first.
  */
-static bool agent_predicts = true;
-
 static bool blind_read(uint64_t home_takes_us)
 {
 	uint64_t until_ns = 0;
@@ -212,9 +167,8 @@ static bool blind_read(uint64_t home_takes_us)
 		assert(first == 0 && until_ns > now_ns && until_ns < now_ns + MS);
 		linnos_cluster_build_query(cluster, 0, 0, PAGE, now_ns, datagram);
 		now_ns += 40 * US;
-		assert(!linnos_cluster_receive_report(
-			cluster, 0, datagram, answered(agent_predicts ? home_takes_us : 0, NULL),
-			now_ns));
+		assert(!linnos_cluster_receive_report(cluster, 0, datagram,
+						      answered(home_takes_us, NULL), now_ns));
 	}
 	read_once(0, PAGE);
 	return first >= 0;
@@ -252,42 +206,6 @@ TEST(agent_is_queried_first_if_unknown_nodes_cost_more)
 	assert(!asked);
 }
 
-TEST(agent_without_predictions_is_not_queried_first)
-{
-	unsigned int asked = 0;
-
-	open_client(NULL);
-	warm_up();
-	agent_predicts = false;
-	linnos_cluster_build_query(cluster, 1, 0, PAGE, now_ns, datagram);
-	assert(!linnos_cluster_receive_report(cluster, 1, datagram, answered(100, NULL),
-					      now_ns + 40 * US));
-	for (int k = 0; k < 400; k++)
-		asked += blind_read(k % 5 ? 100 : 3000);
-	assert(asked > 0 && asked < 20);
-	agent_predicts = true;
-}
-
-TEST(no_query_is_requested_with_query_percent_zero)
-{
-	struct linnos_cluster_options o = LINNOS_CLUSTER_OPTIONS_INIT;
-
-	o.query_percent = 0;
-	open_client(&o);
-	warm_up();
-	assert(linnos_cluster_next_query_node(cluster, now_ns) == -1);
-}
-
-static uint64_t next_cookie(struct linnos_cluster *client, const uint8_t *key, size_t key_bytes,
-			    uint8_t to[LINNOS_CLUSTER_DATAGRAM])
-{
-	size_t bytes = linnos_cluster_build_query(client, 0, 7, PAGE, MS, to);
-	struct query q;
-
-	assert(!query_read(&q, key, key_bytes, to, bytes));
-	return q.cookie;
-}
-
 TEST(cookies_differ_between_clients_with_equal_seeds)
 {
 	struct linnos_cluster_options o = LINNOS_CLUSTER_OPTIONS_INIT;
@@ -298,44 +216,14 @@ TEST(cookies_differ_between_clients_with_equal_seeds)
 	for (int i = 0; i < 3; i++)
 		assert(!linnos_cluster_create(&clients[i], N, i ? &o : NULL));
 	for (int i = 0; i < 6; i++) {
-		cookies[i] = next_cookie(clients[i / 2], NULL, 0, datagram);
+		struct query q;
+		size_t bytes = linnos_cluster_build_query(clients[i / 2], 0, 7, PAGE, MS, datagram);
+
+		assert(!query_read(&q, NULL, 0, datagram, bytes));
+		cookies[i] = q.cookie;
 		for (int k = 0; k < i; k++)
 			assert(cookies[i] != cookies[k]);
 	}
 	for (int i = 0; i < 3; i++)
 		linnos_cluster_free(clients[i]);
-}
-
-TEST(recorded_signed_answer_is_refused_by_another_process)
-{
-	static const char key[] = "a secret of sixteen bytes or more";
-	struct linnos_cluster_options o = LINNOS_CLUSTER_OPTIONS_INIT;
-	uint8_t query[LINNOS_CLUSTER_DATAGRAM];
-	struct linnos_cluster *client;
-	int status, error;
-	size_t bytes;
-	pid_t child;
-
-	o.key = key;
-	o.key_bytes = sizeof(key) - 1;
-	for (o.seed = 0; o.seed < 2; o.seed++) {
-		assert(!linnos_cluster_create(&client, N, &o));
-		/* The first query of one process is answered, and the answer is recorded. */
-		next_cookie(client, o.key, o.key_bytes, datagram);
-		bytes = answered(900, key);
-		child = fork();
-		if (!child) {
-			struct linnos_cluster *other;
-
-			assert(!linnos_cluster_create(&other, N, &o));
-			next_cookie(other, o.key, o.key_bytes, query);
-			error = linnos_cluster_receive_report(other, 0, datagram, bytes, MS);
-			_exit(error == -ENOMSG ? 0 : 1);
-		}
-		assert(waitpid(child, &status, 0) == child && status == 0);
-		/* The process that sent the query accepts it, once. */
-		assert(!linnos_cluster_receive_report(client, 0, datagram, bytes, MS));
-		assert(linnos_cluster_receive_report(client, 0, datagram, bytes, MS) == -ENOMSG);
-		linnos_cluster_free(client);
-	}
 }

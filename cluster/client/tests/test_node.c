@@ -50,63 +50,6 @@ static void tell(double ratio)
 	node.sent_since_query = 0;
 }
 
-TEST(median_is_stable_after_many_reads)
-{
-	struct medians medians = {0};
-
-	for (unsigned int k = 0; k < 100; k++)
-		median_add(&medians, 0, MEDIAN_US);
-	/* some hours of a busy client */
-	medians.n[0] = UINT32_MAX;
-	for (unsigned int k = 0; k < 4; k++)
-		median_add(&medians, 0, 100 * MEDIAN_US);
-	assert(medians.us[0] < 1.2 * MEDIAN_US);
-}
-
-TEST(slow_read_makes_node_slow_until_a_fast_one)
-{
-	begin();
-	read_takes(1);
-	read_takes(20);
-	now_ns += 2 * estimator.probe_wait_ns;
-	assert(expected() >= SLOW);
-	read_takes(1.1);
-	assert(expected() < 1.2);
-}
-
-TEST(slow_state_decays_and_later_each_time)
-{
-	uint64_t after_ns[3];
-
-	begin();
-	read_takes(1);
-	for (unsigned int k = 0; k < 3; k++) {
-		uint64_t begin_ns;
-
-		read_takes(20);
-		for (begin_ns = now_ns; expected() > 1.3; now_ns += NS_PER_MS)
-			;
-		after_ns[k] = now_ns - begin_ns;
-	}
-	assert(after_ns[0] > 50 * NS_PER_MS && after_ns[0] < 70 * NS_PER_MS);
-	assert(after_ns[1] > 1.9 * after_ns[0] && after_ns[2] > 1.9 * after_ns[1]);
-}
-
-TEST(slow_node_stays_slow_during_a_probe)
-{
-	struct sending s = {0};
-
-	begin();
-	read_takes(1);
-	read_takes(20);
-	now_ns += 1000 * NS_PER_MS;
-	assert(expected() < 1.3);
-	s.sent_ns = now_ns;
-	node_sent(&node, &s);
-	assert(expected() >= SLOW);
-	node_forget(&node, &s);
-}
-
 TEST(probe_wait_adapts_to_how_long_nodes_stay_slow)
 {
 	double first_ns;
@@ -127,15 +70,6 @@ TEST(probe_wait_adapts_to_how_long_nodes_stay_slow)
 	}
 	assert(estimator.probe_wait_ns > 10 * first_ns &&
 	       estimator.probe_wait_ns <= 250 * NS_PER_MS);
-}
-
-TEST(healthy_node_approaches_the_median)
-{
-	begin();
-	read_takes(2);
-	assert(expected() > 1.9);
-	now_ns += 1000 * NS_PER_MS;
-	assert(expected() < 1.01);
 }
 
 TEST(read_in_flight_counts_with_its_waiting_time)
@@ -257,54 +191,6 @@ TEST(inaccurate_agent_loses_trust)
 		read_takes(1);
 	}
 	assert(node_is_trusted(&node));
-}
-
-TEST(one_slow_read_does_not_end_trust_in_agent)
-{
-	begin();
-	for (unsigned int k = 0; k < 20; k++) {
-		tell(1);
-		read_takes(1);
-	}
-	read_takes(20);
-	assert(node_is_trusted(&node));
-}
-
-TEST(slow_node_is_probed_by_one_read_and_later_each_time)
-{
-	struct sending s = {0};
-	uint64_t last_completion_ns;
-
-	begin();
-	read_takes(1);
-	assert(!node_needs_probe(&estimator, &node, expected(), now_ns + NS_PER_MS * 1000));
-	read_takes(20);
-	last_completion_ns = now_ns;
-	assert(!node_needs_probe(&estimator, &node, SLOW, last_completion_ns + 10 * NS_PER_MS - 1));
-	assert(node_needs_probe(&estimator, &node, SLOW, last_completion_ns + 10 * NS_PER_MS));
-	/* immediate reads say nothing about how long the node stays slow */
-	read_takes(20);
-	last_completion_ns = now_ns;
-	assert(!node_needs_probe(&estimator, &node, SLOW, last_completion_ns + 20 * NS_PER_MS - 1));
-	assert(node_needs_probe(&estimator, &node, SLOW, last_completion_ns + 20 * NS_PER_MS));
-	for (unsigned int k = 0; k < 10; k++)
-		read_takes(20);
-	now_ns += 250 * NS_PER_MS;
-	assert(node_needs_probe(&estimator, &node, SLOW, now_ns));
-	s.sent_ns = now_ns;
-	node_sent(&node, &s);
-	assert(!node_needs_probe(&estimator, &node, SLOW, now_ns));
-	node_forget(&node, &s);
-}
-
-TEST(failing_node_is_expected_slowest)
-{
-	begin();
-	read_takes(20);
-	node_fail(&node, now_ns);
-	assert(node.failing && expected() >= FAILED);
-	read_takes(1);
-	assert(!node.failing && expected() < 1.1);
 }
 
 TEST(median_is_kept_for_each_size_class)
