@@ -6,9 +6,9 @@
 #include "messages.h"
 #include "thread.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -64,23 +64,21 @@ static void *receive_loop(void *data)
 
 static int connected(const char *address, uint16_t port)
 {
-	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-	struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(port)};
-	struct sockaddr *to = (struct sockaddr *)&four;
-	socklen_t bytes = sizeof(four);
+	struct addrinfo numeric = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+				   .ai_socktype = SOCK_DGRAM};
+	struct addrinfo *to;
+	char number[8];
 	int fd;
 
-	if (inet_pton(AF_INET, address, &four.sin_addr) != 1) {
-		if (inet_pton(AF_INET6, address, &six.sin6_addr) != 1)
-			return NONE;
-		to = (struct sockaddr *)&six;
-		bytes = sizeof(six);
-	}
-	fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd >= 0 && connect(fd, to, bytes)) {
+	snprintf(number, sizeof(number), "%u", port);
+	if (getaddrinfo(address, number, &numeric, &to))
+		return NONE;
+	fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 && connect(fd, to->ai_addr, to->ai_addrlen)) {
 		close(fd);
 		fd = NONE;
 	}
+	freeaddrinfo(to);
 	return fd;
 }
 

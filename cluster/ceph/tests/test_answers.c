@@ -124,12 +124,26 @@ TEST(unanswered_requests_are_counted)
 	assert(!read_unanswered("{}", &unanswered));
 }
 
-static void *hang_up(void *data)
-{
-	int listener = *(int *)data;
+/* A socket of a handle, and the thread of the test that asks for its counters. */
+static int listener;
+static pthread_t asker;
+static char folder[64];
 
-	for (int fd; (fd = accept(listener, NULL, NULL)) >= 0;)
-		close(fd);
+static void *answer(void *said)
+{
+	uint32_t bytes = said ? htonl(strlen(said)) : 0;
+	char query[128];
+
+	for (int fd; (fd = accept(listener, NULL, NULL)) >= 0; close(fd)) {
+		if (!said)
+			continue;
+		assert(read(fd, query, sizeof(query)) > 0);
+		usleep(50000);
+		pthread_kill(asker, SIGUSR1);
+		usleep(50000);
+		assert(write(fd, &bytes, sizeof(bytes)) == sizeof(bytes));
+		assert(write(fd, said, strlen(said)) == (ssize_t)strlen(said));
+	}
 	return NULL;
 }
 
@@ -138,69 +152,44 @@ static void ignore(int number)
 	(void)number;
 }
 
-struct asked {
-	int listener;
-	pthread_t by;
-};
-
-static void *interrupt_and_answer(void *data)
+/* Return how often of @n times the counters are read from a handle that answers with @said. */
+static unsigned int n_read(const char *said, unsigned int n, uint64_t *unanswered)
 {
-	static const char said[] = "{\"op_send\": 9, \"op_resend\": 0, \"op_reply\": 2}";
-	struct asked *asked = data;
-	uint32_t bytes = htonl(sizeof(said) - 1);
-	int fd = accept(asked->listener, NULL, NULL);
-	char query[128];
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	unsigned int n_valid = 0;
+	pthread_t thread;
 
-	assert(read(fd, query, sizeof(query)) > 0);
-	usleep(50000);
-	pthread_kill(asked->by, SIGUSR1);
-	usleep(50000);
-	assert(write(fd, &bytes, sizeof(bytes)) == sizeof(bytes));
-	assert(write(fd, said, sizeof(said) - 1) == sizeof(said) - 1);
-	close(fd);
-	return NULL;
+	listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	asker = pthread_self();
+	counters_folder(folder, sizeof(folder));
+	counters_path(folder, 1, address.sun_path, sizeof(address.sun_path));
+	assert(!bind(listener, (struct sockaddr *)&address, sizeof(address)));
+	assert(!listen(listener, 16));
+	assert(!pthread_create(&thread, NULL, answer, (void *)said));
+	while (n--)
+		n_valid += counters_unanswered(folder, 1, unanswered);
+	shutdown(listener, SHUT_RDWR);
+	pthread_join(thread, NULL);
+	close(listener);
+	assert(!unlink(address.sun_path) && !rmdir(folder));
+	return n_valid;
 }
 
 TEST(counters_are_read_despite_a_signal)
 {
 	/* without SA_RESTART */
 	struct sigaction action = {.sa_handler = ignore};
-	struct asked asked = {.listener = socket(AF_UNIX, SOCK_STREAM, 0), .by = pthread_self()};
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	uint64_t unanswered;
-	pthread_t thread;
-	char folder[64];
+	uint64_t unanswered = 0;
 
 	sigaction(SIGUSR1, &action, NULL);
-	counters_folder(folder, sizeof(folder));
-	counters_path(folder, 1, address.sun_path, sizeof(address.sun_path));
-	assert(!bind(asked.listener, (struct sockaddr *)&address, sizeof(address)));
-	assert(!listen(asked.listener, 1));
-	assert(!pthread_create(&thread, NULL, interrupt_and_answer, &asked));
-	assert(counters_unanswered(folder, 1, &unanswered) && unanswered == 7);
-	pthread_join(thread, NULL);
-	close(asked.listener);
-	assert(!unlink(address.sun_path) && !rmdir(folder));
+	assert(n_read("{\"op_send\": 9, \"op_resend\": 0, \"op_reply\": 2}", 1, &unanswered) == 1);
+	assert(unanswered == 7);
 }
 
 TEST(counters_are_unknown_if_the_socket_closes)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int listener = socket(AF_UNIX, SOCK_STREAM, 0);
 	uint64_t unanswered;
-	pthread_t thread;
-	char folder[64];
 
-	counters_folder(folder, sizeof(folder));
-	counters_path(folder, 1, address.sun_path, sizeof(address.sun_path));
-	assert(!bind(listener, (struct sockaddr *)&address, sizeof(address)));
-	assert(!listen(listener, 16));
-	assert(!pthread_create(&thread, NULL, hang_up, &listener));
 	/* no signal may end this program */
-	for (unsigned int k = 0; k < 2000; k++)
-		assert(!counters_unanswered(folder, 1, &unanswered));
-	shutdown(listener, SHUT_RDWR);
-	pthread_join(thread, NULL);
-	close(listener);
-	assert(!unlink(address.sun_path) && !rmdir(folder));
+	assert(n_read(NULL, 2000, &unanswered) == 0);
 }
