@@ -18,7 +18,6 @@ static uint64_t clock_ns = 1000000000;
 
 int clock_of_tests(clockid_t clock, struct timespec *t)
 {
-	(void)clock;
 	*t = (struct timespec){clock_ns / 1000000000, clock_ns % 1000000000};
 	return 0;
 }
@@ -31,33 +30,23 @@ static void unexpected(void)
 /* Functions that no test calls. */
 bool engine_has(const char *name)
 {
-	(void)name;
 	return false;
 }
 void engine_write(uint64_t bytes, unsigned int n)
 {
-	(void)bytes;
-	(void)n;
 	unexpected();
 }
 void engine_write_block(unsigned int node, uint64_t block, const char *buffer)
 {
-	(void)node;
-	(void)block;
-	(void)buffer;
 	unexpected();
 }
 uint64_t engine_open(unsigned int n, const char *name, uint64_t seed)
 {
-	(void)n;
-	(void)name;
-	(void)seed;
 	unexpected();
 	return 0;
 }
 uint64_t engine_sector(unsigned int node, uint64_t block)
 {
-	(void)node;
 	return block;
 }
 uint64_t engine_asked(void)
@@ -76,10 +65,6 @@ void engine_read(unsigned int node, uint64_t block, char *data, void *of)
 	struct query query;
 	ssize_t came;
 
-	(void)node;
-	(void)block;
-	(void)data;
-	(void)of;
 	for (unsigned int k = 0; k < n_nodes; k++)
 		while ((came = recv(asked_at[k], datagram, sizeof(datagram), MSG_DONTWAIT)) > 0) {
 			assert(!query_read(&query, NULL, 0, datagram, came));
