@@ -27,22 +27,6 @@
 #define SILENT_AGENT_QUERY_NS (1000 * NS_PER_MS)
 
 /*
- * Querying an agent before a read is sent must pay: reads without recent data must be slower than
- * the median by QUERY_WORTH round trips of a query. This takes UNKNOWN_ENOUGH samples, each later
- * sample has the weight UNKNOWN_SHARE, and one in ONE_UNKNOWN_IN of such reads is sent without a
- * query, to keep measuring its latency.
- */
-#define QUERY_WORTH 1.5
-#define UNKNOWN_ENOUGH 32
-#define UNKNOWN_SHARE (1.0 / 32)
-#define ONE_UNKNOWN_IN 16
-#define RTT_SHARE (1.0 / 16)
-/* The minimum fraction of answers that must contain usable information. */
-#define USEFUL_SHARE_MIN 0.5
-/* A read waits for an answer for up to this number of mean round trips. */
-#define PATIENCE 3
-
-/*
  * For a node that only reports its number of pending reads: the relative increase in latency per
  * read.
  */
@@ -90,55 +74,11 @@ void report_candidates_for_query(struct linnos_cluster *c, const uint32_t *candi
 	c->n_to_query += c->n_to_query < TO_QUERY_MAX;
 }
 
-void report_unknown_read_cost(struct linnos_cluster *c, double us)
-{
-	double share = c->n_unknown < UNKNOWN_ENOUGH ? 1.0 / ++c->n_unknown : UNKNOWN_SHARE;
-
-	c->unknown_extra_us += (us - c->unknown_extra_us) * fmax(share, UNKNOWN_SHARE);
-}
-
-/* Return true if a query costs less than reads without recent data lose. */
-static bool querying_first_is_beneficial(const struct linnos_cluster *c)
-{
-	return c->o.mode != LINNOS_CLUSTER_OBSERVE && c->n_unknown >= UNKNOWN_ENOUGH &&
-	       c->query_rtt_us > 0 && c->unknown_extra_us > QUERY_WORTH * c->query_rtt_us &&
-	       c->useful_answer_share >= USEFUL_SHARE_MIN;
-}
-
-int64_t linnos_cluster_should_query_first(struct linnos_cluster *c, const uint32_t *candidates,
-					  unsigned int n, int32_t home, uint64_t now_ns,
-					  uint64_t *until_ns)
-{
-	int64_t found = -1;
-
-	if (home < 0 || (unsigned int)home >= n || candidates[home] >= c->n_nodes)
-		return -1;
-	pthread_mutex_lock(&c->lock);
-	c->queries_first = true;
-	if (querying_first_is_beneficial(c) && c->o.report_ttl_ms && n > 1 &&
-	    budget_allows(&c->queries)) {
-		const struct node *node = &c->nodes[candidates[home]];
-
-		if (!node_has_recent_data(&c->estimator, node, now_ns) && node_is_trusted(node) &&
-		    can_be_queried(c, node, now_ns) && random_next(&c->random) % ONE_UNKNOWN_IN)
-			found = candidates[home];
-	}
-	if (found >= 0) {
-		*until_ns = now_ns + (uint64_t)(PATIENCE * c->query_rtt_us * NS_PER_US);
-		c->stats.asked_first++;
-	}
-	pthread_mutex_unlock(&c->lock);
-	return found;
-}
-
 int64_t linnos_cluster_next_query_node(struct linnos_cluster *c, uint64_t now_ns)
 {
 	int64_t found = -1;
 
 	pthread_mutex_lock(&c->lock);
-	/* Keep one query for a read that should query first. */
-	if (querying_first_is_beneficial(c) && c->queries_first && c->queries.tokens < 2)
-		c->n_to_query = 0;
 	while (found < 0 && c->n_to_query && budget_allows(&c->queries)) {
 		uint32_t node = c->to_query[--c->next_to_query % TO_QUERY_MAX];
 
@@ -221,14 +161,9 @@ int linnos_cluster_receive_report(struct linnos_cluster *c, uint32_t node, const
 		error = -ENOMSG;
 		if (n->cookie && answer.cookie == n->cookie && now_ns >= n->last_query_ns) {
 			error = 0;
-			c->query_rtt_us += ((now_ns - n->last_query_ns) / (double)NS_PER_US -
-					    c->query_rtt_us) *
-					   (c->query_rtt_us > 0 ? RTT_SHARE : 1);
 			n->cookie = 0;
 			n->unanswered = 0;
 			n->agent_ratio = reported_ratio(c, n, &answer);
-			c->useful_answer_share +=
-				((n->agent_ratio > 0) - c->useful_answer_share) * RTT_SHARE;
 			n->report_query_ns = n->last_query_ns;
 			n->report_uses = 0;
 		}

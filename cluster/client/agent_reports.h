@@ -5,8 +5,6 @@
 
 #include "client_state.h"
 
-/* Record how much slower than the median a read was without recent data about its default node. */
-void report_unknown_read_cost(struct linnos_cluster *c, double us);
 /* Queue one of the candidates that the read is not sent to for a query to its agent. */
 void report_candidates_for_query(struct linnos_cluster *c, const uint32_t *candidates,
 				 unsigned int n, unsigned int chosen, uint64_t now_ns);

@@ -23,14 +23,7 @@ struct linnos_cluster {
 	struct linnos_guard guard[2]; /* for healthy default nodes [1], and for others */
 	struct budget extra, copies, queries;
 	uint64_t random, next_home;
-	/*
-	 * How much slower than the median reads are without recent data about their default node;
-	 * the round trip time of a query; the fraction of answers that contain usable information.
-	 */
-	double unknown_extra_us, query_rtt_us, useful_answer_share;
-	double median_pending; /* median number of pending reads in agent reports */
-	uint32_t n_unknown;
-	bool queries_first;	     /* the caller uses linnos_cluster_should_query_first() */
+	double median_pending;	     /* median number of pending reads in agent reports */
 	double took_us, expected_us; /* decayed sums over primary attempts */
 	uint32_t to_query[TO_QUERY_MAX], next_to_query, n_to_query;
 	struct linnos_cluster_stats stats;

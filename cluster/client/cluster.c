@@ -48,7 +48,7 @@ struct choice_state {
 	struct linnos_assignment assignment;
 	uint32_t home_us, best_us;
 	uint8_t n, size_class;
-	bool redirected, would_redirect, is_unknown, is_healthy;
+	bool redirected, would_redirect, is_healthy;
 };
 
 _Static_assert(sizeof(struct choice_state) <= sizeof(((struct linnos_choice *)0)->own),
@@ -143,7 +143,6 @@ int linnos_cluster_create(struct linnos_cluster **cluster, uint32_t n_nodes,
 		c->guard[k].random = random_next(&c->random);
 	c->next_home = random_next(&c->random) % LINNOS_CLUSTER_CANDIDATES;
 	c->estimator.report_ttl_ns = o.report_ttl_ms * NS_PER_MS;
-	c->useful_answer_share = 1;
 	c->estimator.report_max_uses = o.report_max_uses;
 	c->estimator.probe_wait_ns = o.probe_after_ms * NS_PER_MS;
 	c->extra = (struct budget){.share = o.max_duplicates / 100, .burst = EXTRA_BURST};
@@ -331,8 +330,6 @@ int64_t linnos_cluster_choose(struct linnos_cluster *c, struct linnos_choice *ch
 	if (choice->home == LINNOS_DEFAULT_ROUND_ROBIN)
 		choice->home = c->next_home++ % n;
 	expect_candidates(c, choice, &f, now_ns);
-	own->is_unknown =
-		!node_has_recent_data(&c->estimator, node_of(c, choice, choice->home), now_ns);
 	choice->replica = choose_near_best(c, &f);
 	kept = 1 - c->o.margin_percent / 100.0;
 	own->home_us = us_of(&f, choice->home);
@@ -499,8 +496,6 @@ void linnos_cluster_on_answer(struct linnos_cluster *c, const struct linnos_choi
 	linnos_guard_record_latency(&c->guard[!own->is_healthy],
 				    (struct linnos_assignment){.slowness = LINNOS_SLOWNESS_NONE},
 				    us);
-	if (own->is_unknown && !own->redirected)
-		report_unknown_read_cost(c, us - median_us(&c->estimator.medians, own->size_class));
 	if (own->redirected)
 		c->stats.saved_us += own->home_us - us;
 	if (w && w->kind == LINNOS_HEDGE_ATTEMPT)

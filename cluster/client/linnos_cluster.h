@@ -17,7 +17,7 @@
  *	                                                              ▼
  *	                                                  linnos_cluster_on_answer
  *
- *	linnos_cluster_next_query_node, or linnos_cluster_should_query_first before a read
+ *	linnos_cluster_next_query_node
  *	      └─► linnos_cluster_build_query ─► send ─► linnos_cluster_receive_report
  *
  * Any number of threads may use one client. A call holds a lock for less than a microsecond. Times
@@ -225,27 +225,6 @@ void linnos_cluster_on_answer(struct linnos_cluster *cluster, const struct linno
 /* --- Agent reports ------------------------------------------------------------------------- */
 
 /**
- * linnos_cluster_should_query_first() - decide whether to query an agent before sending a read
- * @cluster: the client
- * @candidates: the candidates of a read that linnos_cluster_choose() will be called for
- * @n_candidates: the number of candidates, as for linnos_cluster_choose()
- * @home: the default candidate, as for linnos_cluster_choose()
- * @now_ns: the current time
- * @until_ns: set to the time after which waiting for the answer no longer pays
- *
- * A query is beneficial if there are no recent data about the default node, and if reads without
- * such data have been slower than the median by more than 1.5 round trips of a query. This is
- * typical of a large cluster, where a client rarely reads from the same node twice in a short time.
- * A caller that does not want to wait need not call this function.
- *
- * Return: the node to query; the caller waits for its answer, at most until @until_ns; -1 if the
- * read should be sent at once.
- */
-int64_t linnos_cluster_should_query_first(struct linnos_cluster *cluster,
-					  const uint32_t *candidates, unsigned int n_candidates,
-					  int32_t home, uint64_t now_ns, uint64_t *until_ns);
-
-/**
  * linnos_cluster_next_query_node() - choose the node whose agent should be queried next
  * @cluster: the client
  * @now_ns: the current time
@@ -305,7 +284,6 @@ int linnos_cluster_receive_report(struct linnos_cluster *cluster, uint32_t node,
  * @sent: attempts sent, including hedges and probe copies
  * @ended: attempts completed
  * @errors: attempts that failed
- * @asked_first: reads for which an agent was to be queried before the read was sent
  * @questions: queries built
  * @answers: answers accepted
  * @refused: received datagrams that were refused
@@ -329,7 +307,6 @@ struct linnos_cluster_stats {
 	uint64_t sent;
 	uint64_t ended;
 	uint64_t errors;
-	uint64_t asked_first;
 	uint64_t questions;
 	uint64_t answers;
 	uint64_t refused;

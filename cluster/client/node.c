@@ -9,8 +9,6 @@
 
 /* The half-life of the latency of the client's own reads. */
 #define HALF_NS (50 * NS_PER_MS)
-/* A node with data younger than this is known: querying it before a read adds little. */
-#define KNOWN_FOR_NS (10 * NS_PER_MS)
 /* The half-life of the mean latency of the client's own reads. */
 #define MEAN_HALF_NS (250 * NS_PER_MS)
 /*
@@ -193,16 +191,6 @@ bool node_has_report(const struct node_estimator *k, const struct node *n, uint6
 {
 	return n->agent_ratio > 0 && n->report_uses < k->report_max_uses &&
 	       since(n->report_query_ns, now_ns) < k->report_ttl_ns;
-}
-
-bool node_has_recent_data(const struct node_estimator *k, const struct node *n, uint64_t now_ns)
-{
-	uint64_t last_ns =
-		node_has_report(k, n, now_ns) && n->report_query_ns > n->last_completion_ns
-			? n->report_query_ns
-			: n->last_completion_ns;
-
-	return n->in_flight || (last_ns && since(last_ns, now_ns) < KNOWN_FOR_NS);
 }
 
 bool node_is_trusted(const struct node *n)

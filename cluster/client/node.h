@@ -134,8 +134,6 @@ void node_learn(struct node_estimator *k, struct node *n, const struct sending *
 		uint64_t now_ns);
 void node_fail(struct node *n, uint64_t now_ns);
 bool node_has_report(const struct node_estimator *k, const struct node *n, uint64_t now_ns);
-/* Return true if own reads or the agent have provided data recently. */
-bool node_has_recent_data(const struct node_estimator *k, const struct node *n, uint64_t now_ns);
 bool node_is_trusted(const struct node *n);
 /* Return true if a probe should check whether the node is still slow. */
 bool node_needs_probe(const struct node_estimator *k, const struct node *n, double ratio,

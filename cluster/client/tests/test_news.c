@@ -153,59 +153,6 @@ TEST(silent_agent_is_queried_once_a_second)
 	assert(n >= 20 && n <= 30);
 }
 
-/* Execute a read without data about its default node. Return true if the agent was queried first.
- */
-static bool blind_read(uint64_t home_takes_us)
-{
-	uint64_t until_ns = 0;
-	int64_t first;
-
-	now_ns += 100 * MS;
-	takes_us[0] = home_takes_us;
-	first = linnos_cluster_should_query_first(cluster, nodes, N, 0, now_ns, &until_ns);
-	if (first >= 0) {
-		assert(first == 0 && until_ns > now_ns && until_ns < now_ns + MS);
-		linnos_cluster_build_query(cluster, 0, 0, PAGE, now_ns, datagram);
-		now_ns += 40 * US;
-		assert(!linnos_cluster_receive_report(cluster, 0, datagram,
-						      answered(home_takes_us, NULL), now_ns));
-	}
-	read_once(0, PAGE);
-	return first >= 0;
-}
-
-TEST(agent_is_queried_first_if_unknown_nodes_cost_more)
-{
-	unsigned int asked = 0, slow_before;
-
-	open_client(NULL);
-	warm_up();
-	/* so that the round trip time of a query is known */
-	linnos_cluster_build_query(cluster, 1, 0, PAGE, now_ns, datagram);
-	assert(!linnos_cluster_receive_report(cluster, 1, datagram, answered(100, NULL),
-					      now_ns + 40 * US));
-	for (int k = 0; k < 200; k++)
-		asked += blind_read(100);
-	assert(!asked);
-	for (int k = 0; k < 200; k++)
-		blind_read(k % 5 ? 100 : 3000);
-	slow_before = stats().redirected;
-	for (int k = 0; k < 200; k++)
-		asked += blind_read(k % 5 ? 100 : 3000);
-	/* some are sent at once, to measure their latency */
-	assert(asked > 160 && asked < 200);
-	assert(stats().redirected - slow_before > 25);
-	/* no query if there are data about the node */
-	assert(linnos_cluster_should_query_first(cluster, nodes, N, 0, now_ns, &(uint64_t){0}) ==
-	       -1);
-	for (int k = 0; k < 2000; k++)
-		blind_read(100);
-	asked = 0;
-	for (int k = 0; k < 200; k++)
-		asked += blind_read(100);
-	assert(!asked);
-}
-
 TEST(cookies_differ_between_clients_with_equal_seeds)
 {
 	struct linnos_cluster_options o = LINNOS_CLUSTER_OPTIONS_INIT;
