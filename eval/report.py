@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from eval.cache import RESULTS, ROOT
 from eval.experiment import Table
 from eval.experiments import NAMES, ON_REQUEST, load
 from eval.long_table import FASTER, NOT_SIGNIFICANT, SLOWER, LongTable
-from eval.pages import environment
+from eval.pages import cell, environment
 from eval.study import Study
 from linnapp.lab.work import write_text
 
@@ -34,6 +35,10 @@ CLAIMS, JUDGED = "Claims of the paper", "judged"
 
 #: Longer tables are folded; still longer ones are left to the file with all numbers.
 FOLD_ROWS, MAX_ROWS = 16, 120
+
+#: A row of a table has about this many characters at most, so that a phone can show it. Longer text
+#: in the columns that name the row breaks into lines, and counts as `NAME_CHARS`.
+ROW_CHARS, NAME_CHARS = 90, 40
 
 #: The folder of the pages, in that of the results.
 FOLDER = "report"
@@ -60,6 +65,63 @@ def judged_claims(tables: Mapping[str, Any]) -> Counter[str]:
         return Counter()
     column = tables[CLAIMS].header.index(JUDGED)
     return Counter(row[column] for row in tables[CLAIMS].rows)
+
+
+class Part(NamedTuple):
+    """Some columns of a table: those that name a row, and some of the others, `numbers`."""
+
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    numbers: tuple[str, ...]
+
+
+def narrow(table: Table | Mapping[str, Any]) -> list[Part]:
+    """Divide the columns of a wide table among tables whose rows a phone can show.
+
+    Each begins with the columns that name a row: those before the first column of numbers, more if
+    several rows have the same name, and the policies. Empty columns are left out. A comparison
+    follows the column that it belongs to.
+    """
+    fields = table if isinstance(table, Mapping) else vars(table)
+    header, rows = fields["header"], fields["rows"]
+    columns = [index for index in range(len(header)) if any(row[index] for row in rows)]
+    widths = {index: _width(row[index] for row in rows) for index in columns}
+    names: list[int] = []
+    leading = True
+    for index in columns:
+        is_number = all(_NUMBER.match(row[index]) for row in rows)
+        if is_number and len({tuple(row[i] for i in names) for row in rows}) == len(rows):
+            leading = False
+        if leading or header[index] == "policy":
+            names.append(index)
+    left = ROW_CHARS - sum(min(widths[index], NAME_CHARS) for index in names)
+    if sum(widths.values()) <= ROW_CHARS:
+        left = ROW_CHARS
+    parts: list[list[int]] = [[]]
+    for index in columns:
+        if index in names:
+            continue
+        follows = header[index].startswith(("% lower than", "minus ", "the paper's", "verdict"))
+        if parts[-1] and not follows and sum(widths[i] for i in (*parts[-1], index)) > left:
+            parts.append([])
+        parts[-1].append(index)
+    return [
+        Part(
+            tuple(header[index] for index in (*names, *part)),
+            [tuple(row[index] for index in (*names, *part)) for row in rows],
+            tuple(header[index] for index in part),
+        )
+        for part in parts
+    ]
+
+
+def _width(cells: Iterable[str]) -> int:
+    """Return the number of characters that a column adds to a row."""
+    return max(len(_MARKS.sub("", cell(text))) for text in cells) + len(" | ")
+
+
+#: A cell that is empty or has a number and perhaps an interval; characters that format a cell.
+_NUMBER, _MARKS = re.compile(r"\**[-+]?[\d.,]*\**( \[.*\])?$"), re.compile(r"[*`]")
 
 
 def took(record: Mapping[str, Any]) -> str:
@@ -145,7 +207,7 @@ def pages(folder: Path) -> dict[str, str]:
 
 def _template(name: str) -> jinja2.Template:
     made = environment().overlay(keep_trailing_newline=True)
-    made.globals.update(fold_rows=FOLD_ROWS, max_rows=MAX_ROWS)
+    made.globals.update(fold_rows=FOLD_ROWS, max_rows=MAX_ROWS, narrow=narrow)
     return made.get_template(name)
 
 

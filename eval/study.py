@@ -405,14 +405,21 @@ def against_best(
             said = verdict(reduction)
             rows.append(
                 (
-                    *place,
-                    contenders.title(rival), form.text(table.get(place, rival, measure)),
-                    contenders.title(policy), form.text(table.get(place, policy, measure)),
+                    *place, contenders.title(policy), contenders.title(rival),
+                    form.text(table.get(place, policy, measure)),
+                    form.text(table.get(place, rival, measure)),
                     REDUCTION.text(reduction), f"**{said}**" if reduction.excludes_zero else said,
                 )
             )  # fmt: skip
-    header = ("best rival", f"its {name} us", "policy", f"{name} us", "% lower", "verdict")
-    return Table((*table.factors, *header), tuple(rows))
+    header = (
+        "policy",
+        "best rival",
+        f"{name} us",
+        f"{name} of the rival, us",
+        "% lower",
+        "verdict",
+    )
+    return Table((*map(words_of, table.factors), *header), tuple(rows))
 
 
 def against(
@@ -425,7 +432,8 @@ def against(
         for place in table.places
         if (found := table.reduction(place, policy, reference)) is not None
     )
-    return Table((*table.factors, "policy", "reference", "% lower", "verdict"), rows)
+    names = map(words_of, table.factors)
+    return Table((*names, "policy", "reference", "% lower", "verdict"), rows)
 
 
 __all__ = ["READ_MEASURES", "REDUCTION", "Measure", "Reads", "Study", "against_best", "described"]
