@@ -12,7 +12,7 @@ import argparse
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +39,12 @@ FOLD_ROWS, MAX_ROWS = 16, 120
 #: A row of a table has about this many characters at most, so that a phone can show it. Longer text
 #: in the columns that name the row breaks into lines, and counts as `NAME_CHARS`.
 ROW_CHARS, NAME_CHARS = 90, 40
+
+#: The header of a column breaks into lines of about this many characters.
+HEADER_CHARS = 14
+
+#: If a row has a longer name, the table is shown as a list.
+LISTED_CHARS = 60
 
 #: The folder of the pages, in that of the results.
 FOLDER = "report"
@@ -85,7 +91,10 @@ def narrow(table: Table | Mapping[str, Any]) -> list[Part]:
     fields = table if isinstance(table, Mapping) else vars(table)
     header, rows = fields["header"], fields["rows"]
     columns = [index for index in range(len(header)) if any(row[index] for row in rows)]
-    widths = {index: _width(row[index] for row in rows) for index in columns}
+    widths = {
+        index: max(_width(row[index] for row in rows), min(len(header[index]), HEADER_CHARS))
+        for index in columns
+    }
     names: list[int] = []
     leading = True
     for index in columns:
@@ -113,6 +122,18 @@ def narrow(table: Table | Mapping[str, Any]) -> list[Part]:
         )
         for part in parts
     ]
+
+
+def is_listed(table: Table | Mapping[str, Any]) -> bool:
+    """Return whether a table is shown as a list, because the names of its rows are sentences."""
+    rows = table["rows"] if isinstance(table, Mapping) else table.rows
+    return max(len(row[0]) for row in rows) > LISTED_CHARS
+
+
+def listed(header: Sequence[str], row: Sequence[str]) -> str:
+    """Return the values of a row, except that of its name, each with the title of its column."""
+    values = zip(header[1:], row[1:], strict=True)
+    return "; ".join(f"{title}: {value}" for title, value in values if value not in ("", "-"))
 
 
 def _width(cells: Iterable[str]) -> int:
@@ -207,7 +228,9 @@ def pages(folder: Path) -> dict[str, str]:
 
 def _template(name: str) -> jinja2.Template:
     made = environment().overlay(keep_trailing_newline=True)
-    made.globals.update(fold_rows=FOLD_ROWS, max_rows=MAX_ROWS, narrow=narrow)
+    made.globals.update(
+        fold_rows=FOLD_ROWS, max_rows=MAX_ROWS, narrow=narrow, is_listed=is_listed, listed=listed
+    )
     return made.get_template(name)
 
 

@@ -394,7 +394,7 @@ def against_best(
     Alternatives with more than a share `most_extra` of extra I/O are left out.
     """
     name = measure.removesuffix("_us")
-    form = READ_MEASURES[measure]
+    digits = READ_MEASURES[measure].digits
     rows = []
     for place in table.places_with_rivals(measure):
         rival = table.best_rival(place, measure, most_extra)
@@ -406,8 +406,8 @@ def against_best(
             rows.append(
                 (
                     *place, contenders.title(policy), contenders.title(rival),
-                    form.text(table.get(place, policy, measure)),
-                    form.text(table.get(place, rival, measure)),
+                    f"{table.value(place, policy, measure):.{digits}f}",
+                    f"{table.value(place, rival, measure):.{digits}f}",
                     REDUCTION.text(reduction), f"**{said}**" if reduction.excludes_zero else said,
                 )
             )  # fmt: skip
