@@ -3,8 +3,8 @@
 
 Bias, epoch and margin are all chosen on the validation slice, on which the guard then decides.
 Each choice makes a useless network look better than it is, so the guard is tested on the whole of
-:func:`linnapp.fit_network`. TensorFlow would take minutes for this many drives, so numpy trains
-the same network in its place.
+:func:`linnapp.fit_network`. TensorFlow would take minutes for this many drives, so numpy makes
+networks of the same shape in its place.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from linnapp.learn.network import (
 )
 from linnapp.trace.rows import split
 
-NAMES = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
-
 
 def train_by_numpy(
     digits: np.ndarray,
@@ -42,61 +40,41 @@ def train_by_numpy(
     added: Examples | None = None,
     added_validation: Examples | None = None,
 ) -> TrainedNetwork:
-    """Train as :func:`training.train` does: same network, loss, optimiser and choice of epoch."""
+    """Return the best of several networks of random features, as :func:`training.train` does.
+
+    Each epoch draws other features, and fits the outputs by weighted least squares.
+    """
     parts = split(len(slow), options)
     of_drive = [Examples(digits[part], slow[part]) for part in (parts.training, parts.validation)]
     taught = Examples.joined([of_drive[0], *([added] if added is not None else [])])
     judged = [of_drive[1], *([added_validation] if added_validation else [])]
     rng = np.random.default_rng([options.seed, 1])
-    shapes = [(digits.shape[1], options.n_hidden), (options.n_hidden,), (options.n_hidden, 2), (2,)]
-    # Hidden weights are small at first, because digits are from 0 to 9.
-    scale = [np.sqrt(6 / (4.5 ** (2 * (k == 0)) * sum(shape))) for k, shape in enumerate(shapes)]
-    parameters = [
-        (rng.uniform(-of, of, shape) * (len(shape) > 1)).astype(np.float32)
-        for of, shape in zip(scale, shapes, strict=True)
-    ]
-    means, squares = ([np.zeros_like(each) for each in parameters] for _ in range(2))
-    x, sign = taught.digits.astype(np.float32), 2 * taught.slow.astype(np.float32) - 1
-    size = training.batch_size(len(taught))
+    x, sign = taught.digits.astype(float), 2.0 * taught.slow - 1
+    weight = np.sqrt(np.where(sign > 0, options.bias, 1))[:, None]
     history: list[Epoch] = []
     best: dict[str, np.ndarray] = {}
-    step = 0
     for number in range(1, training.epoch_limit(len(taught), options) + 1):
-        order = rng.permutation(len(taught))
-        for rows in order[: len(order) // size * size].reshape(-1, size):
-            below = x[rows] @ parameters[0] + parameters[1]
-            above = np.maximum(below, 0)
-            outputs = above @ parameters[2] + parameters[3]
-            margin = sign[rows] * (outputs[:, 1] - outputs[:, 0])
-            weight = np.where((sign[rows] > 0) & (margin <= 0), options.bias, 1)
-            slope = (weight * (margin < 1) * -sign[rows] / size).astype(np.float32)
-            at_output = np.stack((-slope, slope), 1)
-            at_hidden = (at_output @ parameters[2].T) * (below > 0)
-            gradients = [
-                x[rows].T @ at_hidden, at_hidden.sum(0), above.T @ at_output, at_output.sum(0)
-            ]  # fmt: skip
-            # The optimiser is Adam.
-            step += 1
-            rate = options.learning_rate * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
-            for k, gradient in enumerate(gradients):
-                means[k] += np.float32(0.1) * (gradient - means[k])
-                squares[k] += np.float32(0.001) * (gradient**2 - squares[k])
-                parameters[k] -= np.float32(rate) * means[k] / (np.sqrt(squares[k]) + 1e-7)
-        weights = {name: each.copy() for name, each in zip(NAMES, parameters, strict=True)}
+        hidden = rng.normal(scale=0.1, size=(digits.shape[1], options.n_hidden))
+        bias = rng.normal(size=options.n_hidden)
+        above = np.column_stack([np.maximum(x @ hidden + bias, 0), np.ones(len(x))]) * weight
+        ridge = np.eye(above.shape[1]) * len(x) / 100
+        fitted = np.linalg.solve(above.T @ above + ridge, above.T @ (sign[:, None] * weight)) / 2
+        outputs = np.column_stack([-fitted, fitted])
+        weights = dict(
+            hidden_weights=hidden, hidden_bias=bias,
+            output_weights=outputs[:-1], output_bias=outputs[-1],
+        )  # fmt: skip
         losses, confusions = [], []
         for each in judged:
-            outputs = outputs_of(weights, each.digits)
+            found = outputs_of(weights, each.digits)
             labels = each.slow.astype(np.float32)
-            losses.append(float(np.mean(hinge(np, labels, outputs, options.bias, options.loss))))
-            confusions.append(Confusion.of(each.slow, outputs[:, 1] > outputs[:, 0]))
+            losses.append(float(np.mean(hinge(np, labels, found, options.bias, options.loss))))
+            confusions.append(Confusion.of(each.slow, found[:, 1] > found[:, 0]))
         loss = float(np.average(losses, weights=(1 - options.burst_share, options.burst_share)
                                 if len(losses) > 1 else None))  # fmt: skip
-        is_best = loss < min((e.validation_loss for e in history if e.best), default=np.inf)
+        is_best = loss < min((e.validation_loss for e in history), default=np.inf)
         history.append(Epoch(number, 0.0, loss, confusions[0], confusions[-1], is_best))
         best = weights if is_best else best
-        last = max(epoch.number for epoch in history if epoch.best)
-        if number >= training.SETTLED_EPOCHS and number - last >= options.patience_epochs:
-            break
     return TrainedNetwork(best, history, False)
 
 
