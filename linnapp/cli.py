@@ -21,64 +21,71 @@ import click
 from linnapp import __version__
 from linnapp.errors import LinnappError, TraceWarning, as_options
 
-#: one line of help for each command, in the order in which users need them; the command NAME is in
-#: linnapp/commands/NAME.py
-_COMMANDS = {
-    "trace": "Record drives with blktrace.",
-    "layers": "Show where the time of each I/O goes.",
-    "watch": "Show a program's storage calls and the I/Os they cause.",
-    "query": "Query watched data in SQL.",
-    "inspect": "Show the contents of a trace or of a replay's log.",
-    "convert": "Convert a trace to an fio iolog.",
-    "generate": "Generate a workload from a profile.",
-    "label": "Find the inflection points of an array's drives.",
-    "train": "Train the models of drives and compare them.",
-    "evaluate": "Evaluate a model on a trace.",
-    "pack": "Create a model file from weights trained elsewhere.",
-    "predict": "Run a model on feature vectors.",
-    "upload": "Upload a model to a drive.",
-    "check": "Estimate whether choosing replicas would help.",
-    "enable": "Make md read from the fastest mirror.",
-    "disable": "Undo `linnapp enable`.",
-    "restore": "Apply drives.conf, as after a reboot.",
-    "keep": "Reset drives that deviate from their training data.",
-    "trial": "Measure the benefit of `linnapp enable`.",
-    "top": "Show the activity of drives live.",
-    "explain": "Explain decisions about reads.",
-    "status": "Show the state and counters of drives.",
-    "faults": "Inject faults into emulated drives.",
-    "exporter": "Serve the drives' counters to Prometheus.",
-    "dashboard": "Write a dashboard for Kibana or Grafana.",
-    "recalibrate": "Keep an array's models up to date.",
-    "fleet": "Train the drives of many arrays on a cluster.",
-    "fetch": "Upload models that a fleet has trained.",
-    "help": "Show a topic or the help of a command.",
-    "completion": "Print a shell's completion script.",
-    "demo": "Compare policies on emulated drives that stall in turn.",
-    "tour": "Watch emulated drives stall, live.",
-    "lab": "Run commands on the patched kernel with an array up.",
+#: The commands with a line of help, by the groups of --help. The command NAME is in
+#: linnapp/commands/NAME.py.
+_GROUPS = {
+    "A whole array": {
+        "check": "Estimate whether choosing replicas would help.",
+        "enable": "Make md read from the fastest mirror.",
+        "trial": "Measure the benefit of `linnapp enable`.",
+        "disable": "Undo `linnapp enable`.",
+        "restore": "Apply drives.conf, as after a reboot.",
+        "keep": "Reset drives that deviate from their training data.",
+    },
+    "Record and inspect": {
+        "trace": "Record drives with blktrace.",
+        "inspect": "Show the contents of a trace or of a replay's log.",
+        "layers": "Show where the time of each I/O goes.",
+        "watch": "Show a program's storage calls and the I/Os they cause.",
+        "query": "Query watched data in SQL.",
+    },
+    "Workloads": {
+        "convert": "Convert a trace to an fio iolog.",
+        "generate": "Generate a workload from a profile.",
+    },
+    "Models": {
+        "label": "Find the inflection points of an array's drives.",
+        "train": "Train the models of drives and compare them.",
+        "evaluate": "Evaluate a model on a trace.",
+        "recalibrate": "Keep an array's models up to date.",
+        "fleet": "Train the drives of many arrays on a cluster.",
+        "pack": "Create a model file from weights trained elsewhere.",
+        "predict": "Run a model on feature vectors.",
+    },
+    "Running drives": {
+        "upload": "Upload a model to a drive.",
+        "fetch": "Upload models that a fleet has trained.",
+        "status": "Show the state and counters of drives.",
+        "top": "Show the activity of drives live.",
+        "explain": "Explain decisions about reads.",
+        "faults": "Inject faults into emulated drives.",
+    },
+    "Export": {
+        "exporter": "Serve the drives' counters to Prometheus.",
+        "dashboard": "Write a dashboard for Kibana or Grafana.",
+    },
+    "Lab and help": {
+        "demo": "Compare policies on emulated drives that stall in turn.",
+        "tour": "Watch emulated drives stall, live.",
+        "lab": "Run commands on the patched kernel with an array up.",
+        "help": "Show a topic or the help of a command.",
+        "completion": "Print a shell's completion script.",
+    },
 }
+#: An example for each group.
+_EXAMPLES = {
+    "A whole array": "sudo linnapp enable /dev/md0 --dry-run",
+    "Record and inspect": "sudo linnapp layers -- fio job.fio",
+    "Workloads": "linnapp generate az-e -o work --drives 3 --duration 60",
+    "Models": "linnapp train --trace traces/sdX.blk",
+    "Running drives": "linnapp explain /dev/sdX --slow --last 5",
+    "Export": "linnapp dashboard grafana",
+    "Lab and help": "linnapp demo",
+}
+_COMMANDS = {name: words for group in _GROUPS.values() for name, words in group.items()}
 
 #: commands that are elsewhere
 _ELSEWHERE = {"lab": "linnapp.lab.cli"}
-
-#: groups of --help: title, an example, commands
-_GROUPS = (
-    ("A whole array", "sudo linnapp enable /dev/md0 --dry-run",
-        ("check", "enable", "trial", "disable", "restore", "keep")),
-    ("Record and inspect", "sudo linnapp layers -- fio job.fio",
-        ("trace", "inspect", "layers", "watch", "query")),
-    ("Workloads", "linnapp generate az-e -o work --drives 3 --duration 60",
-        ("convert", "generate")),
-    ("Models", "linnapp train --trace traces/sdX.blk",
-        ("label", "train", "evaluate", "recalibrate", "fleet", "pack", "predict")),
-    ("Running drives", "linnapp explain /dev/sdX --slow --last 5",
-        ("upload", "fetch", "status", "top", "explain", "faults")),
-    ("Export", "linnapp dashboard grafana",
-        ("exporter", "dashboard")),
-    ("Lab and help", "linnapp demo",
-        ("demo", "tour", "lab", "help", "completion")),
-)  # fmt: skip
 
 
 class LazyGroup(click.Group):
@@ -117,13 +124,12 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by purpose, without importing them."""
-        for title, example, names in _GROUPS:
+        # All names have the same width, so that the columns of all lists are aligned.
+        width = max(map(len, _COMMANDS))
+        for title, commands in _GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl(
-                    # All names have the same width, so that the columns of all lists are aligned.
-                    [(f"{name:{max(map(len, _COMMANDS))}}", _COMMANDS[name]) for name in names]
-                )
-                formatter.write_text(f"$ {example}")
+                formatter.write_dl([(f"{name:{width}}", commands[name]) for name in commands])
+                formatter.write_text(f"$ {_EXAMPLES[title]}")
 
 
 @click.group(

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp fetch` from a directory and from servers, on plain files in place of sysfs.
-
-tests/lab/test_fetch_in_lab.py uses the real kernel.
-"""
+"""`linnapp fetch` from a directory and from servers, on plain files in place of sysfs."""
 
 from __future__ import annotations
 
