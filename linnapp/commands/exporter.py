@@ -56,8 +56,7 @@ def exporter(devices: tuple[str, ...], listen: tuple[str, int], every_s: float, 
 
     Drives that are not named are included if they have LinnOS. Virtual disks (null_blk, loop, ram,
     zram) and drives without a medium are included only with a model or a mode other than off.
-    Root is not needed, but only root can read the pending pages. Alert rules and a Grafana
-    dashboard are in linnapp/monitoring.
+    Root is not needed. Alert rules and a Grafana dashboard are in linnapp/monitoring.
     """
     from linnapp.errors import needs
 

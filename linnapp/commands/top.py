@@ -37,7 +37,7 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
     reads/s      completed reads, with and without the hint
     share        in an md array: the share of the array's reads that this drive served
     asked/s      predictions queried by md or programs, including hinted reads
-    flight       I/Os in flight; as root, pages pending as the policy counts them
+    flight       I/Os in flight
     admit/s, revoke/s, probe/s   hinted reads: admitted, refused, admitted as probes
     burst        for how long at least half of the hinted reads have been refused
     model, age   the active model, and how long ago linnapp uploaded it

@@ -125,8 +125,6 @@ def _gauges(now: Snapshot) -> Iterator[tuple[str, str, float | None, dict[str, s
         words = "1 for the mode that the drive is in."
         yield "linnos_mode", words, mode == now.mode, {"mode": mode}
     yield "linnos_disk_in_flight", "I/Os in flight.", now.disk["in_flight"], {}
-    words = "Pages of 4 KiB that the policy counts as in flight; read as root only."
-    yield "linnos_pending_pages", words, now.drive.pending_pages, {}
     yield "linnos_model_loaded", "1 if the drive has a model.", now.model_id is not None, {}
     if now.model_id is not None:
         yield "linnos_model_info", "1, labelled with the model.", 1, {"model_id": now.model_id}

@@ -78,8 +78,6 @@ class DriveRow:
     writes_per_s: float
     #: Current number of I/Os.
     in_flight: int
-    #: Pages of 4 KiB in flight, as counted by the policy; None if only root may read this.
-    pending_pages: int | None
     #: Rate of every counter of ``stats/``.
     per_second: dict[str, float]
     #: Time for which at least half of the hinted reads have been refused; None if they are not.
@@ -90,9 +88,8 @@ class DriveRow:
     threshold_us: int
     #: `read_us_mean` of this and the previous snapshots, oldest first.
     latencies_us: list[float | None]
-    #: `totals` are the counters themselves, `settings` the tunables.
+    #: The counters themselves.
     totals: dict[str, int]
-    settings: dict[str, int]
     #: md array that contains the drive.
     array: str | None = None
     #: Share of this drive in the reads that the drives of this array completed, for any reader;
@@ -167,7 +164,6 @@ class WatchedDrive:
             reads_per_s=disk["read_ios"] / interval_s,
             writes_per_s=disk["write_ios"] / interval_s,
             in_flight=now.disk["in_flight"],
-            pending_pages=now.drive.pending_pages,
             per_second={name: delta / interval_s for name, delta in moved.items()},
             burst_s=None if self._burst_since_s is None else now.time_s - self._burst_since_s,
             model_id=now.model_id,
@@ -175,7 +171,6 @@ class WatchedDrive:
             threshold_us=now.threshold_us,
             latencies_us=list(self._latencies_us),
             totals=now.stats,
-            settings=now.drive.probes,
             latency_counts=counts,
         )
 

@@ -259,19 +259,6 @@ class Drive(Switchable):
         texts = {name: self._read(f"stats/{name}") for name in names}
         return {n: int(text) for n, text in texts.items() if re.fullmatch(r"\d{1,20}", text)}
 
-    @property
-    def pending_pages(self) -> int | None:
-        """Number of 4 KiB pages that the policy has in flight; None if debugfs cannot be read."""
-        path = sysfs_root() / "kernel/debug"
-        if self._directory.parent == self._disk:
-            path /= f"block/{self.name}/rqos/linnos/in_flight"
-        else:
-            path /= f"linnos/{self.name}/in_flight"
-        with contextlib.suppress(DeviceError):
-            if counts := re.match(r"(\d+) pages", read_text(path)):
-                return int(counts[1])
-        return None
-
     def read_model(self) -> bytes | None:
         """Return the content of the active model; None if there is none."""
         path = self._directory / "model"

@@ -94,7 +94,7 @@ def _cells(row: DriveRow) -> dict[str, str]:
         "reads/s": _rate(row.reads_per_s),
         "share": "-" if row.array_read_share is None else f"{row.array_read_share:.0%}",
         "asked/s": _rate(rates.get("inferences")),
-        "flight": f"{row.in_flight if row.pending_pages is None else row.pending_pages}",
+        "flight": f"{row.in_flight}",
         "admit/s": _rate(rates.get("admitted")),
         "revoke/s": _rate(rates.get("revoked")),
         "probe/s": _rate(rates.get("probes")),

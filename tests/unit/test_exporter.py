@@ -67,9 +67,6 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (linnos / "mode").write_text("enforce\n")
     state.save_upload("sda", model.model_id)
     switches.add_reset("sdb", "refused too many")
-    flight = tmp_path / "kernel" / "debug" / "block" / "sda" / "rqos" / "linnos" / "in_flight"
-    flight.parent.mkdir(parents=True)
-    flight.write_text("17 pages, 5 reads\n")
     return tmp_path
 
 
@@ -100,7 +97,6 @@ def test_metrics_equal_the_kernels_values(tree: Path, capsys: pytest.CaptureFixt
         'linnos_disk_read_bytes_total{drive="sda"}': 8000 * 512,
         'linnos_disk_busy_seconds_total{drive="sda"}': 0.3,
         'linnos_disk_in_flight{drive="sdb"}': 3,
-        'linnos_pending_pages{drive="sda"}': 17,
         'linnos_mode{drive="sda",mode="enforce"}': 1,
         'linnos_mode{drive="sda",mode="observe"}': 0,
         'linnos_model_loaded{drive="sda"}': 1,
@@ -113,7 +109,6 @@ def test_metrics_equal_the_kernels_values(tree: Path, capsys: pytest.CaptureFixt
     age = time.time() - found['linnos_model_uploaded_timestamp_seconds{drive="sda"}']
     assert 0 <= age < 1000
     assert 'linnos_threshold_seconds{drive="sdb"}' not in found
-    assert 'linnos_pending_pages{drive="sdb"}' not in found
     only = once(capsys, "sdb")
     assert only["linnos_drives"] == 1
     assert not any('drive="sda"' in name for name in only)

@@ -28,7 +28,6 @@ def row(drive: str = "sda", **changes: Any) -> DriveRow:
         reads_per_s=10.0,
         writes_per_s=1.0,
         in_flight=2,
-        pending_pages=None,
         per_second={"admitted": 8.0, "revoked": 2.0, "probes": 1.0, "false_submits": 0.5},
         burst_s=None,
         model_id="12345678",
@@ -36,7 +35,6 @@ def row(drive: str = "sda", **changes: Any) -> DriveRow:
         threshold_us=421,
         latencies_us=[120.0],
         totals={"reads": 50},
-        settings={},
     )
     return dataclasses.replace(seen, **changes)
 

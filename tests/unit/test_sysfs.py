@@ -41,8 +41,6 @@ def live_tree(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 def test_files_of_the_module(tree: Path) -> None:
     kernel = tree.parents[2] / "kernel"
     shutil.copytree(tree, kernel / "linnos" / "sdc")
-    (kernel / "debug" / "linnos" / "sdc").mkdir(parents=True)
-    (kernel / "debug" / "linnos" / "sdc" / "in_flight").write_text("7 pages, 2 reads\n")
     (tree.parents[1] / "sdc" / "dev").write_text("8:32\n")
     (tree.parents[1] / "sdd").mkdir()
     assert drives() == ["sda", "sdb", "sdc"]
@@ -50,7 +48,6 @@ def test_files_of_the_module(tree: Path) -> None:
     drive.set("off")
     assert (kernel / "linnos" / "sdc" / "mode").read_text() == "off"
     assert device_number("sdc") == 8 << 20 | 32
-    assert drive.pending_pages == 7
     assert drive.stats == {"reads": 12, "revoked": 3}
     with pytest.raises(DeviceError, match="echo sdd >.*/kernel/linnos/add"):
         Drive("sdd")
