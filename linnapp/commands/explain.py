@@ -147,7 +147,7 @@ def _watch(name: str, chosen: Choice, duration_s: float, model_path: Path | None
         model_from_bytes(data, drive.name) if model_path is None else _model(model_path, drive.name)
     )
     device = device_number(drive.name)
-    with tracefs.recording((tracefs.DECISION, *tracefs.REQUESTS), device) as recorder:
+    with tracefs.recording((tracefs.DECISION, *tracefs.REQUESTS), device) as end_recording:
         hinted = drive.stats.get("latency_critical", 0)
         end = time.monotonic() + duration_s
         try:
@@ -159,6 +159,5 @@ def _watch(name: str, chosen: Choice, duration_s: float, model_path: Path | None
                     break
         except KeyboardInterrupt:
             click.echo("stopped early; the decisions until now follow", err=True)
-        recorder.stop()
-        text = recorder.text()
+        text = end_recording()
     return from_events(text, model, chosen, drive.name, device=format_device(device))

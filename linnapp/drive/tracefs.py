@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from linnapp.drive.sysfs import sysfs_root
@@ -18,7 +18,6 @@ from linnapp.errors import DeviceError
 from linnapp.files import AnyPath, os_errors
 
 DECISION = "linnos/linnos_decision"
-SENT = "block/block_bio_queue"
 REQUESTS = ("block/block_rq_issue", "block/block_rq_complete")
 
 _LOCKDOWN = Path("/sys/kernel/security/lockdown")
@@ -27,39 +26,12 @@ _LOCKDOWN = Path("/sys/kernel/security/lockdown")
 _BUFFER_KIB = 32768
 
 
-class Recorder:
-    """A running recording; :func:`recording` creates one."""
-
-    def __init__(self, instance: AnyPath, events: Sequence[str]) -> None:
-        self._instance = Path(instance)
-        self._events = events
-
-    def write(self, name: str, text: str) -> None:
-        """Write to one of the buffer's files."""
-        _write(self._instance / name, text)
-
-    def stop(self, *events: str) -> None:
-        """Stop recording these events, or all if none are given."""
-        for event in events or self._events:
-            self.write(f"events/{event}/enable", "0")
-
-    def text(self) -> bytes:
-        """Return the content of the buffer, oldest first."""
-        path = self._instance / "trace"
-        with os_errors(path, explained):
-            return path.read_bytes()
-
-    def clear(self) -> None:
-        """Empty the buffer."""
-        self.write("trace", "")
-
-
 @contextlib.contextmanager
-def recording(events: Sequence[str], *devices: int) -> Iterator[Recorder]:
-    """Record events of drives until the block ends; a full buffer drops the oldest events.
+def recording(events: Sequence[str], device: int) -> Iterator[Callable[[], bytes]]:
+    """Record events of a drive until the block ends; a full buffer drops the oldest events.
 
     Events are "subsystem/event". Each must have a field `dev`, a number in the kernel's internal
-    form.
+    form. Yield a function that ends the recording and returns its text, oldest events first.
     """
     root = _tracing_directory()
     for event in events:
@@ -72,16 +44,22 @@ def recording(events: Sequence[str], *devices: int) -> Iterator[Recorder]:
                     "patched kernel, with CONFIG_BLK_DEV_IO_TRACE or another user of event tracing"
                 ) from error
             raise explained(error, root) from error
-    theirs = " || ".join(f"dev == {device}" for device in devices)
-    with _instance(root, f"linnapp-{os.getpid()}-{devices[0]}") as instance:
-        recorder = Recorder(instance, events)
-        recorder.write("buffer_size_kb", str(max(16, _BUFFER_KIB // (os.cpu_count() or 1))))
-        recorder.write("trace_clock", "mono")
-        for event in events:
-            recorder.write(f"events/{event}/filter", theirs)
-        for event in events:
-            recorder.write(f"events/{event}/enable", "1")
-        yield recorder
+    with _instance(root, f"linnapp-{os.getpid()}-{device}") as instance:
+
+        def write_to_all(name: str, text: str) -> None:
+            for event in events:
+                _write(instance / "events" / event / name, text)
+
+        def end() -> bytes:
+            write_to_all("enable", "0")
+            with os_errors(instance / "trace", explained):
+                return (instance / "trace").read_bytes()
+
+        _write(instance / "buffer_size_kb", str(max(16, _BUFFER_KIB // (os.cpu_count() or 1))))
+        _write(instance / "trace_clock", "mono")
+        write_to_all("filter", f"dev == {device}")
+        write_to_all("enable", "1")
+        yield end
 
 
 class FunctionTracer:
