@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The files that linnapp keeps between runs, and their lock.
 
-They are in one directory: ``LINNAPP_STATE`` if set, ``/var/lib/linnapp`` for root, and
-``~/.local/state/linnapp`` (or ``XDG_STATE_HOME``) otherwise. It has a folder for each drive (its
-previous model) and ``enable``, with a folder of recordings and models for each
+They are in one directory: ``LINNAPP_STATE`` if set, or ``/var/lib/linnapp``. It has a folder for
+each drive (its previous model) and ``enable``, with a folder of recordings and models for each
 array.
 """
 
@@ -21,32 +20,10 @@ from typing import Any
 from linnapp.errors import LinnappError
 from linnapp.files import AnyPath, locked_folder, os_errors, replace_text, replaced_file
 
-_ROOTS_DIRECTORY = Path("/var/lib/linnapp")
-
 
 def state_directory() -> Path:
     """Return the directory of the state, which may not exist yet."""
-    if "LINNAPP_STATE" in os.environ:
-        return Path(os.environ["LINNAPP_STATE"])
-    if os.geteuid() == 0:
-        return _ROOTS_DIRECTORY
-    if base := os.environ.get("XDG_STATE_HOME"):
-        return Path(base) / "linnapp"
-    try:
-        return Path.home() / ".local" / "state" / "linnapp"
-    except RuntimeError as error:
-        raise LinnappError(
-            "this user has no home directory for linnapp's state; set LINNAPP_STATE to a "
-            "directory, or HOME"
-        ) from error
-
-
-def _directories() -> list[Path]:
-    """Return this user's state directory and root's."""
-    directories = [] if "LINNAPP_STATE" in os.environ else [_ROOTS_DIRECTORY]
-    with contextlib.suppress(LinnappError):
-        directories.insert(0, state_directory())
-    return directories
+    return Path(os.environ.get("LINNAPP_STATE", "/var/lib/linnapp"))
 
 
 # -- JSON files --
@@ -64,12 +41,6 @@ def read_json(path: AnyPath) -> dict[str, Any]:
 def write_json(path: AnyPath, content: dict[str, Any]) -> None:
     """Write an object; it replaces the old file atomically."""
     replace_text(path, json.dumps(content, indent=1) + "\n")
-
-
-def load_shared(name: str) -> dict[str, Any]:
-    """Return the state that all drives share: this user's file, or else root's."""
-    found = (read_json(directory / name) for directory in _directories())
-    return next((content for content in found if content), {})
 
 
 # -- a drive's uploads --
@@ -106,14 +77,12 @@ def save_upload(drive: str, model_id: str) -> None:
 def uploaded_at(drive: str, model_id: str) -> float | None:
     """Return the time at which a drive was given its active model, in seconds since 1970.
 
-    Only root uploads, but any user may call this, so root's state is also read. None if the model
-    was not uploaded by `linnapp`, or if the time could not be saved.
+    None if the model was not uploaded by `linnapp`, or if the time could not be saved.
     """
-    for directory in _directories():
-        upload = read_json(directory / drive / "upload.json")
-        when = upload.get("time")
-        if upload.get("model_id") == model_id and isinstance(when, int | float):
-            return float(when)
+    upload = read_json(state_directory() / drive / "upload.json")
+    when = upload.get("time")
+    if upload.get("model_id") == model_id and isinstance(when, int | float):
+        return float(when)
     return None
 
 

@@ -18,6 +18,7 @@ import dataclasses
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from linnapp.drive import journal, state
@@ -125,7 +126,9 @@ def alternating(array: MdArray, folder: AnyPath, log: Log) -> Iterator[None]:
 
 # -- drives that `linnapp keep` has reset --
 
-_RESETS = "switched-back.json"
+
+def _resets_path() -> Path:
+    return state.state_directory() / "switched-back.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,9 +165,9 @@ class Reset:
 
 
 def current_resets() -> list[Reset]:
-    """Return all that have not been switched on again; for other users, those in root's state."""
+    """Return all that have not been switched on again."""
     found = []
-    for name, each in state.load_shared(_RESETS).items():
+    for name, each in state.read_json(_resets_path()).items():
         # The data come from a file, which may have any content.
         with contextlib.suppress(KeyError, TypeError, ValueError):
             found.append(Reset(name, float(each["time_s"]), str(each["why"])))
@@ -173,12 +176,12 @@ def current_resets() -> list[Reset]:
 
 def add_reset(name: str, why: str) -> None:
     """Record an event."""
-    _save_resets({**state.load_shared(_RESETS), name: {"time_s": time.time(), "why": why}})
+    _save_resets({**state.read_json(_resets_path()), name: {"time_s": time.time(), "why": why}})
 
 
 def forget_resets(names: Iterable[str]) -> None:
     """Remove events that are obsolete: switched on again after new training, or off."""
-    before = state.load_shared(_RESETS)
+    before = state.read_json(_resets_path())
     left = {name: each for name, each in before.items() if name not in set(names)}
     if left != before:
         with contextlib.suppress(LinnappError):
@@ -186,7 +189,7 @@ def forget_resets(names: Iterable[str]) -> None:
 
 
 def _save_resets(resets: dict[str, Any]) -> None:
-    path = state.state_directory() / _RESETS
+    path = _resets_path()
     with os_errors(path):
         if not resets:
             path.unlink(missing_ok=True)

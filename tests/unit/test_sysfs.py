@@ -16,7 +16,6 @@ from test_latency_model import random_trees
 from test_model_format import random_model
 
 from linnapp.cli import cli
-from linnapp.drive import state
 from linnapp.drive.checks import Target, check, check_replicas
 from linnapp.drive.drives_conf import DrivesConf
 from linnapp.drive.latencies import N_BUCKETS
@@ -284,23 +283,6 @@ def test_status_shows_shares_of_reads_in_any_mode(
 
 def run_cli(*arguments: str) -> None:
     cli.main(list(arguments), standalone_mode=False)
-
-
-def test_status_works_without_a_home_directory(
-    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def no_such_user(uid: int) -> object:
-        raise KeyError(uid)
-
-    for name in ("HOME", "LINNAPP_STATE", "XDG_STATE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("os.geteuid", lambda: 54321)
-    monkeypatch.setattr("pwd.getpwuid", no_such_user)
-    run_cli("status", "sda", "--json")
-    assert json.loads(capsys.readouterr().out)["drives"][0]["drive"] == "sda"
-    assert state.uploaded_at("sda", "12345678") is None
-    with pytest.raises(LinnappError, match="no home directory .*set LINNAPP_STATE"):
-        run_cli("upload", "--previous", "--device", "sda")
 
 
 def test_a_drive_that_is_being_removed_hides_no_other(
