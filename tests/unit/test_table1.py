@@ -37,24 +37,9 @@ TABLE1 = {
     "co-e": (2500, 7200, 0.22, 430 * K, 107 * K, 7 * M, 32 * M),
 }
 FIGURES = (
-    "iops_mean",
-    "iops_max_10s",
-    "read_fraction",
-    "read_bytes_mean",
-    "write_bytes_mean",
-    "read_bytes_max",
-    "write_bytes_max",
-)
-
-
-def check_figures(name: str, shown: dict[str, float]) -> None:
-    for figure, expected in zip(FIGURES, TABLE1[name], strict=True):
-        if figure == "iops_max_10s":
-            # The busiest of the drawn windows has this rate; one between two of them may have a
-            # little more.
-            assert 0.999 < shown[figure] / expected < 1.1, (name, figure)
-        else:
-            assert shown[figure] == pytest.approx(expected, rel=0.05), (name, figure)
+    "iops_mean", "iops_max_10s", "read_fraction", "read_bytes_mean", "write_bytes_mean",
+    "read_bytes_max", "write_bytes_max",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -82,7 +67,12 @@ def test_ten_minutes_have_every_value_of_the_table(name: str, seed: int, n_drive
             last_us = int(chunk.time_us[-1])
             summary.add(chunk)
         assert last_us < 600e6
-        check_figures(name, summary.to_json())
+        shown = {figure: summary.to_json()[figure] for figure in FIGURES}
+        expected = dict(zip(FIGURES, TABLE1[name], strict=True))
+        # The busiest of the drawn windows has this rate; one between two of them may have a little
+        # more.
+        assert 0.999 < shown.pop("iops_max_10s") / expected.pop("iops_max_10s") < 1.1
+        assert shown == pytest.approx(expected, rel=0.05)
     for one, other in itertools.combinations(firsts, 2):
         n = min(len(one), len(other))
         for column in ("time_us", "offset_bytes", "size_bytes"):
@@ -117,26 +107,21 @@ def test_bursts_are_correlated_across_drives_in_10_ms_and_10_s(
         assert len({row.tobytes() for row in coarse}) == 3, "three different traces"
 
 
-@pytest.mark.parametrize("name", TABLE1)
-def test_workloads_reach_their_maximum_in_traces_of_30_to_120_s(name: str) -> None:
-    arrivals = load_profile(name).arrivals
-    assert isinstance(arrivals, Windowed)
-    assert 30 <= arrivals.shortest_s <= 120
-    check_rates(arrivals)
-
-
-@pytest.mark.parametrize("ratio", [1, 1.01, 1.5, 3, 50])
-def test_windows_have_any_given_mean_and_maximum(ratio: float) -> None:
-    check_rates(Windowed(100, 100 * ratio, clump_ios=1, clump_ms=1))
-
-
-def check_rates(arrivals: Windowed) -> None:
+@pytest.mark.parametrize("arrivals", [*TABLE1, 1, 1.01, 1.5, 3, 50])
+def test_windows_have_the_mean_and_if_there_are_enough_the_maximum(arrivals: str | float) -> None:
+    """Draw the windows of a workload, or of any ratio of the maximum to the mean."""
+    if isinstance(arrivals, str):
+        windowed = load_profile(arrivals).arrivals
+        assert isinstance(windowed, Windowed)
+        assert 30 <= windowed.shortest_s <= 120
+    else:
+        windowed = Windowed(100, 100 * arrivals, clump_ios=1, clump_ms=1)
     for n_windows in range(1, 80):
-        rates = arrivals.rates(n_windows)
-        assert rates.mean() == pytest.approx(arrivals.iops_mean, rel=1e-6)
+        rates = windowed.rates(n_windows)
+        assert rates.mean() == pytest.approx(windowed.iops_mean, rel=1e-6)
         assert np.all(np.diff(rates) >= 0) and rates[0] > 0
-        enough = 10 * n_windows >= arrivals.shortest_s
-        assert (rates[-1] == pytest.approx(arrivals.iops_max_10s)) == enough, n_windows
+        enough = 10 * n_windows >= windowed.shortest_s
+        assert (rates[-1] == pytest.approx(windowed.iops_max_10s)) == enough, n_windows
 
 
 @pytest.mark.parametrize("duration_s", [1e-7, 0.0005, 0.25, 9.999, 10, 25.5])
@@ -182,18 +167,13 @@ def test_power_laws_have_their_mean(mean: int, most: int) -> None:
         ("iops_mean = 745", "iops_mean = true", "iops_mean is True; it must be a number"),
         ("iops_mean = 745", "iops_mean = 5000", "iops_max_10s 4900 is below iops_mean 5000"),
         ("iops_max_10s = 4900", "iops_max_10s = 1e8", "iops_max_10s is 1.*, more than 1e.07"),
-        ("iops_max_10s = 4900", "iops_max_10s = inf", "iops_max_10s is inf"),
         ("clump_ios = 25", "clump_ios = 0.5", "clump_ios 0.5 is less than 1"),
         ("clump_ms = 1", "clump_ms = 0", "clump_ms 0 is below 0.001"),
-        ("clump_ms = 1", "clump_ms = 2000", "clump_ms is 2000, more than 1000"),
         ("clump_ms = 1", "clump_ms = 1\ncalm_ms = 1", "unknown: arrivals.calm_ms; known.*clump_ms"),
-        ("mean_bytes = 24576", "", "read_sizes: missing: mean_bytes"),
         ("mean_bytes = 24576", "mean_bytes = 24576\n4096 = 1", "read_sizes: unknown: 4096"),
         ("mean_bytes = 24576", "mean_bytes = 70000", "read_sizes.mean_bytes is 70000.*65536"),
-        ("mean_bytes = 24576", "mean_bytes = 512", "read_sizes.mean_bytes is 512; .* 4096"),
         ("mean_bytes = 24576", "mean_bytes = nan", "read_sizes.mean_bytes is nan"),
         ("max_bytes = 65536", "max_bytes = 65000", "read_sizes.max_bytes is 65000; .*of 4096"),
-        ("max_bytes = 65536", "max_bytes = '64K'", "read_sizes.max_bytes is '64K'"),
         ("max_bytes = 65536", f"max_bytes = {2**50}", "sizes must be .* fit the drive"),
     ],
 )
