@@ -13,7 +13,14 @@ from networks_by_hand import network
 
 from eval.experiments.apps import lab
 from eval.experiments.apps.comparison import MODULE
-from eval.experiments.apps.lab import MODULE_KERNEL, Case, PartedArray, make_data, run_once
+from eval.experiments.apps.lab import (
+    MODULE_KERNEL,
+    Case,
+    PartedArray,
+    Setup,
+    make_data,
+    run_once,
+)
 from eval.experiments.apps.programs import APPLICATIONS
 from eval.programs import REPLAYER
 from linnapp.lab import guests
@@ -58,15 +65,12 @@ def test_application_reads_from_mirrors_that_are_predicted_fast(
     make_data(app, tmp_path)
     # md prefers the first of idle mirrors; the models predict that this one is slow.
     models = [always(drive == 0, tmp_path / f"model{drive}") for drive in range(3)]
-    traces = background(tmp_path)
+    setup = Setup(ARRAY, tmp_path / lab.DATA, background(tmp_path), models, 1, 1024)
     reads, keys = {}, {}
     # These models have no gain, so the guard would soon stop following them.
     for state in ("off", "unguarded"):
         folder = tmp_path / state
-        ran = run_once(
-            app, Case(name, "ext4", state, n_mirrors), ARRAY, tmp_path / lab.DATA, folder, models,
-            traces, seed=1, memory_mb=1024,
-        )  # fmt: skip
+        ran = run_once(app, Case(name, "ext4", state, n_mirrors), setup, folder)
         # The guest compared every row or value, and the mirrors block by block.
         done = app.operations(app, folder)[name]
         reads[state], keys[state] = ran["counted"], done.start_us.tolist()
@@ -92,10 +96,8 @@ def test_application_runs_with_the_modules_on_a_kernel_without_linnos(tmp_path: 
     (tmp_path / "bin").mkdir()
     shutil.copy2(REPLAYER, tmp_path / "bin")
     with guests.on_kernel(MODULE_KERNEL, "kernel-um-module", tmp_path / "bin"):
-        ran = run_once(
-            app, Case("sqlite", "ext4", MODULE), ARRAY, tmp_path / lab.DATA, tmp_path / MODULE,
-            models, background(tmp_path), seed=1, memory_mb=1024,
-        )  # fmt: skip
+        setup = Setup(ARRAY, tmp_path / lab.DATA, background(tmp_path), models, 1, 1024)
+        ran = run_once(app, Case("sqlite", "ext4", MODULE), setup, tmp_path / MODULE)
     assert ran["reads"] > 1000 and ran["data_errors"] == 0
     # The guard of the module lets md follow the models for a while.
     assert all(ran["counted"]["inferences"]) and ran["counted"]["probes"][0] > 0

@@ -11,7 +11,7 @@ import pytest
 from test_apps_on_raid1 import ARRAY, ROWS, always, background
 
 from eval.experiments.apps import lab, reports
-from eval.experiments.nodes import CLIENT, ENGINE, MODELS, Nodes, run_once
+from eval.experiments.nodes import CLIENT, ENGINE, MODELS, run_once
 
 pytestmark = pytest.mark.lab
 
@@ -20,20 +20,17 @@ def test_client_reads_from_another_node_when_a_read_is_refused(tmp_path: Path) -
     rows = ROWS["wiredtiger"]
     if missing := ENGINE.missing():
         pytest.skip(f"not installed: {', '.join(package for _, package in missing)}")
-    lab.make_data(replace(ENGINE, data=(rows,)), tmp_path)
+    engine = replace(ENGINE, data=(rows,), load=(rows, 1000, 1), seconds=1.0)
+    lab.make_data(engine, tmp_path)
     models = [always(drive == 0, tmp_path / f"model{drive}") for drive in range(3)]
     traces, found = background(tmp_path), {}
     elsewhere: dict[str, int] = {}
     timeout_us = 0
     for policy in ("baseline", "hedge", "linnos", "fastest"):
         folder = tmp_path / policy
-        folder.mkdir()
-        nodes = Nodes("ext4", policy, timeout_us, (rows, 1000, 1), 1.0)
-        mode = MODELS[policy][0] if policy in MODELS else ""
-        ran = run_once(
-            nodes, ARRAY, tmp_path / lab.DATA, traces, models if mode else [], mode, folder,
-            seed=1, memory_mb=1024,
-        )  # fmt: skip
+        uploaded = models if policy in MODELS else []
+        setup = lab.Setup(ARRAY, tmp_path / lab.DATA, traces, uploaded, 1, 1024)
+        ran = run_once(engine, setup, "ext4", policy, timeout_us, folder)
         assert ran["reads"] > 1000 and ran["data_errors"] == 0
         # The client compared each value.
         found[policy] = reports.of_client(folder / "reads.csv", 1.0)

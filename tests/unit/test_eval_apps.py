@@ -249,7 +249,7 @@ def test_the_background_is_on_another_part_and_another_stretch_of_the_workload(
     tmp_path: Path,
 ) -> None:
     cell = grid.cell("bs-e", 1030)
-    drives = lab.drives_of(cell)
+    drives = lab.PartedArray(size_mb=cell.size_mb)
     assert drives.devices == ["/dev/flash0p2", "/dev/flash1p2", "/dev/flash2p2"]
     assert "addpart /dev/flash2 2 1048576 1048576" in drives.setup_script()
     traces = lab.background(Cache(tmp_path), cell, 1.0)

@@ -130,11 +130,52 @@ class Ran:
         return app.operations(app, self.folder / "run")
 
 
-def drives_of(cell: Cell) -> PartedArray:
-    """A cell's drives in two parts."""
+@dataclass(frozen=True)
+class Setup:
+    """What a run needs besides its program."""
+
+    array: PartedArray
+    #: The program's files, as :func:`make_data` makes them.
+    data: Path
+    #: The background, one trace for each drive.
+    traces: Sequence[Path]
+    #: Models of the drives; none if the program needs none.
+    models: Sequence[Path]
+    #: The seed of the program and of the replay of the background.
+    seed: int
+    memory_mb: int
+
+    def scenario(self, title: str) -> guests.Scenario:
+        """Return the replay of the background."""
+        return guests.Scenario(
+            title, self.array, tuple(self.traces), self.seed,
+            options=REPLAYER_OPTIONS, memory_mb=self.memory_mb,
+        )  # fmt: skip
+
+    def place(self, folder: Path) -> list[str]:
+        """Fill the folder that a guest sees; return the paths of the models in the guest."""
+        folder.mkdir(parents=True, exist_ok=True)
+        place_file(self.data, folder / DATA)
+        places, models = guests.places_of(folder), []
+        for drive, model in enumerate(self.models):
+            shutil.copyfile(model, folder / f"flash{drive}.linnos")
+            models.append(places.of(folder / f"flash{drive}.linnos"))
+        return models
+
+
+def setup_of(cache: Cache, cell: Cell, app: Application, training: tuple[str, ...] | None) -> Setup:
+    """Return the setup of a cell, with models if there are options of their training."""
     whole = cell.drives()
-    return PartedArray(
-        n_drives=whole.n_drives, profile=whole.profile, size_mb=whole.size_mb, seed=whole.seed
+    models = None if training is None else trained(cache, cell, training)
+    return Setup(
+        PartedArray(
+            n_drives=whole.n_drives, profile=whole.profile, size_mb=whole.size_mb, seed=whole.seed
+        ),
+        data(cache, app),
+        background(cache, cell, app.seconds + MORE_S),
+        [models / f"flash{drive}.linnos" for drive in range(N_DRIVES)] if models else [],
+        cell.replay_seed,
+        cell.memory_mb,
     )
 
 
@@ -198,8 +239,8 @@ def _sourced(app: Application) -> str:
 
 def run_case(cache: Cache, cell: Cell, case: Case) -> Ran:
     """Run an application once, unless the run is in the cache."""
-    models = trained(cache, cell, LATENCY_TRAINING if case.mode in (LATENCY, MODULE) else ())
     app = APPLICATIONS[case.application]
+    training = LATENCY_TRAINING if case.mode in (LATENCY, MODULE) else ()
     made_from = {
         "cell": asdict(cell), "case": asdict(case), "data": app.data, "load": app.load,
         "version": version(app),
@@ -207,77 +248,38 @@ def run_case(cache: Cache, cell: Cell, case: Case) -> Ran:
     }  # fmt: skip
 
     def make(folder: Path) -> None:
-        write_json(
-            folder / "run.json",
-            run_once(
-                app, case, drives_of(cell), data(cache, app), folder / "run",
-                [models / f"flash{drive}.linnos" for drive in range(N_DRIVES)],
-                background(cache, cell, app.seconds + MORE_S),
-                seed=cell.replay_seed, memory_mb=cell.memory_mb,
-            ),
-        )  # fmt: skip
+        ran = run_once(app, case, setup_of(cache, cell, app, training), folder / "run")
+        write_json(folder / "run.json", ran)
 
     return Ran(case, cell, cache.get("app", made_from, make))
 
 
-def run_once(
-    app: Application,
-    case: Case,
-    array: PartedArray,
-    tar: Path,
-    folder: Path,
-    models: Sequence[Path],
-    traces: Sequence[Path],
-    *,
-    seed: int,
-    memory_mb: int,
-) -> dict[str, Any]:
+def run_once(app: Application, case: Case, setup: Setup, folder: Path) -> dict[str, Any]:
     """Run an application in a guest, from an empty array to the comparison of its mirrors.
 
-    Parameters
-    ----------
-    app : Application
-        The application that the case names; its load may be smaller.
-    seed : int
-        Seed of the application and of the replay of the background.
+    `app` is the application that the case names; its load may be smaller.
 
     Raises
     ------
     StepError
         If the application failed, a read of it or of the background was wrong, or mirrors differ.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    # The guest sees only this folder.
-    place_file(tar, folder / DATA)
-    for drive, model in enumerate(models):
-        shutil.copyfile(model, folder / f"flash{drive}.linnos")
+    models = setup.place(folder)
     kind = "btrfs" if case.mode == "btrfs" else "md"
     state = {LATENCY: ON, MODULE: ON, "btrfs": "off"}.get(case.mode, case.mode)
-    places = guests.places_of(folder)
-    mirrors = " ".join(f"{drive}p1" for drive in array.drives[: case.n_mirrors])
-    uploaded = [places.of(folder / f"flash{drive}.linnos") for drive in range(len(models))]
+    mirrors = " ".join(f"{drive}p1" for drive in setup.array.drives[: case.n_mirrors])
     summary = replay_beside(
-        f"( run_app $start_s {_words(app.load)} {seed} )",
-        guests.Scenario(
-            f"{app.title} on {case.file_system}, {case.mode}",
-            array,
-            tuple(traces),
-            seed,
-            options=REPLAYER_OPTIONS,
-            memory_mb=memory_mb,
-        ),
+        f"( run_app $start_s {_words(app.load)} {setup.seed} )",
+        setup.scenario(f"{app.title} on {case.file_system}, {case.mode}"),
         folder,
         app.seconds,
         prepare=_sourced(app)
-        + _uploaded(case, array, uploaded, folder)
+        + _uploaded(case, setup.array, models, folder)
         + f"array_up {kind} {case.file_system} {state} {mirrors}\nfill\nstart_app\n",
         ready="reads_of before\n",
         finish=f"reads_of after\nstop_app\narray_down {kind}\n",
     )
-    return {
-        **summary,
-        "counted": reports.counters(folder / "before", folder / "after"),
-    }
+    return {**summary, "counted": reports.counters(folder / "before", folder / "after")}
 
 
 def replay_beside(

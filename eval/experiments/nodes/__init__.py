@@ -12,10 +12,8 @@ another one. Its background is that of `apps`: a workload is replayed on another
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +21,11 @@ import numpy as np
 
 from eval import grid
 from eval.cache import ROOT, code_version
-from eval.cells import LATENCY_TRAINING, N_DRIVES, REPLAYER_OPTIONS, trained
+from eval.cells import LATENCY_TRAINING, N_DRIVES, trained
 from eval.experiment import Context
 from eval.experiments.apps import lab, reports
-from eval.experiments.apps.lab import PartedArray
-from eval.experiments.apps.programs import APPLICATIONS, require, version
+from eval.experiments.apps.lab import Setup
+from eval.experiments.apps.programs import APPLICATIONS, Application, require, version
 from eval.scores import Reads
 from eval.study import READ_MEASURES, Measure, Study, described
 from linnapp.lab import guests
@@ -107,20 +105,10 @@ def measure(
     }  # fmt: skip
 
     def make(folder: Path) -> None:
-        mode, training = MODELS.get(policy, ("", ()))
-        source = trained(context.cache, cell, training) if policy in MODELS else None
-        summary = run_once(
-            Nodes(file_system, policy, timeout_us, ENGINE.load, ENGINE.seconds),
-            lab.drives_of(cell),
-            lab.data(context.cache, ENGINE),
-            lab.background(context.cache, cell, ENGINE.seconds + lab.MORE_S),
-            [source / f"flash{drive}.linnos" for drive in range(N_DRIVES)] if source else [],
-            mode,
-            folder,
-            seed=cell.replay_seed,
-            memory_mb=cell.memory_mb,
-        )
-        write_json(folder / "run.json", summary)
+        training = MODELS[policy][1] if policy in MODELS else None
+        setup = lab.setup_of(context.cache, cell, ENGINE, training)
+        ran = run_once(ENGINE, setup, file_system, policy, timeout_us, folder)
+        write_json(folder / "run.json", ran)
 
     folder = context.cache.get("nodes", made_from, make)
     operations = reports.of_client(folder / "reads.csv", ENGINE.seconds)
@@ -129,69 +117,37 @@ def measure(
     return Reads(operations.start_us, operations.latency_us, ENGINE.seconds, summary)
 
 
-@dataclass(frozen=True)
-class Nodes:
-    """One run of the client."""
-
-    file_system: str
-    #: A key of ``POLICIES``.
-    policy: str
-    #: Time after which the policy `hedge` reads from a second node.
-    timeout_us: int
-    #: Values, reads per second and seconds of the client.
-    load: Sequence[int]
-    seconds: float
-
-
 def run_once(
-    nodes: Nodes,
-    array: PartedArray,
-    tar: Path,
-    traces: Sequence[Path],
-    models: Sequence[Path],
-    mode: str,
-    folder: Path,
-    *,
-    seed: int,
-    memory_mb: int,
+    engine: Application, setup: Setup, file_system: str, policy: str, timeout_us: int, folder: Path
 ) -> dict[str, Any]:
     """Read from the nodes in a guest while the background is replayed; return its summary.
 
-    The folder gets ``reads.csv`` and ``elsewhere``, what the client reports and prints.
+    The policy `hedge` reads from a second node after `timeout_us`. The folder gets ``reads.csv``
+    and ``elsewhere``, what the client reports and prints.
     """
-    places = guests.places_of(folder)
-    # The guest sees this folder only.
-    lab.place_file(tar, folder / lab.DATA)
-    for drive, model in enumerate(models):
-        shutil.copyfile(model, folder / f"flash{drive}.linnos")
+    uploaded = setup.place(folder)
+    places, drives = guests.places_of(folder), setup.array.drives
     client = compile_client(folder)
-    uploaded = [places.of(folder / f"flash{drive}.linnos") for drive in range(len(models))]
     mounted = [f"$files/{k}" for k in range(N_DRIVES)]
     made = "".join(
-        f"mkdir -p {place}\nfs_up {drive}p1 {nodes.file_system} {place}\n"
-        for place, drive in zip(mounted, array.drives, strict=True)
+        f"mkdir -p {place}\nfs_up {drive}p1 {file_system} {place}\n"
+        for place, drive in zip(mounted, drives, strict=True)
     )
     of_client = " ".join(
         (
-            *(places.of(client), POLICIES[nodes.policy], str(nodes.timeout_us)),
-            *(*map(str, nodes.load), str(seed), f"{places.cwd}/reads.csv"),
-            *(f"{place}/db {drive}" for place, drive in zip(mounted, array.drives, strict=True)),
+            *(places.of(client), POLICIES[policy], str(timeout_us)),
+            *(*map(str, engine.load), str(setup.seed), f"{places.cwd}/reads.csv"),
+            *(f"{place}/db {drive}" for place, drive in zip(mounted, drives, strict=True)),
         )
     )
+    mode = MODELS[policy][0] if policy in MODELS else ""
     summary = lab.replay_beside(
         f"( wait_until $start_s; {of_client} >{places.cwd}/elsewhere )",
-        guests.Scenario(
-            f"three nodes on {nodes.file_system}, {nodes.policy}",
-            array,
-            tuple(traces),
-            seed,
-            options=REPLAYER_OPTIONS,
-            memory_mb=memory_mb,
-        ),
+        setup.scenario(f"three nodes on {file_system}, {policy}"),
         folder,
-        nodes.seconds,
+        engine.seconds,
         prepare=f"set -e\n. {lab.SCRIPTS}/array.sh\n"
-        + guests.upload(array.drives[: len(models)], uploaded, mode)
+        + guests.upload(drives[: len(uploaded)], uploaded, mode)
         + f"{made}fill {' '.join(mounted)}\n",
         finish=f"umount {' '.join(mounted)}\n",
     )
