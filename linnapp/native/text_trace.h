@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Read text traces, one I/O per line, as columns.
+ * Read text traces, one I/O per line, as columns, and write an iolog.
  *
  * linnapp loads this (linnapp/trace/text.py), and the replayer is linked with it, so
  * that both read the same traces:
@@ -10,6 +10,7 @@
  *   text_fields.c   splits a line into columns and reads words and numbers
  *   text_volumes.c  counts the I/Os of each volume
  *   text_reader.c   reads lines, checks them and sorts I/Os by time
+ *   text_writer.c   writes lines of an iolog
  */
 #ifndef LINNAPP_TEXT_TRACE_H
 #define LINNAPP_TEXT_TRACE_H
@@ -77,7 +78,7 @@ struct lt_text_options {
 	int32_t known_by;	/* enum lt_text_known_by */
 };
 
-/* I/Os that lt_text_read() returns. Offsets and sizes are in bytes. */
+/* I/Os that lt_text_read() returns or lt_iolog_write() writes. Offsets and sizes are in bytes. */
 struct lt_text_columns {
 	int64_t *time;
 	int64_t *offset;
@@ -119,5 +120,9 @@ int64_t lt_text_line_number(const struct lt_text_reader *r);
 const struct lt_text_counts *lt_text_counts(struct lt_text_reader *r);
 const char *lt_text_volume(const struct lt_text_reader *r, int64_t i, int64_t *ios);
 void lt_text_close(struct lt_text_reader *r);
+
+int64_t lt_iolog_line_bytes(const char *device);
+int64_t lt_iolog_write(const char *device, int64_t rows, const struct lt_text_columns *columns,
+		       char *out);
 
 #endif

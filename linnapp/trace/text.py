@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Read text traces, one I/O per line, as columns of numbers, and write an iolog's lines.
 
-The table of formats and the reader are compiled (linnapp/native/text_*.c). This module
+The table of formats, the reader and the writer are compiled (linnapp/native/text_*.c). This module
 processes a file in chunks, so that memory use does not depend on its size.
 """
 
@@ -251,9 +251,14 @@ def read_columns(
 
 def iolog_lines(ios: Workload, device: str) -> bytes:
     """Return I/Os as lines of an iolog."""
-    columns = (ios.time_us, ios.is_write, ios.offset_bytes, ios.size_bytes)
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return "".join(
-        f"{time_us} {device} {'write' if is_write else 'read'} {offset} {size}\n"
-        for time_us, is_write, offset, size in rows
-    ).encode()
+    library = native()
+    arrays = {
+        "time": np.ascontiguousarray(ios.time_us, np.int64),
+        "offset": np.ascontiguousarray(ios.offset_bytes, np.int64),
+        "size": np.ascontiguousarray(ios.size_bytes, np.int64),
+        "is_write": np.ascontiguousarray(ios.is_write, np.bool_),
+    }
+    name, columns = device.encode(), library.columns("lt_text_columns", arrays)
+    out = np.empty(len(ios) * library.lib.lt_iolog_line_bytes(name), np.uint8)
+    written = library.lib.lt_iolog_write(name, len(ios), columns, library.address(out, "char *"))
+    return out[:written].tobytes()

@@ -8,13 +8,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from linnapp.errors import LinnappError, TraceError
 from linnapp.native import native
 from linnapp.trace import convert as iolog
-from linnapp.trace.convert import convert, detect_format
-from linnapp.trace.text import TextFormat, read_columns, text_formats
+from linnapp.trace.convert import Workload, convert, detect_format
+from linnapp.trace.text import TextFormat, iolog_lines, read_columns, text_formats
 
 #: All except the iolog, which has a header and other times.
 FORMATS = {name: known for name, known in text_formats().items() if name != "iolog"}
@@ -191,6 +192,24 @@ def test_iolog_skips_lines_that_are_not_ios(tmp_path: Path) -> None:
     (chunk,) = iolog.read_workload(path, "iolog")
     assert chunk.time_us.tolist() == [5, 8]
     assert chunk.is_write.tolist() == [False, True]
+
+
+def test_writes_what_python_would_print() -> None:
+    rng = np.random.default_rng(3)
+    n = 1000
+    ios = Workload(
+        np.sort(rng.integers(0, 1 << 62, n)),
+        rng.integers(0, 1 << 62, n),
+        rng.integers(1, 1 << 62, n),
+        rng.random(n) < 0.5,
+    )
+    expected = [
+        f"{time_us} name {'write' if is_write else 'read'} {offset} {size}"
+        for time_us, offset, size, is_write in zip(
+            ios.time_us, ios.offset_bytes, ios.size_bytes, ios.is_write, strict=True
+        )
+    ]
+    assert iolog_lines(ios, "name").decode().splitlines() == expected
 
 
 def test_header_only_is_an_empty_trace(tmp_path: Path) -> None:
