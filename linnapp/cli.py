@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from linnapp import __version__
-from linnapp.errors import LinnappError, TraceWarning, as_options
+from linnapp.errors import ConfWarning, LinnappError, TraceWarning, as_options
 
 #: The commands with a line of help, by the groups of --help. The command NAME is in
 #: linnapp/commands/NAME.py.
@@ -110,7 +110,7 @@ class LazyGroup(click.Group):
         shown: set[str] = set()
 
         def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
-            if not issubclass(category, TraceWarning):
+            if not issubclass(category, (TraceWarning, ConfWarning)):
                 python_shows(message, category, *rest)
             elif (words := as_options(str(message))) not in shown:
                 shown.add(words)
@@ -119,6 +119,7 @@ class LazyGroup(click.Group):
         with warnings.catch_warnings():
             python_shows = warnings.showwarning
             warnings.simplefilter("always", TraceWarning)
+            warnings.simplefilter("always", ConfWarning)
             warnings.showwarning = show  # type: ignore[assignment]
             return super().invoke(ctx)
 

@@ -50,6 +50,10 @@ class TraceWarning(UserWarning):
     """A problem in a trace that is nevertheless used."""
 
 
+class ConfWarning(UserWarning):
+    """Something in a configuration file is ignored."""
+
+
 class NoGainError(LinnappError):
     """No model of this drive's reads would be better than admitting all of them."""
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -23,6 +24,10 @@ from linnapp.option_types import FiniteRange
 def restore(conf: Path, wait_s: float) -> None:
     """Give drives and md arrays the models, modes and md's linnos that drives.conf has for them.
 
+    A drive or array whose name has changed is found by the values recorded in drives.conf (WWID,
+    serial number, UUID), and drives.conf gets the new name. A different drive with the name of a
+    recorded one is left unchanged, as far as it can be recognised.
+
     Each drive is restored independently: if one fails, it is named, and the exit status is 1.
     Settings that are already correct are not written again.
     """
@@ -30,10 +35,15 @@ def restore(conf: Path, wait_s: float) -> None:
     from linnapp.drive.switches import current_resets
     from linnapp.errors import LinnappError
 
-    failures = apply_conf(conf, wait_s=wait_s, log=click.echo)
+    def print_error(prefix: str, message: str) -> None:
+        click.echo(f"linnapp: {prefix}{message}", err=True)
+
+    failures = apply_conf(
+        conf, wait_s=wait_s, log=click.echo, warn=partial(print_error, "warning: ")
+    )
     for reset in current_resets():
         click.echo(reset.describe())
     for failure in failures:
-        click.echo(f"linnapp: error: {failure}", err=True)
+        print_error("error: ", failure)
     if failures:
         raise LinnappError(f"{len(failures)} drives or arrays are not as in {conf}")

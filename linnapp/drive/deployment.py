@@ -30,7 +30,7 @@ from linnapp.drive.drives_conf import (
 )
 from linnapp.drive.journal import Log, errors_logged
 from linnapp.drive.md import MdArray
-from linnapp.drive.stable_ids import name_to_keep
+from linnapp.drive.stable_ids import Identity, find_device, identity_of, name_to_keep
 from linnapp.drive.sysfs import MODES, Drive, observed
 from linnapp.drive.units import disable_unit
 from linnapp.errors import DeviceError, LinnappError
@@ -151,10 +151,12 @@ def deploy(
     keep = None if array is None else name_to_keep(array.name)
     change = DrivesConf(
         {
-            name: DriveEntry("observe", folder / f"{drive.name}{SUFFIX}", keep)
+            name: DriveEntry(
+                "observe", folder / f"{drive.name}{SUFFIX}", keep, identity_of(drive.name)
+            )
             for name, drive in by_name.items()
         },
-        {} if keep is None else {keep: ArrayEntry(True)},
+        {} if array is None or keep is None else {keep: ArrayEntry(True, identity_of(array.name))},
     )
     with recorded(conf_path, change) as before, contextlib.ExitStack() as undo:
         for name, drive in by_name.items():
@@ -269,30 +271,52 @@ def _drive_off(name: str) -> None:
 # -- restore --
 
 
-def restore(conf_path: AnyPath, *, wait_s: float = 0.0, log: Log = print) -> list[str]:
+def restore(
+    conf_path: AnyPath, *, wait_s: float = 0.0, log: Log = print, warn: Log = print
+) -> list[str]:
     """Apply drives.conf to all its drives and arrays, each independently, and return the errors.
 
     In total, wait up to `wait_s` for drives that do not exist yet. The mode of a drive that failed
-    does not change.
+    does not change. If devices have other names now, drives.conf gets these.
     """
     conf = load_filled_conf(conf_path)
     deadline = time.monotonic() + wait_s
-    failures = []
+    failures, renamed = [], {}
     entries: dict[str, DriveEntry | ArrayEntry] = {**conf.drives, **conf.arrays}
     for name, entry in entries.items():
-        while not Path(name).exists() and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
         try:
+            device = _wait_for(name, entry.identity, deadline)
             if isinstance(entry, ArrayEntry):
-                array = MdArray(name)
+                array = MdArray(device)
                 array.set_asks(entry.asks)
                 current, text = array.name, f"linnos {'on' if entry.asks else 'off'}"
             else:
-                drive = observed(name)
+                drive = observed(device)
                 _set_drive(drive, entry)
                 current, text = drive.name, f"model {drive.model_id or 'none'}, mode {drive.mode}"
+            if device != name:
+                renamed[name] = name_to_keep(current)
+                log(f"{name} is {device} now, according to the values that it reports")
             log(f"{current}: {text} ({name})")
         except LinnappError as error:
             text = str(error)
             failures.append(text if text.startswith(name) else f"{name}: {text}")
+    if renamed:
+        try:
+            with state.alone():
+                save_conf(conf_path, load_filled_conf(conf_path).renamed(renamed))
+            log(f"{conf_path}: has the new names")
+        except (LinnappError, ValueError) as error:
+            warn(f"{conf_path} keeps the old names: {error}")
     return failures
+
+
+def _wait_for(name: str, identity: Identity, deadline: float) -> str:
+    """Wait for the device that drives.conf calls `name`, and return its current name."""
+    while True:
+        try:
+            return find_device(name, identity)
+        except DeviceError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(_POLL_S)

@@ -7,10 +7,16 @@ Each drive or array has a section, which is named by a path that does not change
     model = /var/lib/linnapp/enable/md0/20261124-101500/nvme0n1.linnos
     mode = observe
     array = /dev/disk/by-id/md-uuid-3aaa0122:29827cfa:5331ad66:ca767371
+    wwid = naa.5002538f31b2c3d4
+    serial = S4EWNX0R123456
+    product = Samsung SSD 883 DCT 960GB
+    sectors = 1875385008
 
     [array /dev/disk/by-id/md-uuid-3aaa0122:29827cfa:5331ad66:ca767371]
     linnos = on
+    uuid = 3aaa0122:29827cfa:5331ad66:ca767371
 
+Files without the identities of devices (:mod:`linnapp.drive.stable_ids`) are read as well.
 Unknown lines are an error, so that no drive silently stays as it is.
 """
 
@@ -18,11 +24,13 @@ from __future__ import annotations
 
 import configparser
 import dataclasses
+import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from linnapp.drive.stable_ids import KEYS, Identity
 from linnapp.drive.sysfs import MODES
-from linnapp.errors import LinnappError
+from linnapp.errors import ConfWarning, LinnappError
 from linnapp.files import AnyPath, explain_os_error, os_errors, replace_text
 
 DEFAULT_CONF = Path("/etc/linnapp/drives.conf")
@@ -36,11 +44,13 @@ HEADER = """\
 #   model = FILE   the model file; mode off needs none
 #   mode = off | observe | enforce
 #   array = NAME   the md array that contains the drive
+#   wwid, serial, product, sectors = ...   values to find the drive under another name
 # [array NAME]
 #   linnos = on | off   whether md queries LinnOS before it reads
+#   uuid = ...   value to find the array under another name
 """
 
-_KEYS = {"drive": ("model", "mode", "array"), "array": ("linnos",)}
+_KEYS = {"drive": ("model", "mode", "array", *KEYS["drive"]), "array": ("linnos", *KEYS["array"])}
 #: The key that each section must have, and its values.
 _REQUIRED = {"drive": ("mode", MODES), "array": ("linnos", ("on", "off"))}
 
@@ -54,6 +64,8 @@ class DriveEntry:
     model: Path | None = None
     #: The md array that contains the drive.
     array: str | None = None
+    #: Values that identify the drive under another name, by key.
+    identity: Identity = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +74,8 @@ class ArrayEntry:
 
     #: True if md queries LinnOS before it reads.
     asks: bool
+    #: Values that identify the array under another name, by key.
+    identity: Identity = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +99,22 @@ class DrivesConf:
         """Return a copy in which the entries of `other` replace those of the same names."""
         return DrivesConf({**self.drives, **other.drives}, {**self.arrays, **other.arrays})
 
+    def renamed(self, names: Mapping[str, str]) -> DrivesConf:
+        """Return a copy with other names for some drives and arrays.
+
+        Raises ValueError if two would have the same name.
+        """
+        drives = {
+            names.get(name, name): dataclasses.replace(
+                entry, array=entry.array and names.get(entry.array, entry.array)
+            )
+            for name, entry in self.drives.items()
+        }
+        arrays = {names.get(name, name): entry for name, entry in self.arrays.items()}
+        if (len(drives), len(arrays)) != (len(self.drives), len(self.arrays)):
+            raise ValueError("two drives or arrays of drives.conf would have one name")
+        return DrivesConf(drives, arrays)
+
     def without(self, names: Collection[str]) -> DrivesConf:
         """Return a copy without these drives and arrays and without references to them."""
         return DrivesConf(
@@ -99,11 +129,11 @@ class DrivesConf:
     def to_text(self) -> str:
         """Return the text of the file."""
         sections: list[tuple[str, dict[str, object]]] = [
-            (f"drive {name}", {"model": d.model, "mode": d.mode, "array": d.array})
+            (f"drive {name}", {"model": d.model, "mode": d.mode, "array": d.array, **d.identity})
             for name, d in self.drives.items()
         ]
         sections += [
-            (f"array {name}", {"linnos": "on" if array.asks else "off"})
+            (f"array {name}", {"linnos": "on" if array.asks else "off", **array.identity})
             for name, array in self.arrays.items()
         ]
         lines = [HEADER]
@@ -175,13 +205,23 @@ def parse(text: str, source: str) -> DrivesConf:
     for title in parser.sections():
         kind, _, name = (part.strip() for part in title.partition(" "))
         values = dict(parser[title])
+        if kind == "drive" and values.pop("peers", ""):
+            # Earlier versions of `linnapp enable` wrote this key for every drive. An error would
+            # keep all drives and arrays of the file from being restored at the next boot.
+            warnings.warn(
+                f"{source}: `peers` is ignored: drives no longer ask each other. In mode enforce, "
+                "a drive refuses every latency-critical read that it is predicted to serve slowly",
+                ConfWarning,
+                stacklevel=2,
+            )
         if why := _find_fault(kind, name, values, parser):
             raise LinnappError(f"{source}: [{title}]: {why}")
+        identity = {key: values[key] for key in KEYS[kind] if key in values}
         if kind == "array":
-            arrays[name] = ArrayEntry(values["linnos"] == "on")
+            arrays[name] = ArrayEntry(values["linnos"] == "on", identity)
         else:
             model = Path(values["model"]) if "model" in values else None
-            drives[name] = DriveEntry(values["mode"], model, values.get("array"))
+            drives[name] = DriveEntry(values["mode"], model, values.get("array"), identity)
     return DrivesConf(drives, arrays)
 
 

@@ -25,7 +25,7 @@ from linnapp.drive import state
 from linnapp.drive.deployment import replace_model
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
 from linnapp.drive.journal import Log
-from linnapp.drive.stable_ids import name_to_keep
+from linnapp.drive.stable_ids import identity_of, name_to_keep
 from linnapp.drive.sysfs import Drive, observed
 from linnapp.drive.units import enable_unit
 from linnapp.errors import LinnappError, ModelError
@@ -170,7 +170,8 @@ def _fetch(
     # `linnapp keep` reads it.
     replace_text(path.with_suffix(".json"), record)
     entry = conf.drives.get(keep, DriveEntry(drive.mode))
-    entry = dataclasses.replace(entry, model=path, mode=mode or entry.mode)
+    known = identity_of(drive.name)
+    entry = dataclasses.replace(entry, model=path, mode=mode or entry.mode, identity=known)
     drive.set(entry.mode)
     had = "has it already" if was == model_id else f"it had {was or 'none'}"
     log(f"{drive.name}: model {model_id} ({store.where}/{name}), mode {entry.mode}; {had}")

@@ -21,7 +21,7 @@ import pytest
 from fake_sysfs import FakeSysfs
 from test_latency_model import random_trees
 
-from linnapp.drive import checks, drives_conf, enabling, units
+from linnapp.drive import checks, drives_conf, enabling, stable_ids, units
 from linnapp.drive.checks import check, find_target
 from linnapp.drive.deployment import restore
 from linnapp.drive.drives_conf import ArrayEntry, DriveEntry, DrivesConf, load_conf, save_conf
@@ -535,6 +535,81 @@ def test_restore_treats_each_drive_independently(
     assert Drive("sdb").mode == "enforce"
 
 
+def nodes(sysfs: FakeSysfs, monkeypatch: pytest.MonkeyPatch, *names: str) -> str:
+    """Create nodes with the kernel's names only; return the folder."""
+    folder = sysfs.tmp_path / "dev"
+    folder.mkdir()
+    for name in names:
+        (folder / name).touch()
+    shutil.rmtree(sysfs.by_id)
+    sysfs.by_id.mkdir()
+    for module in (stable_ids, checks):
+        monkeypatch.setattr(module, "node_of", lambda name: folder / name)
+    return str(folder)
+
+
+def report(sysfs: FakeSysfs, **serials: str) -> None:
+    for name, serial in serials.items():
+        (sysfs.block / name / "serial").write_text(f"{serial}\n")
+        (sysfs.block / name / "size").write_text("2048\n")
+
+
+def test_restore_finds_drives_that_have_other_names(
+    run: Run, sysfs: FakeSysfs, conf: DrivesConf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The two drives have swapped names, and md0 has another name."""
+    dev = nodes(sysfs, monkeypatch, "sda", "sdb", "md127")
+    report(sysfs, sda="A 1", sdb="B 1")
+    (sysfs.block / "md0").rename(sysfs.block / "md127")
+    (sysfs.block / "md127" / "md" / "uuid").write_text("3AAA-1\n")
+    a, b = (
+        dataclasses.replace(entry, array=f"{dev}/md0", mode="observe", identity={"serial": serial})
+        for entry, serial in zip(conf.drives.values(), ("B 1", "A 1"), strict=True)
+    )
+    before = DrivesConf(
+        {f"{dev}/sda": a, f"{dev}/sdb": b}, {f"{dev}/md0": ArrayEntry(True, {"uuid": "3aaa:1"})}
+    )
+    save_conf(sysfs.conf, before)
+    said = succeeds(run("restore"))
+    assert f"{dev}/sda is {dev}/sdb now" in said and f"{dev}/md0 is {dev}/md127 now" in said
+    ids = [LatencyModel.load(tmp_path / f"{name}.linnos").model_id for name in ("sda", "sdb")]
+    assert [Drive(name).model_id for name in ("sdb", "sda")] == ids
+    assert (sysfs.block / "md127" / "md" / "linnos").read_text() == "on"
+    after = load_conf(sysfs.conf)
+    assert after.drives[f"{dev}/sdb"] == dataclasses.replace(a, array=f"{dev}/md127")
+    assert list(after.arrays) == [f"{dev}/md127"]
+    assert "now" not in succeeds(run("restore")) and load_conf(sysfs.conf) == after
+
+
+def test_restore_recognises_a_drive_by_what_is_recorded_of_it(
+    sysfs: FakeSysfs, conf: DrivesConf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dev = nodes(sysfs, monkeypatch, "sda", "sdb")
+    report(sysfs, sda="A", sdb="B")
+    [entry, _] = conf.drives.values()
+    for identity, why in (
+        ({"serial": "C"}, "serial A, not C"),
+        ({"wwid": "x", "product": "M", "sectors": "4096"}, "sectors 2048, not 4096"),
+        ({"sectors": "4096"}, "sectors 2048, not 4096"),
+        # Older files have less or no identity of a drive; a drive that has grown is the same.
+        ({}, ""),
+        ({"serial": "A", "sectors": "1"}, ""),
+        ({"sectors": "2048"}, ""),
+    ):
+        sysfs.reboot()
+        given = dataclasses.replace(entry, array=None, identity=identity)
+        failures = restore_all(DrivesConf({f"{dev}/sda": given}), sysfs)
+        assert Drive("sda").mode == ("off" if why else "observe")
+        assert bool(failures) == bool(why)
+        for failure in failures:
+            assert f"{dev}/sda is another device than the one that was enabled" in failure
+            assert why in failure and "remove its section" in failure
+    report(sysfs, sdb="A")
+    given = dataclasses.replace(entry, array=None, identity={"serial": "A"})
+    [failure] = restore_all(DrivesConf({f"{dev}/sdx": given}), sysfs)
+    assert "sda and sdb have the same serial; none is taken" in failure
+
+
 def test_restore_follows_links_with_white_space_in_their_names(
     run: Run, sysfs: FakeSysfs, conf: DrivesConf, tmp_path: Path
 ) -> None:
@@ -550,10 +625,18 @@ def test_restore_follows_links_with_white_space_in_their_names(
     assert sysfs.settings()[:2] == ["on", "observe"]
 
 
-def test_enable_warns_of_names_that_can_change(enable: Run, sysfs: FakeSysfs) -> None:
+@pytest.mark.parametrize("has_serial", [True, False])
+def test_enable_warns_of_names_that_can_change(
+    enable: Run, sysfs: FakeSysfs, has_serial: bool
+) -> None:
     for link in sysfs.by_id.iterdir():
         link.unlink()
+    for name in ("sda", "sdb"):
+        if has_serial:
+            report(sysfs, **{name: f"{name} 1"})
+    (sysfs.block / "md0" / "md" / "uuid").write_text("1-2-3-4\n")
     dry = enable("--dry-run").output
     assert "drives.conf: /dev/sda, /dev/sdb, /dev/md0\n" in dry
     for name in ("sda", "sdb", "md0"):
         assert f"warning: {name} has no stable name" in dry
+    assert ("by its serial" if has_serial else "neither a WWID nor a serial number") in dry

@@ -17,7 +17,7 @@ from linnapp.drive.drives_conf import (
     parse,
     save_conf,
 )
-from linnapp.errors import LinnappError
+from linnapp.errors import ConfWarning, LinnappError
 
 IDS = [f"/dev/disk/by-id/wwn-0x500{k}" for k in range(4)]
 ARRAY = "/dev/disk/by-id/md-uuid-1:2:3:4"
@@ -26,11 +26,11 @@ CONF = DrivesConf(
         IDS[0]: DriveEntry("observe", Path("/m/a.linnos"), ARRAY),
         IDS[1]: DriveEntry("enforce", Path("/m/with a space = #.linnos")),
         IDS[2]: DriveEntry("off"),
-        "/dev/vda": DriveEntry("off"),
+        "/dev/vda": DriveEntry("off", identity={"serial": "S 1%", "sectors": "2048"}),
     },
     {
         ARRAY: ArrayEntry(True),
-        "/dev/md1": ArrayEntry(False),
+        "/dev/md1": ArrayEntry(False, {"uuid": "1:2:3:4"}),
         "/dev/md/my array [x]": ArrayEntry(True),
         "/dev/md/a\u2028b\x0cc": ArrayEntry(True),
     },
@@ -46,7 +46,7 @@ def test_saved_configuration_loads_unchanged(
     assert load_conf(path) == CONF
     assert list(path.parent.iterdir()) == [path]
     # The file explains every setting.
-    for word in ("model = ", "mode = ", "array = ", "linnos = "):
+    for word in ("model = ", "mode = ", "array = ", "linnos = ", "wwid, ", "uuid = "):
         assert f"#   {word}" in path.read_text()
 
     def full(fd: int) -> None:
@@ -64,7 +64,7 @@ def test_saved_configuration_loads_unchanged(
         assert not path.exists()
 
 
-def test_removed_devices_are_removed_everywhere() -> None:
+def test_removed_and_renamed_devices_change_everywhere() -> None:
     left = CONF.without({IDS[1], "/dev/vda", ARRAY, "/dev/md/my array [x]"})
     assert left.drives == {
         IDS[0]: DriveEntry("observe", Path("/m/a.linnos")),
@@ -72,9 +72,22 @@ def test_removed_devices_are_removed_everywhere() -> None:
     }
     assert len(left.arrays) == 2 and not left.is_empty
     assert CONF.without({*CONF.drives, *CONF.arrays}).is_empty
+    names = {IDS[0]: IDS[1], IDS[1]: IDS[0], ARRAY: "/dev/md0", "/dev/md1": "/dev/md2"}
+    renamed = CONF.renamed(names)
+    assert renamed.drives[IDS[1]] == DriveEntry("observe", Path("/m/a.linnos"), "/dev/md0")
+    assert renamed.arrays["/dev/md0"].asks and "/dev/md1" not in renamed.arrays
+    assert renamed.arrays["/dev/md2"] == CONF.arrays["/dev/md1"]
+    with pytest.raises(ValueError, match="one name"):
+        CONF.renamed({IDS[0]: IDS[1]})
 
 
 DRIVE = f"[drive {IDS[0]}]\n"
+
+
+def test_parse_ignores_peers_of_an_older_file_with_a_warning() -> None:
+    with pytest.warns(ConfWarning, match="f: `peers` is ignored: .*refuses every latency-crit"):
+        conf = parse(f"{DRIVE}mode = off\npeers = {IDS[1]}\n", "f")
+    assert conf == DrivesConf({IDS[0]: DriveEntry("off")})
 
 
 @pytest.mark.parametrize(
@@ -104,14 +117,17 @@ def test_a_bad_line_is_named(text: str, says: str) -> None:
         parse(text, "f")
 
 
-def test_file_can_have_a_byte_order_mark_but_must_be_readable(tmp_path: Path) -> None:
-    (tmp_path / "f").write_text(f"{DRIVE}mode = off\n", "utf-8-sig")
-    assert [entry.mode for entry in load_conf(tmp_path / "f").drives.values()] == ["off"]
+def test_unreadable_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LinnappError, match="directory"):
         load_conf(tmp_path)
     (tmp_path / "f").write_bytes(b"\xff\xfe")
     with pytest.raises(LinnappError, match="not a text in UTF-8"):
         load_conf(tmp_path / "f")
+
+
+def test_byte_order_mark_of_an_editor_is_ignored(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text(f"{DRIVE}mode = off\n", "utf-8-sig")
+    assert [entry.mode for entry in load_conf(tmp_path / "f").drives.values()] == ["off"]
 
 
 def test_all_commands_use_the_same_file() -> None:
