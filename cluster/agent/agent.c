@@ -14,14 +14,13 @@ static size_t ignore(struct agent *agent, enum ignored why)
 
 /* Read and verify a query. If there are keys, set *key to the one that signed it. */
 static enum datagram_fault read_query(const struct agent *agent, struct query *query,
-				      bool is_signed, const uint8_t *datagram, size_t bytes,
-				      const struct key **key)
+				      const uint8_t *datagram, size_t bytes, const struct key **key)
 {
 	static const struct key none;
 	enum datagram_fault fault = DATAGRAM_NOT_SIGNED;
 
 	*key = &none;
-	if (!is_signed || !agent->n_keys)
+	if (!agent->n_keys)
 		return query_read(query, NULL, 0, datagram, bytes);
 	for (unsigned int k = 0; k < agent->n_keys && fault == DATAGRAM_NOT_SIGNED; k++) {
 		*key = &agent->keys[k];
@@ -30,7 +29,7 @@ static enum datagram_fault read_query(const struct agent *agent, struct query *q
 	return fault;
 }
 
-size_t agent_answer(struct agent *agent, struct rate *rate, bool is_signed, uint64_t now_ns,
+size_t agent_answer(struct agent *agent, struct rate *rate, uint64_t now_ns,
 		    uint8_t datagram[DATAGRAM_BYTES_MAX], size_t bytes)
 {
 	struct query query;
@@ -39,7 +38,7 @@ size_t agent_answer(struct agent *agent, struct rate *rate, bool is_signed, uint
 
 	if (!rate)
 		return ignore(agent, IGNORED_STRANGER);
-	switch (read_query(agent, &query, is_signed, datagram, bytes, &key)) {
+	switch (read_query(agent, &query, datagram, bytes, &key)) {
 	case DATAGRAM_MALFORMED:
 		return ignore(agent, IGNORED_MALFORMED);
 	case DATAGRAM_NOT_SIGNED:

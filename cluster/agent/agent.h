@@ -47,11 +47,10 @@ struct agent {
 };
 
 /*
- * @rate is that of the source, or NULL if the source is not allowed. @is_signed is false for the
- * local socket: its mode controls access, so its queries are not signed. The answer replaces the
- * query. Return its length, which is @bytes, or 0 if nothing is to be sent.
+ * @rate is that of the source, or NULL if the source is not allowed. The answer replaces the query.
+ * Return its length, which is @bytes, or 0 if nothing is to be sent.
  */
-size_t agent_answer(struct agent *agent, struct rate *rate, bool is_signed, uint64_t now_ns,
+size_t agent_answer(struct agent *agent, struct rate *rate, uint64_t now_ns,
 		    uint8_t datagram[DATAGRAM_BYTES_MAX], size_t bytes);
 
 #endif

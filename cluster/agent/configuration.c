@@ -41,12 +41,12 @@ static bool whole(const char *text, unsigned long most, unsigned long *value)
 	return *text >= '0' && *text <= '9' && !*end && !errno && *value <= most;
 }
 
-static const char *parse_path(char *to, size_t bytes, const char *text)
+static const char *parse_path(char *to, const char *text)
 {
 	if (*text != '/')
 		return fault("%s is not an absolute path", text);
-	if (strlen(text) >= bytes)
-		return fault("%.40s...: the path is longer than %zu bytes", text, bytes - 1);
+	if (strlen(text) >= PATH_BYTES)
+		return fault("%.40s...: the path is longer than %d bytes", text, PATH_BYTES - 1);
 	strcpy(to, text);
 	return NULL;
 }
@@ -55,7 +55,7 @@ static const char *parse_drive(struct configuration *c, char *const *words)
 {
 	if (c->n_drives == DRIVES_MAX)
 		return fault("more than %d drives", DRIVES_MAX);
-	return parse_path(c->drives[c->n_drives++], PATH_BYTES, words[1]);
+	return parse_path(c->drives[c->n_drives++], words[1]);
 }
 
 static const char *parse_rate(struct rate *rate, const char *text)
@@ -102,20 +102,11 @@ static const char *parse_listener(struct configuration *c, char *const *words)
 	return NULL;
 }
 
-static const char *parse_socket(struct configuration *c, char *const *words)
-{
-	const char *error = parse_path(c->socket, sizeof(c->socket), words[1]);
-
-	if (error)
-		return error;
-	return words[2] ? parse_rate(&c->local_rate, words[2]) : NULL;
-}
-
 static const char *parse_key(struct configuration *c, char *const *words)
 {
 	if (c->n_keys == KEYS_MAX)
 		return fault("more than %d keys", KEYS_MAX);
-	return parse_path(c->keys[c->n_keys++], PATH_BYTES, words[1]);
+	return parse_path(c->keys[c->n_keys++], words[1]);
 }
 
 static const struct directive {
@@ -123,8 +114,10 @@ static const struct directive {
 	unsigned int arguments_max;
 	const char *(*take)(struct configuration *c, char *const *words);
 } directives[] = {
-	{"drive", 1, parse_drive},   {"allow", 2, parse_network}, {"listen", 2, parse_listener},
-	{"socket", 2, parse_socket}, {"key", 1, parse_key},
+	{"drive", 1, parse_drive},
+	{"allow", 2, parse_network},
+	{"listen", 2, parse_listener},
+	{"key", 1, parse_key},
 };
 
 static const char *parse_line(struct configuration *c, char *line)
@@ -150,18 +143,17 @@ static const char *parse_line(struct configuration *c, char *line)
 				     words[1 + d->arguments_max]);
 		return d->take(c, words);
 	}
-	return fault("%s: the directive must be drive, allow, listen, socket or key", words[0]);
+	return fault("%s: the directive must be drive, allow, listen or key", words[0]);
 }
 
 static const char *complete(const struct configuration *c)
 {
 	if (!c->n_drives)
 		return fault("no drive is configured");
-	if (!c->n_listeners && !*c->socket)
-		return fault(
-			"neither listen nor socket is configured, so no client can send a query");
-	if (c->n_listeners && !c->n_networks)
-		return fault("listen is configured without allow, so no client would be answered");
+	if (!c->n_listeners)
+		return fault("listen is not configured, so no client can send a query");
+	if (!c->n_networks)
+		return fault("allow is not configured, so no client would be answered");
 	return NULL;
 }
 
@@ -171,7 +163,6 @@ const char *configuration_read(struct configuration *c, FILE *file, const char *
 	char line[1024];
 
 	memset(c, 0, sizeof(*c));
-	rate_set(&c->local_rate, DEFAULT_RATE);
 	file_name = name;
 	line_number = 0;
 	while (!error && fgets(line, sizeof(line), file)) {

@@ -9,7 +9,6 @@
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <sys/un.h>
 
 #include "agent.h"
 #include "allowed.h"
@@ -28,8 +27,6 @@ struct configuration {
 	char drives[DRIVES_MAX][PATH_BYTES];
 	struct network networks[NETWORKS_MAX];
 	struct sockaddr_in6 listeners[LISTENERS_MAX];
-	struct rate local_rate;
-	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	unsigned int n_keys;
 	char keys[KEYS_MAX][PATH_BYTES];
 };

@@ -81,34 +81,6 @@ static int listen_on(const struct sockaddr_in6 *address)
 	return fd;
 }
 
-/* Remove the socket of an agent that has ended, but not one that another agent still serves. */
-static void remove_stale_socket(const struct sockaddr_un *address)
-{
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct stat s;
-
-	if (fd >= 0 && !connect(fd, (const struct sockaddr *)address, sizeof(*address)))
-		die("%s: another agent is using this socket", address->sun_path);
-	if (fd >= 0)
-		close(fd);
-	if (!lstat(address->sun_path, &s) && S_ISSOCK(s.st_mode))
-		unlink(address->sun_path);
-}
-
-static int listen_locally(const char *path)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	strcpy(address.sun_path, path);
-	remove_stale_socket(&address);
-	if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)))
-		die("%s: %s", path, strerror(errno));
-	if (chmod(path, 0660))
-		die("%s: %s", path, strerror(errno));
-	return fd;
-}
-
 /* Return false, after printing the reason, if the key cannot be read. */
 static bool read_key(struct key *key, const char *path)
 {
@@ -153,14 +125,12 @@ static bool read_keys(void)
 }
 
 /* Return the rate limit of a datagram's sender; NULL if it is not allowed. */
-static struct rate *rate_of(const struct sockaddr_storage *from, socklen_t bytes, bool is_local)
+static struct rate *rate_of(const struct sockaddr_storage *from)
 {
 	const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)from;
 	const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)from;
 	const struct network *network;
 
-	if (is_local)
-		return source_rate(&sources, from, bytes, &configuration.local_rate);
 	network = network_of(configuration.networks, configuration.n_networks,
 			     (const struct sockaddr *)from);
 	if (!network)
@@ -173,7 +143,7 @@ static struct rate *rate_of(const struct sockaddr_storage *from, socklen_t bytes
 }
 
 /* Return false if there are no more datagrams. */
-static bool serve_one(struct agent *agent, int fd, bool is_local)
+static bool serve_one(struct agent *agent, int fd)
 {
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
 	struct sockaddr_storage from;
@@ -185,16 +155,15 @@ static bool serve_one(struct agent *agent, int fd, bool is_local)
 	/* Any other error was caused by a datagram that was sent earlier. Continue to receive. */
 	if (bytes < 0)
 		return errno != EAGAIN && errno != EWOULDBLOCK;
-	bytes = agent_answer(agent, rate_of(&from, from_bytes, is_local), !is_local,
-			     clock_of(CLOCK_MONOTONIC), datagram, bytes);
+	bytes = agent_answer(agent, rate_of(&from), clock_of(CLOCK_MONOTONIC), datagram, bytes);
 	if (bytes)
 		sendto(fd, datagram, bytes, MSG_NOSIGNAL, (struct sockaddr *)&from, from_bytes);
 	return true;
 }
 
-static void serve(struct agent *agent, int fd, bool is_local)
+static void serve(struct agent *agent, int fd)
 {
-	for (unsigned int k = 0; k < BATCH && serve_one(agent, fd, is_local); k++)
+	for (unsigned int k = 0; k < BATCH && serve_one(agent, fd); k++)
 		;
 }
 
@@ -298,22 +267,20 @@ static int check_drives(void)
 static void serve_all(struct agent *agent, struct pollfd *fds)
 {
 	const unsigned int n = configuration.n_listeners;
-	struct pollfd *local = &fds[n], *signals = &fds[n + 1];
+	struct pollfd *signals = &fds[n];
 
 	do {
-		if (poll(fds, n + 2, -1) < 0 && errno != EINTR)
+		if (poll(fds, n + 1, -1) < 0 && errno != EINTR)
 			die("poll: %s", strerror(errno));
 		for (unsigned int k = 0; k < n; k++)
 			if (fds[k].revents)
-				serve(agent, fds[k].fd, false);
-		if (local->revents)
-			serve(agent, local->fd, true);
+				serve(agent, fds[k].fd);
 	} while (!signals->revents || !handle_signal(agent, signals->fd));
 }
 
 static void run(void)
 {
-	struct pollfd fds[LISTENERS_MAX + 2];
+	struct pollfd fds[LISTENERS_MAX + 1];
 	unsigned int n = 0;
 	struct agent agent = {
 		.query = query_drive,
@@ -330,17 +297,11 @@ static void run(void)
 	open_drives(&agent);
 	for (; n < configuration.n_listeners; n++)
 		fds[n] = (struct pollfd){listen_on(&configuration.listeners[n]), POLLIN, 0};
-	/* poll() ignores a negative descriptor */
-	fds[n] = (struct pollfd){-1, POLLIN, 0};
-	if (*configuration.socket)
-		fds[n].fd = listen_locally(configuration.socket);
-	fds[n + 1] = (struct pollfd){signals, POLLIN, 0};
+	fds[n] = (struct pollfd){signals, POLLIN, 0};
 	/* Nothing below needs a privilege: ports below 1024 are bound, and drives are open. */
 	drop_capabilities();
 	serve_all(&agent, fds);
 	report(&agent);
-	if (*configuration.socket)
-		unlink(configuration.socket);
 }
 
 int main(int argc, char **argv)

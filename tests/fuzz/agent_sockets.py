@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Send mostly malformed datagrams to a linnos-agent and check that it keeps working.
 
-``agent_sockets.py AGENT FOLDER --seconds N``: over IPv4, IPv6 and its Unix socket, signed and not,
-from clients that it answers, clients that it ignores, and clients that are gone before the answer.
+``agent_sockets.py AGENT FOLDER --seconds N``: over IPv4 and IPv6, signed and not, from clients that
+it answers, and from clients that it ignores.
 Valid queries in between must be answered. Everything else that returns must be an answer to
 something that was sent, of the right length. In the end the agent must have counted each datagram
 once, and it must exit normally without a report of its sanitizers.
@@ -33,9 +33,8 @@ BEGINNING = struct.Struct("<4sBBHQ")
 PLAIN_BYTES, SIGNED_BYTES = 64, 96
 #: Largest datagram over IPv4.
 LONGEST = 65_507
-#: Datagrams and bytes of a batch, which sockets can hold while their reader is busy. A Unix socket
-#: has room for ten.
-BATCH, BATCH_BYTES, LOCAL_BATCH = 48, 100_000, 8
+#: Datagrams and bytes of a batch, which sockets can hold while their reader is busy.
+BATCH, BATCH_BYTES = 48, 100_000
 GIVE_UP_S = 120
 
 
@@ -87,11 +86,8 @@ class Damage:
 class Sender:
     """A socket that sends queries; `answers` is true if the agent answers this client."""
 
-    def __init__(
-        self, own: socket.socket, to: tuple[str, int] | str, is_answered: bool, is_signed: bool
-    ) -> None:
-        self.own, self.to = own, to
-        self.is_answered, self.is_signed = is_answered, is_signed
+    def __init__(self, own: socket.socket, to: tuple[str, int], is_answered: bool) -> None:
+        self.own, self.to, self.is_answered = own, to, is_answered
         self.own.settimeout(GIVE_UP_S)
         self.sent = 0
         #: Cookie and length of queries that may still be answered.
@@ -106,10 +102,9 @@ class Sender:
         """Return the next answer, which must be valid."""
         answer = self.own.recv(LONGEST)
         magic, version, kind, _, _ = BEGINNING.unpack_from(answer)
-        good = SIGNED_BYTES if self.is_signed else PLAIN_BYTES
-        if (magic, version, kind, len(answer)) != (b"LNAG", 1, 2, good):
+        if (magic, version, kind, len(answer)) != (b"LNAG", 1, 2, SIGNED_BYTES):
             raise SystemExit(f"no answer: {answer.hex()}")
-        if self.is_signed and signed(answer[:PLAIN_BYTES]) != answer:
+        if signed(answer[:PLAIN_BYTES]) != answer:
             raise SystemExit(f"not signed: {answer.hex()}")
         if (answer[8:16], len(answer)) not in self.open or not self.is_answered:
             raise SystemExit(f"the answer to nothing that was asked: {answer.hex()}")
@@ -119,7 +114,7 @@ class Sender:
         """Wait for an answer, after which all earlier datagrams have been processed."""
         if not self.is_answered:
             return
-        self.send(signed(question) if self.is_signed else question)
+        self.send(signed(question))
         while self.take()[8:16] != question[8:16]:
             pass
         self.open.clear()
@@ -141,18 +136,20 @@ def udp(family: socket.AddressFamily, source: str) -> socket.socket:
     return made
 
 
-def local(path: Path | None) -> socket.socket:
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    if path is not None:
-        path.unlink(missing_ok=True)
-        made.bind(str(path))
-    return made
-
-
 def free_port(family: socket.AddressFamily, address: str) -> int:
     with udp(family, address) as taken:
         port: int = taken.getsockname()[1]
         return port
+
+
+def is_free(port: int) -> bool:
+    """Return whether no program listens on a port yet."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind(("127.0.0.1", port))
+    except OSError:
+        return False
+    return True
 
 
 class Run:
@@ -161,9 +158,6 @@ class Run:
     def __init__(self, agent: Path, folder: Path, seed: int) -> None:
         self.chance = random.Random(seed)
         self.damage = Damage(self.chance)
-        self.folder = folder
-        self.place = folder / "agent"
-        self.place.unlink(missing_ok=True)
         inet, inet6 = socket.AF_INET, socket.AF_INET6
         port = free_port(inet, "127.0.0.1")
         try:
@@ -176,25 +170,22 @@ class Run:
         configuration = folder / "agent.conf"
         configuration.write_text(
             "drive /dev/no-such-drive\ndrive /dev/nor-this-one\n"
-            f"socket {self.place} 1000000\nkey {key}\n"
-            f"listen 127.0.0.1 {port}\n{f'listen ::1 {port6}' if port6 else ''}\n"
+            f"key {key}\n"
+            # The agent opens them in this order.
+            f"{f'listen ::1 {port6}' if port6 else ''}\nlisten 127.0.0.1 {port}\n"
             "allow 127.0.0.1 1000000\nallow 127.0.0.3 10\nallow ::1 1000000\n"
         )
         self.process = subprocess.Popen(
             [agent, "--config", configuration], stderr=subprocess.PIPE, text=True
         )
-        while not self.place.exists() and self.process.poll() is None:
+        while self.process.poll() is None and is_free(port):
             time.sleep(0.01)
-        self.stranger = Sender(udp(inet, "127.0.0.2"), ("127.0.0.1", port), False, True)
-        self.hasty = Sender(udp(inet, "127.0.0.3"), ("127.0.0.1", port), False, True)
-        # Answers cannot reach these two.
-        nameless = Sender(local(None), str(self.place), False, False)
-        self.gone = Sender(local(folder / "gone"), str(self.place), False, False)
+        self.stranger = Sender(udp(inet, "127.0.0.2"), ("127.0.0.1", port), False)
+        self.hasty = Sender(udp(inet, "127.0.0.3"), ("127.0.0.1", port), False)
         self.senders = [
-            Sender(udp(inet, "127.0.0.1"), ("127.0.0.1", port), True, True),
-            *([Sender(udp(inet6, "::1"), ("::1", port6), True, True)] if port6 else []),
-            Sender(local(folder / "asks"), str(self.place), True, False),
-            *(self.stranger, self.hasty, nameless, self.gone),
+            Sender(udp(inet, "127.0.0.1"), ("127.0.0.1", port), True),
+            *([Sender(udp(inet6, "::1"), ("::1", port6), True)] if port6 else []),
+            *(self.stranger, self.hasty),
         ]
 
     def batch(self) -> None:
@@ -204,9 +195,7 @@ class Run:
             n_bytes += len(datagram)
             if n_bytes > BATCH_BYTES:
                 break
-            sender = self.chance.choice(self.senders)
-            if sender.to != str(self.place) or len(sender.open) < LOCAL_BATCH:
-                sender.send(datagram)
+            self.chance.choice(self.senders).send(datagram)
         for sender in self.senders:
             sender.barrier(self.damage.question())
             sender.open.clear()
@@ -214,9 +203,6 @@ class Run:
             raise SystemExit("a stranger was answered")
         # Some were within the rate limit.
         self.hasty.drain()
-        self.gone.own.close()
-        self.gone.own = local(self.folder / "gone")
-        (self.folder / "gone").unlink()
 
     @property
     def sent(self) -> int:

@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bytes = receive(datagram, data + 1, size - 1, data[0]);
 	memcpy(before, datagram, sizeof(before));
 	rate_set(&rate, 1000);
-	sent = agent_answer(&agent, data[0] & STRANGER ? NULL : &rate, true, 1, datagram, bytes);
+	sent = agent_answer(&agent, data[0] & STRANGER ? NULL : &rate, 1, datagram, bytes);
 	for (unsigned int why = 0; why < IGNORED_KINDS; why++)
 		ignored += agent.ignored[why];
 	if (agent.answered + ignored != 1 || !sent != !agent.answered)

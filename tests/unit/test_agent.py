@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""linnos-agent on this machine, over UDP and its Unix socket; it ignores other clients."""
+"""linnos-agent on this machine, over UDP; it ignores other clients."""
 
 from __future__ import annotations
 
@@ -51,14 +51,13 @@ def signed(datagram: bytes, key: bytes) -> bytes:
     return datagram + hashlib.blake2b(datagram, key=key, digest_size=32).digest()
 
 
-def free_port(*, reserved: bool = False) -> int:
-    """Return a free port; with `reserved`, one that only root may use."""
-    for port in range(1023, 512, -1) if reserved else [0]:
-        taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        with taken, contextlib.suppress(OSError):
-            taken.bind(("127.0.0.1", port))
-            return int(taken.getsockname()[1])
-    raise AssertionError("no port is free")
+def free_port(wanted: int = 0) -> int:
+    """Return a free port; 0 if the wanted one is taken."""
+    taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with taken, contextlib.suppress(OSError):
+        taken.bind(("127.0.0.1", wanted))
+        return int(taken.getsockname()[1])
+    return 0
 
 
 class Agent:
@@ -68,18 +67,17 @@ class Agent:
         self, program: Path, folder: Path, *directives: str, drive: str = "/dev/no-such-drive"
     ) -> None:
         self.port = free_port()
-        self.socket = folder / "socket"
         configuration = folder / "agent.conf"
-        lines = (f"drive {drive}", f"socket {self.socket}", *directives)
-        configuration.write_text("\n".join(lines).replace("PORT", str(self.port)) + "\n")
+        lines = (f"drive {drive}", f"listen 127.0.0.1 {self.port}", *directives)
+        configuration.write_text("\n".join(lines) + "\n")
         self.process = subprocess.Popen(
             [program, "--config", configuration], stderr=subprocess.PIPE, text=True
         )
         assert self.process.stderr is not None
-        # a missing drive is reported; the socket answers once all drives are open
+        # a missing drive is reported before the agent listens
         if "no-such-drive" in drive:
             assert "are answered with GONE" in self.process.stderr.readline()
-        while not self.socket.exists() and self.process.poll() is None:
+        while self.process.poll() is None and free_port(self.port):
             time.sleep(0.001)
 
     def ended(self) -> str:
@@ -100,17 +98,6 @@ def running(program: Path, folder: Path, *directives: str, **how: Any) -> Iterat
             agent.process.communicate()
 
 
-def locally(agent: Agent, folder: Path, datagram: bytes) -> bytes:
-    """Return the answer on the Unix socket; answers come in the order of queries on any socket."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mine:
-        place = folder / "mine"
-        mine.bind(str(place))
-        mine.sendto(datagram, str(agent.socket))
-        told = mine.recv(200)
-        place.unlink()
-        return told
-
-
 @contextlib.contextmanager
 def udp(agent: Agent) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mine:
@@ -124,30 +111,33 @@ def test_the_c_tests_pass(goal: str) -> None:
     made(goal)
 
 
-def test_query_is_answered_over_udp_and_unix_socket(program: Path, tmp_path: Path) -> None:
-    with running(program, tmp_path, "listen 127.0.0.1 PORT", "allow 127.0.0.0/8") as agent:
-        with udp(agent) as mine:
-            mine.send(question(cookie=77))
-            told = mine.recv(200)
+def asked(agent: Agent, cookie: int) -> bytes:
+    """Return the answer to a query."""
+    with udp(agent) as mine:
+        mine.send(question(cookie))
+        return mine.recv(200)
+
+
+def test_query_is_answered(program: Path, tmp_path: Path) -> None:
+    with running(program, tmp_path, "allow 127.0.0.0/8") as agent:
+        told = asked(agent, 77)
         first = ANSWER.unpack(told)
         assert len(told) == 64
         assert first[:5] == (b"LNAG", 1, 2, 1, 77)
         # drive, drives, state of a missing drive
         assert first[5:8] == (0, 1, GONE)
-        second = ANSWER.unpack(locally(agent, tmp_path, question(cookie=78)))
+        second = ANSWER.unpack(asked(agent, 78))
         assert second[4] == 78
         # the clock advances, and the generation is that of one start
         assert second[12] > first[12] > 0 and second[13] == first[13] > 0
         assert "answered 2 queries; ignored 0 from other addresses" in agent.ended()
-    assert not agent.socket.exists()
 
 
 def test_ignored_datagrams_are_counted_and_do_not_block_other_clients(
     program: Path, tmp_path: Path
 ) -> None:
     # one query per second and address; a burst may be a tenth of that, rounded up to one
-    directives = ("listen 127.0.0.1 PORT", "allow 127.0.0.0/8 1")
-    with running(program, tmp_path, *directives) as agent:
+    with running(program, tmp_path, "allow 127.0.0.0/8 1") as agent:
         with udp(agent) as mine:
             for wrong in (b"", b"x", question()[:63], question() * 2, b"\0" * 64, b"\xff" * 70000):
                 with contextlib.suppress(OSError):  # the last one is too long for a datagram
@@ -175,18 +165,19 @@ def test_keys_are_exchanged_while_the_agent_runs(program: Path, tmp_path: Path) 
         key.write_bytes(KEY)
         key.chmod(0o600)
     next_key = bytes(reversed(KEY)) + b", the next one"
-    directives = (*("listen 127.0.0.1 PORT", "allow 127.0.0.1"), *(f"key {key}" for key in keys))
+    directives = ("allow 127.0.0.1", *(f"key {key}" for key in keys))
 
     def answers(agent: Agent, key: bytes) -> bool:
         with udp(agent) as mine:
             mine.send(signed(question(1), key))
-            # After two answers to local queries, the agent has seen the earlier one.
-            for cookie in (2, 3):
-                locally(agent, tmp_path, question(cookie))
-            mine.settimeout(0.5)
+            # The agent reads its sockets before its signals.
+            agent.process.send_signal(signal.SIGUSR1)
+            assert agent.process.stderr is not None
+            assert "answered" in agent.process.stderr.readline()
+            mine.settimeout(0)
             try:
                 answer = mine.recv(200)
-            except TimeoutError:
+            except BlockingIOError:
                 return False
         return answer == signed(answer[:64], key)
 
@@ -215,40 +206,21 @@ def test_keys_are_exchanged_while_the_agent_runs(program: Path, tmp_path: Path) 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to give up")
 def test_agent_drops_capabilities(program: Path, tmp_path: Path) -> None:
-    with running(program, tmp_path) as agent:
-        locally(agent, tmp_path, question(1))
+    with running(program, tmp_path, "allow 127.0.0.1") as agent:
+        asked(agent, 1)
         status = Path(f"/proc/{agent.process.pid}/status").read_text()
         assert {int(bits, 16) for bits in re.findall(r"Cap(?:Prm|Eff):\s(\w+)", status)} == {0}
-
-
-def test_second_agent_does_not_take_the_socket_of_a_running_one(
-    program: Path, tmp_path: Path
-) -> None:
-    with running(program, tmp_path) as agent:
-        second = subprocess.run(
-            [program, "--config", tmp_path / "agent.conf"],
-            capture_output=True, text=True, check=False, timeout=GIVE_UP_S,
-        )  # fmt: skip
-        assert second.returncode == 1
-        assert f"{agent.socket}: another agent is using this socket" in second.stderr
-        assert ANSWER.unpack(locally(agent, tmp_path, question(cookie=8)))[4] == 8
-        agent.process.kill()
-        agent.process.communicate()
-    # the socket of a killed agent is no obstacle
-    assert agent.socket.exists()
-    with running(program, tmp_path) as agent:
-        assert "answered 0" in agent.ended()
 
 
 @pytest.mark.parametrize(
     ("configuration", "says"),
     [
-        ("drive /dev/null\nsocket /tmp/x\n", "/dev/null: Block device required"),
+        ("drive /dev/null\nlisten ::1\nallow ::1\n", "/dev/null: Block device required"),
         (
-            "drive /dev/a\nsocket /tmp/x\nkey KEY\n",
+            "drive /dev/a\nlisten ::1\nallow ::1\nkey KEY\n",
             "must not be readable by all users; run chmod o=",
         ),
-        ("drive /dev/a\nsocket x\n", "x is not an absolute path"),
+        ("drive a\n", "a is not an absolute path"),
     ],
 )
 def test_agent_names_the_setting_that_keeps_it_from_starting(
@@ -270,12 +242,10 @@ def checked(program: Path, configuration: Path) -> subprocess.CompletedProcess[s
 
 def test_check_opens_every_drive(program: Path, tmp_path: Path) -> None:
     place = tmp_path / "agent.conf"
-    place.write_text(f"drive /dev/null\ndrive /dev/zero\nsocket {tmp_path}/socket\n")
+    place.write_text("drive /dev/null\ndrive /dev/zero\nlisten ::1\nallow ::1\n")
     ran = checked(program, place)
     assert ran.returncode == 1
     assert re.findall(r"/dev/(\w+): Block device required\n", ran.stderr) == ["null", "zero"]
-    # the agent does not serve either
-    assert not (tmp_path / "socket").exists()
 
 
 def test_example_has_every_directive_and_only_its_drive_is_missing(program: Path) -> None:

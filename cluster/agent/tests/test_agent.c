@@ -47,7 +47,7 @@ TEST(answer_is_as_long_as_the_query)
 	struct answer answer;
 	size_t bytes = query_write(&query, NULL, 0, datagram);
 
-	assert(agent_answer(&agent, &rate, true, 99, datagram, bytes) == bytes);
+	assert(agent_answer(&agent, &rate, 99, datagram, bytes) == bytes);
 	assert(!answer_read(&answer, NULL, 0, datagram, bytes));
 	assert(answer.cookie == 5 && answer.drive == 1 && answer.latency_us == 101);
 	assert(answer.n_drives == 2 && answer.generation == 7 && answer.clock_ns == 99);
@@ -77,7 +77,7 @@ static void check_fault(const char *key, enum fault fault, enum ignored reason)
 			bytes--;
 		if (fault == EMPTY)
 			bytes = 0;
-		assert(!agent_answer(&agent, fault == NOT_ALLOWED ? NULL : &rate, true, 1, datagram,
+		assert(!agent_answer(&agent, fault == NOT_ALLOWED ? NULL : &rate, 1, datagram,
 				     bytes));
 	}
 	assert(agent.ignored[reason] == 10 && !asked && !agent.answered);
@@ -109,10 +109,7 @@ TEST(answer_is_signed_with_the_key_of_the_query)
 	agent.n_keys = 2;
 	for (int k = 0; k < 2; k++) {
 		bytes = query_write(&query, signers[k], strlen(signers[k]), datagram);
-		assert(agent_answer(&agent, &rate, true, 1, datagram, bytes) == bytes);
+		assert(agent_answer(&agent, &rate, 1, datagram, bytes) == bytes);
 		assert(!answer_read(&answer, signers[k], strlen(signers[k]), datagram, bytes));
 	}
-	/* on the local socket nothing is signed */
-	bytes = query_write(&query, NULL, 0, datagram);
-	assert(agent_answer(&agent, &rate, false, 1, datagram, bytes) == DATAGRAM_BYTES);
 }

@@ -36,7 +36,6 @@ TEST(configuration_accepts_every_directive)
 			  "listen fd00::1 99\n"
 			  "allow 10.0.0.0/24 1000\n"
 			  "allow fd00::/8\n"
-			  "socket /run/x 5\n"
 			  "key /etc/k"));
 	assert(c.n_drives == 2 && !strcmp(c.drives[1], "/dev/b"));
 	assert(c.n_listeners == 2 && c.n_networks == 2);
@@ -44,14 +43,13 @@ TEST(configuration_accepts_every_directive)
 	assert(c.listeners[1].sin6_port == htons(99));
 	assert(c.networks[0].rate.interval_ns == 1000000);
 	assert(c.networks[1].rate.interval_ns == 1000000000 / DEFAULT_RATE);
-	assert(c.local_rate.interval_ns == 200000000);
-	assert(!strcmp(c.socket, "/run/x") && !strcmp(c.keys[0], "/etc/k") && c.n_keys == 1);
+	assert(!strcmp(c.keys[0], "/etc/k") && c.n_keys == 1);
 }
 
 TEST(configuration_names_the_line_and_the_fault)
 {
 	static const char *const cases[][2] = {
-		{"drive /dev/a\nsocket x\n", "agent.conf:2: x is not an absolute path"},
+		{"drive /dev/a\nkey x\n", "agent.conf:2: x is not an absolute path"},
 		{"drives /dev/a\n", "agent.conf:1: drives: the directive must be drive,"},
 		{"drive\n", "drive: an argument is missing"},
 		{"drive /dev/a /dev/b\n", "unexpected word \"/dev/b\""},
@@ -62,9 +60,9 @@ TEST(configuration_names_the_line_and_the_fault)
 		{"listen 10.0.0.0/24\n", "listen 10.0.0.0/24: it must be an address"},
 		{"listen 10.0.0.1 70000\n",
 		 "port 70000: it must be a whole number from 1 to 65535"},
-		{"socket /run/x\n", "no drive is configured"},
-		{"drive /dev/a\n", "neither listen nor socket"},
-		{"drive /dev/a\nlisten ::1\n", "listen is configured without allow"},
+		{"listen ::1\n", "no drive is configured"},
+		{"drive /dev/a\n", "listen is not configured"},
+		{"drive /dev/a\nlisten ::1\n", "allow is not configured"},
 	};
 
 	for (unsigned int k = 0; k < sizeof(cases) / sizeof(*cases); k++)
@@ -78,7 +76,7 @@ TEST(configuration_is_text_in_utf_8)
 	const char *error;
 
 	assert(!read_text("\xef\xbb\xbf"
-			  "drive /dev/a\nsocket /run/x\n"));
+			  "drive /dev/a\nlisten ::1\nallow ::1\n"));
 	error = read_bytes(utf_16, sizeof(utf_16) - 1);
 	assert(error &&
 	       strstr(error, "agent.conf:1: a byte is zero; the file must be text in UTF-8"));
