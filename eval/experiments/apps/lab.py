@@ -132,7 +132,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class Setup:
-    """What a run needs besides its program."""
+    """The setup of a run: everything that it needs in addition to its program."""
 
     array: PartedArray
     #: The program's files, as :func:`make_data` makes them.
