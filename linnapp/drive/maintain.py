@@ -1,27 +1,22 @@
 # SPDX-License-Identifier: MIT
 """Maintain the models of running drives: record again and retrain, and undo `enforce` on a fault.
 
-:func:`recalibrate` records an array again, labels again and trains. A drive's model is trained for
-its inflection point. When the drive ages or its load changes, the point moves. The shift is the
+:func:`recalibrate` records an array again, labels again and trains. A drive's network is trained
+for its inflection point. When the drive ages or its load changes, the point moves. The shift is the
 difference between two percentiles of a new recording: that of the active threshold and that of the
-new inflection point. A new model is trained if the shift is at least five percentiles (section 4.5
-of Hao et al., OSDI 2020). This criterion does not apply to latency models. They are always trained
-again, which takes seconds.
+new inflection point. A new network is trained if the shift is at least five percentiles (section
+4.5 of Hao et al., OSDI 2020). Latency models are always trained again, which takes seconds.
 
-During the recording, a drive that enforces is set to observe, and md's queries for an array are
-switched off (:mod:`linnapp.drive.switches`). The newest reads are not used in training. The new
-model replaces the active one only if it is significantly better on these reads
-(:mod:`linnapp.drive.comparison`). A drive always has a working model, because the new one is
-trained in a separate directory, uploaded atomically and checked. The old one stays active if any
-step before the upload fails, is interrupted or is killed.
+A new model replaces the active one only if it is significantly better on the newest reads, which
+are not used in training (:mod:`linnapp.drive.comparison`). A drive always has a working model,
+because the new one is trained in a separate directory, uploaded atomically and checked. The old one
+stays active if any step before the upload fails, is interrupted or is killed.
 
 :class:`Watchdog` checks every drive of drives.conf that enforces, once a minute. Its measurements
-are a few numbers in memory, so no file can be out of date. If it ends, it changes nothing, and
-starts from the beginning afterwards. Arrays need no watchdog: md compares redirected reads with a
-control group, and stops redirecting by itself.
+are a few numbers in memory. Arrays need no watchdog: md compares redirected reads with a control
+group, and stops redirecting by itself.
 
-The kernel counts the hinted reads, the refused ones, and the admitted ones that were slow. Two
-shares are compared with those that the training record contains for the newest reads of the
+Two shares are compared with those that the training record contains for the newest reads of the
 recording: the refused share of the hinted reads, and the slow share of the admitted reads. The
 bound of a share is twice the expected share plus ten percentage points. Training permits a model to
 refuse that many fast reads, and a recording of 15 minutes has too few bursts to distinguish one

@@ -3,20 +3,17 @@
 
 The array runs its usual load. Each block of time lasts a minute, and the order in each pair of
 blocks is random. A minute is long compared with the causes of slow reads (garbage collection and
-flushes, up to seconds) and with the time lost at each change. It is short compared with the changes
-of a load during a day, which has 720 pairs. Reads in the first two seconds after each change are
-not counted: in that time the reads sent before end, md updates its positions of the disk heads, and
-probes complete.
+flushes, up to seconds), and short compared with the changes of a load during a day, which has 720
+pairs. Reads in the first two seconds after each change are not counted: in that time the reads sent
+before end, md updates its positions of the disk heads, and probes complete.
 
 Reads at about the same time are alike, so the block is the unit, not the read. For each pair, the
 ratio of the latencies with on and with off is one value. The interval of the mean of its logarithm
 is Student's t over the pairs (:mod:`linnapp.stats`).
 
 The readers' latencies are recorded with blktrace at the array, from a read's arrival (Q) to its
-completion (C). This is possible wherever `linnapp enable` could record, works on all supported
-kernels, and the parser follows reads that md splits. The counters in /sys/block/md0/stat have no
-percentiles and a clock of 4 ms. BPF would require libbpf and the kernel's types. Histograms of
-trace events keep each read's sector permanently, and are full within seconds.
+completion (C), because this is possible wherever `linnapp enable` could record, and the parser
+follows reads that md splits. The counters in /sys/block/md0/stat have no percentiles.
 """
 
 from __future__ import annotations

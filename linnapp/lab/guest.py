@@ -156,24 +156,20 @@ def boot(
     ----------
     command : sequence of str
         Program and arguments, found through the PATH of ``guest.environment``.
-    guest : Guest
-        The configuration of the guest.
     machine : callable
-            Takes the control folder; returns the program that runs the machine,
-            with its arguments, and its environment. It runs in the control folder, can read typed
-            keys from KEYS_FD, and writes the command's output to OUT_FD and ERR_FD. For the K-th
-            folder of ``guest.shared()``, the control folder has a
-        symbolic link to it, ``folderK``.
+        Takes the control folder; returns the program that runs the machine, with its arguments, and
+        its environment. It runs in the control folder, can read typed keys from KEYS_FD, and writes
+        the command's output to OUT_FD and ERR_FD. The K-th folder of ``guest.shared()`` is there as
+        ``folderK``, a symbolic link.
     mount : callable
-            Takes ``folderK`` and the folder; returns the shell command that mounts it in
-            this kind of guest, without the mount point.
+        Takes ``folderK`` and the folder; returns the shell command that mounts it in this kind of
+        guest, without the mount point.
     cwd : Path, optional
         Working folder of the command, by default the caller's.
     keys : int, optional
-            File descriptor of a terminal; keys typed there are passed to the machine one by one.
+        File descriptor of a terminal; keys typed there are passed to the machine one by one.
     stdout, stderr : binary file, optional
-            Destination of the command's output while it runs, by default this
-            process's own.
+        Destination of the command's output, by default this process's own.
     """
     out = stdout if stdout is not None else sys.stdout.buffer
     err = stderr if stderr is not None else sys.stderr.buffer
