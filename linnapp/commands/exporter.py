@@ -54,8 +54,8 @@ def exporter(devices: tuple[str, ...], listen: tuple[str, int], every_s: float, 
     /           the last hour of every drive: latencies, decisions, bursts
     /-/healthy  health check for a service manager
 
-    Drives that are not named are included if they have LinnOS. Virtual disks (null_blk, loop, ram,
-    zram) and drives without a medium are included only with a model or a mode other than off.
+    Without DEV, all drives with LinnOS are served. Virtual disks (null_blk, loop, ram, zram) and
+    drives without a medium must be named.
     Root is not needed. Alert rules and a Grafana dashboard are in linnapp/monitoring.
     """
     from linnapp.errors import needs

@@ -34,10 +34,9 @@ def status(devices: tuple[str, ...], as_json: bool) -> None:
     latency, half of a healthy drive's reads are slow: compare the two shares. asked is shown if a
     drive is queried for reads without a hint, for example by md. `linnapp top` shows rates.
 
-    Virtual disks (null_blk, loop, ram, zram) and drives without a medium are shown if they are
-    named, have a model, or a mode other than off. The table is followed by the md arrays that query
-    LinnOS, with the benefit that md has measured (md/linnos_guard), and by the drives that `linnapp
-    keep` has reset, with the reason.
+    Virtual disks (null_blk, loop, ram, zram) and drives without a medium must be named. The table
+    is followed by the md arrays that query LinnOS, with the benefit that md has measured
+    (md/linnos_guard), and by the drives that `linnapp keep` has reset, with the reason.
     """
     from linnapp.drive.sysfs import check_has_drives
 

@@ -42,8 +42,7 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
     burst        for how long at least half of the hinted reads have been refused
     model, age   the active model, and how long ago linnapp uploaded it
 
-    Virtual disks (null_blk, loop, ram, zram) and drives without a medium are shown only if they
-    are named, or have a model or a mode other than off.
+    Virtual disks (null_blk, loop, ram, zram) and drives without a medium must be named.
 
     The table is followed by the md arrays that query their drives, as in `linnapp status`, and by
     what a prediction costs on this machine.

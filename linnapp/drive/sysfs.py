@@ -309,10 +309,17 @@ class Drive(Switchable):
 def drives() -> list[str]:
     """Return the names of the drives to use if the user names none.
 
-    These are all disks whose kernel has LinnOS. Disks that are not drives, as in `_NO_DRIVES`, and
-    slots without a medium are included only if they have a mode other than off or a model.
+    These are all disks whose kernel has LinnOS, except those of `_NO_DRIVES` and slots without a
+    medium, which must be named.
     """
-    return [name for name in _with_linnos() if _is_drive(name) or _is_set_up(name)]
+    found = []
+    for name in _with_linnos():
+        size = ""
+        with contextlib.suppress(OSError):  # the disk is being removed
+            size = (sysfs_root() / "block" / name / "size").read_text().strip()
+        if size != "0" and not is_made_up(name):
+            found.append(name)
+    return found
 
 
 def check_has_drives() -> None:
@@ -336,25 +343,9 @@ def _with_linnos() -> list[str]:
     return sorted({*patched, *observed})
 
 
-def _is_drive(name: str) -> bool:
-    try:
-        size = (sysfs_root() / "block" / name / "size").read_text().strip()
-    except OSError:
-        size = ""  # the disk is being removed
-    return not is_made_up(name) and size != "0"
-
-
 def is_made_up(name: str) -> bool:
     """Return true if it is a disk in memory, backed by a file, or without storage."""
     return name.startswith(_NO_DRIVES)
-
-
-def _is_set_up(name: str) -> bool:
-    try:
-        drive = Drive(name)
-        return drive.mode != "off" or drive.model_id is not None
-    except DeviceError:
-        return False
 
 
 def md_drives() -> dict[str, list[str]]:

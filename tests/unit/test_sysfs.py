@@ -52,23 +52,17 @@ def test_files_of_the_module(tree: Path) -> None:
         Drive("sdd")
 
 
-def test_virtual_devices_are_used_only_when_named_or_set_up(
+def test_virtual_devices_are_used_only_when_named(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     block = tree.parents[1]
     odd = ["loop0", "nbd0", "nullb0", "ram0", "zram0"]
     for name in odd:
         shutil.copytree(tree.parent, block / name)
-        (block / name / "linnos" / "mode").write_text("off\n")
     # nbd0 is a slot without a medium, sda has one.
     (block / "nbd0" / "size").write_text("0\n")
     (block / "sda" / "size").write_text("2097152\n")
     assert drives() == ["sda", "sdb"]
-    (block / "nullb0" / "linnos" / "mode").write_text("observe\n")
-    (block / "nbd0" / "linnos" / "model_id").write_text("0123abcd\n")
-    assert drives() == ["nbd0", "nullb0", "sda", "sdb"]
-    for name in odd:
-        (block / name / "linnos" / "mode").write_text("off\n")
     for name in ("nbd0", "sda", "sdb"):
         shutil.rmtree(block / name)
     for command in (["top", "--once"], ["status"], ["exporter", "--once"]):
