@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from linnapp.drive import recording, tracefs
 from linnapp.model import LatencyModel, load_model
 
 #: Files of a drive's directory `linnos`.
@@ -53,28 +55,20 @@ def replaced(path: Path, text: str) -> None:
     new.replace(path)
 
 
-class _Activating:
-    """A file that acts when closed as the kernel does on a written model."""
-
-    def __init__(self, stream: Any, path: Path) -> None:
-        self._stream = stream
-        self._path = path
-
-    def __enter__(self) -> Any:
-        return self._stream.__enter__()
-
-    def __exit__(self, *arguments: Any) -> Any:
-        result = self._stream.__exit__(*arguments)
-        model = load_model(self._path)
-        kind = "latency" if isinstance(model, LatencyModel) else "network"
-        for name, text in (
-            ("model_kind", kind),
-            ("model_id", model.model_id),
-            ("threshold_us", model.threshold_us),
-        ):
-            if (path := self._path.parent / name).exists():
-                replaced(path, f"{text}\n")
-        return result
+@contextlib.contextmanager
+def _activating(stream: Any, path: Path) -> Iterator[Any]:
+    """Act as the kernel does on a written model when its file is closed."""
+    with stream as opened:
+        yield opened
+    model = load_model(path)
+    kind = "latency" if isinstance(model, LatencyModel) else "network"
+    for name, text in (
+        ("model_kind", kind),
+        ("model_id", model.model_id),
+        ("threshold_us", model.threshold_us),
+    ):
+        if (file := path.parent / name).exists():
+            replaced(file, f"{text}\n")
 
 
 def activate_what_is_written(
@@ -94,7 +88,7 @@ def activate_what_is_written(
             return real(self, mode, *args, **kw)
         before_write(self)
         if self.name == "model":
-            return _Activating(real(self, mode, *args, **kw), self)
+            return _activating(real(self, mode, *args, **kw), self)
         return real(self, mode, *args, **kw)
 
     def fake_write_text(self: Path, text: str, *args: Any, **kw: Any) -> int:
@@ -212,6 +206,15 @@ class FakeSysfs:
         """Raise an error at some writes, chosen by the file's name and the number of the write."""
         self.writes.clear()
         self._fails = fails
+
+    def allow_tracing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Be a machine that can be recorded: with blktrace and debugfs, and without lockdown."""
+        (self.tmp_path / "debug" / "block").mkdir(parents=True)
+        (self.tmp_path / "lockdown").write_text("[none] integrity confidentiality\n")
+        monkeypatch.setattr(recording, "_DEBUGFS", self.tmp_path / "debug")
+        monkeypatch.setattr(tracefs, "_LOCKDOWN", self.tmp_path / "lockdown")
+        monkeypatch.setattr(recording.shutil, "which", lambda _: "/usr/bin/blktrace")
+        monkeypatch.setattr(recording.stat, "S_ISBLK", lambda _: True)
 
     def fail_at(self, number: int, error: type[BaseException] | None = None) -> None:
         """Raise an error at one write; by default, the kernel's for invalid values."""

@@ -10,19 +10,13 @@ from click.testing import CliRunner
 from fake_sysfs import FakeSysfs
 
 from linnapp.cli import cli
-from linnapp.drive import recording, tracefs
 from linnapp.errors import LinnappError
 
 
 @pytest.fixture
 def machine(sysfs: FakeSysfs, monkeypatch: pytest.MonkeyPatch) -> FakeSysfs:
     """Make a machine with md0 that could be recorded: root, blktrace, debugfs, no lockdown."""
-    (sysfs.tmp_path / "debug" / "block").mkdir(parents=True)
-    (sysfs.tmp_path / "lockdown").write_text("[none] integrity confidentiality\n")
-    monkeypatch.setattr(recording, "_DEBUGFS", sysfs.tmp_path / "debug")
-    monkeypatch.setattr(tracefs, "_LOCKDOWN", sysfs.tmp_path / "lockdown")
-    monkeypatch.setattr(recording.shutil, "which", lambda _: "/usr/bin/blktrace")
-    monkeypatch.setattr(recording.stat, "S_ISBLK", lambda _: True)
+    sysfs.allow_tracing(monkeypatch)
     monkeypatch.setattr("linnapp.drive.checks.node_of", lambda name: sysfs.root / "dev" / name)
     return sysfs
 

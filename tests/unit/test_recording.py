@@ -12,26 +12,22 @@ from typing import Any
 
 import pytest
 from blktrace_builder import TraceBuilder
+from fake_sysfs import FakeSysfs
 from running import run
 
-from linnapp.drive import recording, tracefs
+from linnapp.drive import recording
 from linnapp.drive.recording import UnmergedError, check_can_trace, drives_to_record, record
 from linnapp.errors import DeviceError, LinnappError, TraceWarning
 from linnapp.trace.blktrace import BlktraceReader
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Be root on a machine with debugfs, no lockdown, and blktrace."""
-    (tmp_path / "debug" / "block" / "sda").mkdir(parents=True)
-    (tmp_path / "lockdown").write_text("[none] integrity confidentiality\n")
-    monkeypatch.setattr(recording, "_DEBUGFS", tmp_path / "debug")
-    monkeypatch.setattr(tracefs, "_LOCKDOWN", tmp_path / "lockdown")
-    monkeypatch.setattr(recording.shutil, "which", lambda _: "/usr/bin/blktrace")
-    monkeypatch.setattr(recording.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(recording.stat, "S_ISBLK", lambda _: True)
-    (tmp_path / "sda").touch()
-    return tmp_path
+def machine(sysfs: FakeSysfs, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a machine with a node of sda."""
+    sysfs.allow_tracing(monkeypatch)
+    (sysfs.tmp_path / "debug" / "block" / "sda").mkdir()
+    (sysfs.tmp_path / "sda").touch()
+    return sysfs.tmp_path
 
 
 def test_each_obstacle_is_named(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
