@@ -26,6 +26,8 @@ from linnapp.option_types import FOLDER, FiniteRange
 from linnapp.terminal import printable
 
 _PATH_WIDTH = 44
+#: Number of paths in the summary, by time in calls, and of tags.
+_MAX_ROWS = 20
 #: p99 of fewer calls is not meaningful
 _CALLS_FOR_P99 = 100
 _LAYERS = {
@@ -93,12 +95,6 @@ def _words_option(
     default="16",
     help="Buffer between kernel and reader. Records that do not fit are lost and counted.",
 )
-@click.option(
-    "--top",
-    type=click.IntRange(1, 1_000_000),
-    default=20,
-    help="Number of paths in the summary, by time in calls, and of tags.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def watch(
@@ -113,7 +109,6 @@ def watch(
     url: str | None,
     duration: float | None,
     buffer_mib: str,
-    top: int,
     as_json: bool,
     **wanted: tuple[str, ...],
 ) -> None:
@@ -189,7 +184,7 @@ def watch(
             server=server,
             notify=lambda words: click.echo(f"linnapp: warning: {words}", err=True),
         )
-        found = summary(folder, top)
+        found = summary(folder, _MAX_ROWS)
         outcome = watched.outcome
         if outcome is not None and (outcome.left or outcome.refused):
             stack.pop_all()  # Documents are missing on the server, so the tables are kept.
@@ -226,7 +221,7 @@ def _show(found: dict[str, Any], output: Path | None) -> None:
         )
     shown = sum(row["path"] is not None for row in found["by_path"])
     if found["paths"] > shown:
-        click.echo(f"and {found['paths'] - shown} more paths (--top)")
+        click.echo(f"and {found['paths'] - shown} more paths")
     if found["on_no_file"]["calls"]:
         click.echo(
             f"on pipes, sockets and similar: {found['on_no_file']['calls']} calls, "
