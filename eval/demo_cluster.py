@@ -82,7 +82,7 @@ def main() -> None:
 def demo(out: Path, seed: int, rounds: int) -> LongTable:
     """Measure each rule into table.csv and figure.png, and return the table."""
     steps = Steps(len(ORDER) + 3)
-    steps.console.print(announcement(rounds))
+    print(announcement(rounds))
     situation = Situation(BURSTS, seed, ONE_WAY_US, measured_ms=rounds * N_DRIVES * TURN_US // 1000)
     folder = out.resolve()
     cache = Cache(folder / "cache")

@@ -20,7 +20,6 @@ from typing import Any, Generic, TypeVar
 
 from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.text import Text
 
 from linnapp.errors import LinnappError
 from linnapp.files import replace_text
@@ -62,50 +61,41 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, default=str) + "\n")
 
 
-class Counting:
-    """Counts finished work of several kinds; see :func:`counting`."""
+class _Counting(Progress):
+    """Shows on stderr how many items of each kind are done, and how long the rest may take."""
 
     def __init__(self, totals: Mapping[str, int]) -> None:
-        self._console = Console(stderr=True)
-        self.progress = Progress(
+        console = Console(stderr=True)
+        super().__init__(
             TextColumn("{task.description}: {task.completed}/{task.total}", markup=False),
             TimeElapsedColumn(),
             TextColumn("left:"),
             TimeRemainingColumn(),
-            console=self._console,
-            disable=not self._console.is_terminal,
+            console=console,
+            disable=not console.is_terminal,
             # Average over all items, because the last few do not predict steps that take minutes.
             speed_estimate_period=float("inf"),
         )
-        self._tasks = {
-            what: self.progress.add_task(what, start=False, total=total, visible=False)
-            for what, total in totals.items()
-        }
+        for what, total in totals.items():
+            self.add_task(what, start=False, total=total, visible=False)
+        self._kinds = {task.description: task for task in self.tasks}
         self._shown_s = time.monotonic() - QUIET_S
 
     def begin(self, what: str) -> None:
         """Note that an item begins; the clock of its kind starts with the first."""
-        task = self.progress.tasks[self._tasks[what]]
+        task = self._kinds[what]
         if not task.started:
-            self.progress.start_task(task.id)
-            self.progress.update(task.id, visible=True)
+            self.start_task(task.id)
+            self.update(task.id, visible=True)
 
     def end(self, what: str) -> None:
         """Note that an item is done."""
-        self.progress.advance(self._tasks[what])
-        task = self.progress.tasks[self._tasks[what]]
+        task = self._kinds[what]
+        self.advance(task.id)
         now_s = time.monotonic()
-        if self.progress.disable and (task.finished or now_s - self._shown_s >= QUIET_S):
-            self._console.print(self.progress.make_tasks_table([task]))
+        if self.disable and (task.finished or now_s - self._shown_s >= QUIET_S):
+            self.console.print(self.make_tasks_table([task]))
             self._shown_s = now_s
-
-
-@contextmanager
-def counting(totals: Mapping[str, int]) -> Iterator[Counting]:
-    """Show on stderr how many items of each kind are done, and how long the rest may take."""
-    count = Counting(totals)
-    with count.progress:
-        yield count
 
 
 class Steps:
@@ -115,23 +105,16 @@ class Steps:
         self.total = total
         self.done = 0
         self.start = time.monotonic()
-        self.console = Console(highlight=False, markup=False, soft_wrap=True)
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
         """Print the step that the block does."""
         self.done += 1
-        line = f"[{self.done}/{self.total}] {what} ..."
         begin = time.monotonic()
-        if self.console.is_terminal:
-            with self.console.status(Text(line)):
-                yield
-        else:
-            self.console.print(line, end="")
-            line = ""
-            yield
+        print(f"[{self.done}/{self.total}] {what} ...", end="", flush=True)
+        yield
         now = time.monotonic()
-        self.console.print(f"{line} {now - begin:.1f} s (total {now - self.start:.0f} s)")
+        print(f" {now - begin:.1f} s (total {now - self.start:.0f} s)")
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -191,7 +174,7 @@ class Work:
         done: set[Step[Any]] = set()
         running: dict[Future[Any], Step[Any]] = {}
         with (
-            counting(kinds) as count,
+            _Counting(kinds) as count,
             ThreadPoolExecutor(self._jobs, initializer=lambda: _pin_to(cpus.get())) as pool,
         ):
             try:
