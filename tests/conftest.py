@@ -95,7 +95,7 @@ def boot(tmp_path: Path, guest_programs: Path, monkeypatch: pytest.MonkeyPatch) 
             kernel=kernel,
             out_dir=tmp_path,
             setup=array.setup_script(),
-            environment={**guest_environment(array, tmp_path), "OUT": str(tmp_path)},
+            environment={**guest_environment(array.devices, tmp_path), "OUT": str(tmp_path)},
             kernel_args=kernel_args,
             timeout_s=timeout_s,
         )

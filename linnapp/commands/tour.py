@@ -42,7 +42,7 @@ def tour(output: Path) -> None:
         kernel=DEFAULT_KERNEL,
         out_dir=output,
         setup=array.setup_script(),
-        environment=guest_environment(array, output),
+        environment=guest_environment(array.devices, output),
     )
     script = Path(__file__).parents[1] / "lab" / "tour.sh"
     run_and_exit(lambda: run(["sh", str(script), str(output), str(EXAMPLE_MODELS)], guest))

@@ -22,6 +22,7 @@ from linnapp.drive.sysfs import (
     is_made_up,
     node_of,
     nvme_paths,
+    read_text,
     sysfs_root,
 )
 from linnapp.errors import DeviceError
@@ -153,11 +154,7 @@ def _check_disk(name: str) -> None:
         raise DeviceError(why)
     if is_made_up(name) or not ((disk / "mq").is_dir() or nvme_paths(name)):
         raise DeviceError(f"{name} is not a drive that serves requests itself; name drives")
-    try:
-        rotates = (disk / "queue" / "rotational").read_text().strip() == "1"
-    except OSError as error:
-        raise DeviceError(f"{disk}/queue/rotational: {error.strerror}") from error
-    if rotates:
+    if read_text(disk / "queue" / "rotational") == "1":
         raise DeviceError(
             f"{name} reports that it rotates, and the models are for flash; if it is an SSD behind "
             f"a controller, echo 0 >{disk}/queue/rotational"

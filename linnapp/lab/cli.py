@@ -87,7 +87,7 @@ def run_command(
     linnapp lab run --out out/t -- linnapp trace /dev/flash0 -o out/t --duration 5
     """
     array = Array(drives, profile, size_mb, seed, not fresh, parameters)
-    guest["environment"] = guest_environment(array, guest["out_dir"])
+    guest["environment"] = guest_environment(array.devices, guest["out_dir"])
     run_and_exit(lambda: uml.run(command, Guest(setup=array.setup_script(), **guest)), dmesg)
 
 
@@ -154,7 +154,10 @@ def cluster(
     if osd_us and engine != "ceph":
         raise click.UsageError(f"--osd-us needs --engine ceph: {engine} has no OSDs")
     nodes_lab = Cluster(Array(nodes, profile, size_mb, seed), engine, one_way_us, osd_us=osd_us)
-    environment = {**guest_environment(nodes_lab, guest["out_dir"]), **nodes_lab.environment}
+    environment = {
+        **guest_environment(nodes_lab.devices, guest["out_dir"]),
+        **nodes_lab.environment,
+    }
     if absent := missing(engine, environment["PATH"]):
         raise click.ClickException(
             f"not installed: {', '.join(absent)}; `{installed_by(engine)}` installs them"
@@ -215,5 +218,5 @@ def qemu(
         counts_instructions=count_instructions,
         **of_guest,
     )
-    guest.environment = guest_environment(guest, guest.out_dir)
+    guest.environment = guest_environment(guest.devices, guest.out_dir)
     run_and_exit(lambda: qemu_guest.run(command, guest), dmesg)

@@ -6,9 +6,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, TextIO
+from typing import Any, NoReturn, TextIO
 
 import click
 
@@ -17,13 +17,6 @@ from linnapp.option_types import FILE, FOLDER, FiniteRange
 
 #: Variables of the caller's environment that a command in the lab also has, besides PATH.
 _KEPT = ("LANG", "TERM")
-
-
-class HasDevices(Protocol):
-    """Drives of a guest; ``devices`` are their paths in the guest."""
-
-    @property
-    def devices(self) -> list[str]: ...
 
 
 def guest_options(
@@ -75,7 +68,7 @@ def guest_options(
     return add
 
 
-def guest_environment(drives: HasDevices, out_dir: Path | None) -> dict[str, str]:
+def guest_environment(devices: Sequence[str], out_dir: Path | None) -> dict[str, str]:
     """Return the environment of a user's command in the lab: the drives and the search path.
 
     The search path has this project's commands and the caller's PATH. Commands whose output must be
@@ -90,8 +83,8 @@ def guest_environment(drives: HasDevices, out_dir: Path | None) -> dict[str, str
     ]
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     out = {} if out_dir is None else {"LINNOS_OUT": str(out_dir.resolve())}
-    drives_by_path = {"LINNOS_DRIVES": ",".join(drives.devices)}
-    return {**drives_by_path, "PATH": os.pathsep.join(path), **kept, **out}
+    drives = {"LINNOS_DRIVES": ",".join(devices)}
+    return {**drives, "PATH": os.pathsep.join(path), **kept, **out}
 
 
 def run_and_exit(boot: Callable[[], Result], dmesg: TextIO | None = None) -> NoReturn:

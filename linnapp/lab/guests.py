@@ -144,7 +144,7 @@ def run_in_guest(
         folders=places.folders,
         setup=array.setup_script() + setup + places.setup(),
         environment={
-            **places.environment(array),
+            **places.environment(array.devices),
             **(array.environment if isinstance(array, Cluster) else {}),
         },
     )

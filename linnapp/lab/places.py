@@ -13,11 +13,11 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from linnapp.lab.command import HasDevices
 from linnapp.lab.guest import DEFAULT_PATH, IN_CLONE, REPOSITORY, Folder
 
 ROOT = Path("/run/linnos")
@@ -90,7 +90,7 @@ class Places:
             f"chmod 755 {_BIN}/linnapp\n"
         )
 
-    def environment(self, drives: HasDevices) -> dict[str, str]:
+    def environment(self, devices: Sequence[str]) -> dict[str, str]:
         """Return the value for ``Guest.environment``, which names the guest's drives."""
         return {
             "PATH": f"{_BIN}:{_REPLAYER}:{DEFAULT_PATH}",
@@ -99,6 +99,6 @@ class Places:
             # Compiled files next to the sources exist in some checkouts only.
             "PYTHONPYCACHEPREFIX": str(_PYCACHE),
             "PYTHONDONTWRITEBYTECODE": "",
-            "LINNOS_DRIVES": ",".join(drives.devices),
+            "LINNOS_DRIVES": ",".join(devices),
             "LINNOS_OUT": str(_OUT),
         }
