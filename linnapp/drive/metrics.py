@@ -20,9 +20,9 @@ from prometheus_client.registry import Collector
 from linnapp import __version__
 from linnapp.drive import switches
 from linnapp.drive.latencies import LOWEST_US, MIDDLE_US
-from linnapp.drive.md import arrays, arrays_of
+from linnapp.drive.md import arrays
 from linnapp.drive.snapshots import Snapshot
-from linnapp.drive.sysfs import MODES, Drive, disk_name, drives
+from linnapp.drive.sysfs import MODES, Drive, drives
 from linnapp.errors import DeviceError
 
 #: Counter in stats/, or column of the disk's stat: metric, divisor for its unit, description.
@@ -82,18 +82,14 @@ def _reset_times() -> GaugeMetricFamily:
     return family
 
 
-def _array_asks(names: Sequence[str]) -> GaugeMetricFamily:
-    """Return which arrays query LinnOS, of some drives or all; if md cannot, one is left out."""
+def _array_asks() -> GaugeMetricFamily:
+    """Return which arrays query LinnOS; one that cannot is left out."""
     family = GaugeMetricFamily(
         "linnos_array_asks",
         "1 if the md array queries LinnOS before it reads, 0 if this is switched off.",
         labels=["array"],
     )
-    found = {array.name: array for array in ([] if names else arrays())}
-    for name in names:
-        with contextlib.suppress(DeviceError):
-            found |= {array.name: array for array in arrays_of(disk_name(name))}
-    for array in found.values():
+    for array in arrays():
         with contextlib.suppress(DeviceError):
             asks = array.asks
             if asks is not None:
@@ -163,7 +159,7 @@ class DriveCollector(Collector):
         yield _build_info()
         yield GaugeMetricFamily("linnos_drives", "Disks with LinnOS.", value=len(found))
         yield from families.values()
-        yield _array_asks(self._names)
+        yield _array_asks()
         yield _reset_times()
         latencies = {
             now.name: now.latency_counts for now in found if now.latency_counts is not None
