@@ -17,7 +17,7 @@ import contextlib
 import dataclasses
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,34 +44,22 @@ rm -rf "$folder"
 """
 
 
-@dataclasses.dataclass(frozen=True)
-class Switch:
-    """A setting before a command changes it, and the values that the command gives it."""
-
-    device: Switchable
-    meanwhile: tuple[str, ...]
-    before: str
-
-    @classmethod
-    def of(cls, device: Switchable, *meanwhile: str) -> Switch:
-        """Return the current setting of a device."""
-        return cls(device, meanwhile, device.value)
-
-
 @contextlib.contextmanager
 def switched(
-    switches: Sequence[Switch], command: str, log: Log, folder: AnyPath = ""
+    meanwhile: Mapping[Switchable, Collection[str]], command: str, log: Log, folder: AnyPath = ""
 ) -> Iterator[None]:
     """Restore settings when the block ends or the program is killed in it.
 
-    A setting that has none of the values for a while at the end was changed by another process, and
-    is kept. If the program is killed, `folder` is removed. An array that is switched on again
-    measures its benefit from the start (:meth:`.Switchable.set`).
+    `meanwhile` has the values that the command gives each device. A setting that has none of them
+    at the end was changed by another process, and is kept. If the program is killed, `folder` is
+    removed. An array that is switched on again measures its benefit from the start
+    (:meth:`.Switchable.set`).
     """
-    if not switches:
+    if not meanwhile:
         yield
         return
-    pairs = [word for each in switches for word in (each.before, str(each.device.file))]
+    before = {device: device.value for device in meanwhile}
+    pairs = [word for device in before for word in (before[device], str(device.file))]
     with signals_held():
         keeper = subprocess.Popen(
             ["sh", "-c", _KEEPER, f"linnapp-{command}-keeper", folder, *pairs],
@@ -82,46 +70,37 @@ def switched(
         yield
     finally:
         with signals_held():  # after another signal, the remaining ones must still be restored
-            failures = []
-            for each in switches:
+            for device, value in before.items():
                 try:
-                    if each.device.value in each.meanwhile:
-                        each.device.set(each.before, noted=command != "trial")
+                    if device.value in meanwhile[device]:
+                        device.set(value, noted=command != "trial")
                 except LinnappError as error:
-                    failures.append(
-                        f"{each.device.title} could not be restored to {each.before}: {error}"
-                    )
+                    log(f"{device.title} could not be restored to {value}: {error}")
             keeper.communicate(b"done\n")
-            for failure in failures:
-                log(failure)
 
 
 @contextlib.contextmanager
 def observing(names: Sequence[str], command: str, log: Log) -> Iterator[None]:
     """Set drives to observe if they enforce, and their arrays to off, until the block ends."""
     drives = [Drive(name) for name in names if is_observed(name)]
-    switches = [Switch.of(drive, "observe") for drive in drives if drive.mode == "enforce"]
+    values: dict[Switchable, str] = {d: "observe" for d in drives if d.mode == "enforce"}
     arrays = {array.name: array for name in names for array in arrays_of(name)}
-    switches += [Switch.of(array, "off") for array in arrays.values() if array.asks]
-    with switched(switches, command, log):
-        for switch in switches:
-            (value,) = switch.meanwhile
-            log(
-                f"{switch.device.title} is {value} during the recording, so that no read is "
-                "redirected"
-            )
-            switch.device.set(value)
+    values |= {array: "off" for array in arrays.values() if array.asks}
+    with switched({device: [value] for device, value in values.items()}, command, log):
+        for device, value in values.items():
+            log(f"{device.title} is {value} during the recording, so that no read is redirected")
+            device.set(value)
         yield
 
 
 @contextlib.contextmanager
 def alternating(array: MdArray, folder: AnyPath, log: Log) -> Iterator[None]:
     """Let a trial switch an array on and off until the block ends."""
-    switch = Switch.of(array, "on", "off")
-    with switched([switch], "trial", log, folder):
+    before = array.value
+    with switched({array: ("on", "off")}, "trial", log, folder):
         journal.note(f"{array.title} off and on in turn from now on")
         yield
-    journal.note(f"{array.title} {switch.before}, as before the trial")
+    journal.note(f"{array.title} {before}, as before the trial")
 
 
 # -- drives that `linnapp keep` has reset --
