@@ -4,8 +4,7 @@
  *
  * The path of a read, from the trace file to the JSON, by folder:
  *
- *   trace/     trace_text, trace_blk                   parse it
- *              trace                                   set its time
+ *   trace/     trace                                   parse it, set its time
  *              sources                                 merge all traces; align to blocks
  *   engine/    engine                                  wait until it is due
  *              users                                   start it

@@ -103,8 +103,7 @@ void sources_open(struct sources *all)
 		trace_close(s->trace);
 		memset(s, 0, sizeof(*s));
 		s->drive = i;
-		s->trace = trace_open(all->o->traces[i],
-				      &(struct trace_choice){all->o->from, all->o->volume});
+		s->trace = trace_open(all->o->traces[i], all->o->from, all->o->volume);
 	}
 	set_zero(all);
 	for (unsigned int i = 0; i < all->o->n_traces; i++)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Traces: a stream of timed reads and writes, with one format per file, read in bounded memory. */
+/*
+ * Traces: a stream of timed reads and writes, read in bounded memory. A trace is a recording of
+ * blktrace or a text with one I/O in each line.
+ */
 #ifndef REPLAYER_TRACE_H
 #define REPLAYER_TRACE_H
 
@@ -16,53 +19,30 @@ struct trace_io {
 
 struct trace;
 
-/* Options of the user about the traces. */
-struct trace_choice {
-	const char *format; /* format of text traces, or NULL to detect it */
-	const char *volume; /* the only volume to use from a text trace with several, or NULL */
-};
-
-struct trace_format {
-	/*
-	 * Times are those of a clock that started long before the first I/O, and not relative to
-	 * the trace.
-	 */
-	bool clock_times;
-	/*
-	 * Take over the descriptor, which is at the start of the file; exit if the file is
-	 * malformed.
-	 */
-	void *(*open)(int fd, const char *path, const struct trace_choice *choice);
-	/* Return false at the end. I/Os come in the order of their times. */
-	bool (*next)(void *state, struct trace_io *io);
-	/* Return the number of lines or records without data to read or write. */
-	uint64_t (*skipped)(void *state);
-	/* Print warnings after everything was read; may be NULL. */
-	void (*warn)(void *state);
-	void (*close)(void *state);
-};
-
-extern const struct trace_format trace_text, trace_blk;
-
 /* Return true if a path exists and refers to a file. */
 bool trace_is_file(const char *path, const struct stat *file);
 /* Return true if a file is the trace or one of its per-CPU files. */
 bool trace_has_file(const char *path, const struct stat *file);
 
-/* Open a trace of any known format; exit with a message on failure. */
-struct trace *trace_open(const char *path, const struct trace_choice *choice);
+/*
+ * Open a trace; exit with a message on failure. For a text, @format is its format, or NULL to
+ * detect it, and @volume the only volume to use, or NULL.
+ */
+struct trace *trace_open(const char *path, const char *format, const char *volume);
+/* Get the next I/O, in the order of the times; return false at the end. */
 bool trace_next(struct trace *t, struct trace_io *io);
 /*
- * Get the time of the first I/O, for traces with clock times, before anything was read; return
- * false for other traces and for an empty one.
+ * Get the time of the first I/O of a recording, before anything was read. Its clock started long
+ * before. Return false for texts, and for an empty recording.
  */
-bool trace_clock_start(struct trace *t, uint64_t *at_ns);
+bool trace_clock_start(const struct trace *t, uint64_t *at_ns);
 /* Set the time to subtract from its times. */
 void trace_set_zero(struct trace *t, uint64_t zero_ns);
-uint64_t trace_skipped(struct trace *t);
-/* Warn about several volumes, and about times out of order; call it after the last I/O. */
-void trace_warn(struct trace *t);
-const char *trace_path(struct trace *t);
+/* Return the number of lines or records without data to read or write. */
+uint64_t trace_skipped(const struct trace *t);
+/* Warn about lost events, several volumes and times out of order; call it after the last I/O. */
+void trace_warn(const struct trace *t);
+const char *trace_path(const struct trace *t);
 void trace_close(struct trace *t);
 
 #endif
