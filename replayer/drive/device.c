@@ -2,7 +2,6 @@
 /* Drives of the array: see device.h. */
 #include "device.h"
 #include "error.h"
-#include "latcrit.h"
 
 #include <blkid/blkid.h>
 #include <errno.h>
@@ -15,7 +14,11 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
+
+/* A multiple of every drive's block size. */
+#define ALIGNED_BYTES 65536u
 
 #define BUSY_TRIES 20
 #define BUSY_PAUSE_US 50000
@@ -78,22 +81,6 @@ void device_open(struct device *d, const char *path, bool readonly)
 	}
 	if (d->size_bytes < 4096)
 		die("drive %s: holds less than one 4 KiB block", path);
-	if (d->disk) {
-		d->linnos_dir = xasprintf("/sys/block/%s/linnos", d->disk);
-		if (access(d->linnos_dir, F_OK)) {
-			free(d->linnos_dir);
-			d->linnos_dir = NULL;
-		}
-	}
-}
-
-void device_close(struct device *d)
-{
-	close(d->fd);
-	free(d->path);
-	free(d->disk);
-	free(d->linnos_dir);
-	memset(d, 0, sizeof(*d));
 }
 
 bool first_line(char *text, size_t size, const char *format, ...)
@@ -117,7 +104,7 @@ bool first_line(char *text, size_t size, const char *format, ...)
 
 static bool read_linnos(const struct device *d, const char *file, char *text, size_t size)
 {
-	return d->linnos_dir && first_line(text, size, "%s/%s", d->linnos_dir, file);
+	return d->disk && first_line(text, size, "/sys/block/%s/linnos/%s", d->disk, file);
 }
 
 static bool read_counter(const struct device *d, const char *file, uint64_t *value)
@@ -153,9 +140,28 @@ void device_linnos_stats(const struct device *d, struct linnos_stats *stats)
 			 read_counter(d, "stats/false_submits", &stats->false_submits);
 }
 
+/*
+ * Return true if the kernel supports the hint on this drive. The function reads past the end, which
+ * transfers nothing, but the kernel checks the flags first.
+ */
+static bool takes_hints(const struct device *d)
+{
+	uint64_t end = (d->size_bytes + ALIGNED_BYTES - 1) & ~(uint64_t)(ALIGNED_BYTES - 1);
+	struct iovec iov = {.iov_len = ALIGNED_BYTES};
+	ssize_t n;
+	int error;
+
+	if (posix_memalign(&iov.iov_base, ALIGNED_BYTES, ALIGNED_BYTES))
+		return false;
+	n = preadv2(d->fd, &iov, 1, (off_t)end, RWF_LATCRIT);
+	error = errno;
+	free(iov.iov_base);
+	return n >= 0 || error == EBUSY;
+}
+
 void device_require_linnos(const struct device *d, char mode[16], char model_id[16])
 {
-	if (!latcrit_is_known(d->fd, d->size_bytes))
+	if (!takes_hints(d))
 		die("drive %s: this kernel lacks the LinnOS patch, or has no LinnOS policy for it "
 		    "(a read with RWF_LATCRIT is not supported). Run inside the lab (`linnapp lab "
 		    "run -- replayer ...`) or on a kernel built by `make kernel`; the policies "

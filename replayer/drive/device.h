@@ -9,10 +9,17 @@
 
 #define MAX_DRIVES 16
 
+/*
+ * The latency-critical hint of a patched kernel (docs/formats.md), a flag of preadv2(2) and
+ * io_uring. An unpatched kernel returns EOPNOTSUPP.
+ */
+#ifndef RWF_LATCRIT
+#define RWF_LATCRIT 0x00008000
+#endif
+
 struct device {
 	char *path;
-	char *disk;	  /* kernel name of the whole disk, NULL for a regular file */
-	char *linnos_dir; /* /sys/block/<disk>/linnos, NULL if it does not exist */
+	char *disk; /* kernel name of the whole disk, NULL for a regular file */
 	int fd;
 	bool direct; /* O_DIRECT; false only for files on a file system without it */
 	uint64_t size_bytes;
@@ -30,7 +37,6 @@ struct linnos_stats {
  * exclusively. Exit on failure.
  */
 void device_open(struct device *d, const char *path, bool readonly);
-void device_close(struct device *d);
 
 /*
  * Read the first line of a small file, such as one of the kernel's; return false if there is none.

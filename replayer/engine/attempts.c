@@ -2,7 +2,6 @@
 /* I/Os and their attempts: see attempts.h. */
 #include "attempts.h"
 #include "buffers.h"
-#include "drive/latcrit.h"
 #include "error.h"
 
 #include <errno.h>

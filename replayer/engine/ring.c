@@ -160,33 +160,22 @@ static unsigned int power_of_two(unsigned int v, unsigned int max)
 void ring_open(struct ring *ring, unsigned int depth, const int *drives, unsigned int n_drives,
 	       uint64_t (*clock_ns)(void), const volatile sig_atomic_t *stop)
 {
-	/*
-	 * Use the best mode that the kernel supports: only this thread handles completions, when it
-	 * waits for them.
-	 */
-	static const unsigned int flags[] = {IORING_SETUP_SINGLE_ISSUER |
-						     IORING_SETUP_DEFER_TASKRUN,
-					     IORING_SETUP_COOP_TASKRUN, 0};
-	int n = -1;
-	struct io_uring_params p;
+	/* Only this thread handles completions, when it waits for them. */
+	struct io_uring_params p = {.flags = IORING_SETUP_SINGLE_ISSUER |
+					     IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_CQSIZE,
+				    .cq_entries = power_of_two(depth * 4, 65536)};
+	int n;
 
 	memset(ring, 0, sizeof(*ring));
 	ring->clock_ns = clock_ns;
 	ring->stop = stop;
 	/* Otherwise timers of a waiting thread may be 50 us late. */
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-	for (unsigned int i = 0; n < 0 && i < sizeof(flags) / sizeof(*flags); i++) {
-		memset(&p, 0, sizeof(p));
-		p.flags = flags[i] | IORING_SETUP_CQSIZE;
-		p.cq_entries = power_of_two(depth * 4, 65536);
-		n = io_uring_queue_init_params(power_of_two(depth, 4096), &ring->uring, &p);
-	}
+	n = io_uring_queue_init_params(power_of_two(depth, 4096), &ring->uring, &p);
 	if (n < 0)
-		die("io_uring: %s; the kernel needs io_uring (Linux 5.11 or later), and it must "
+		die("io_uring: %s; the kernel needs io_uring (Linux 6.1 or later), and it must "
 		    "not be switched off by kernel.io_uring_disabled",
 		    strerror(-n));
-	if (!(p.features & IORING_FEAT_EXT_ARG))
-		die("io_uring: waiting with a timeout needs Linux 5.11 or later");
 	ring->wait_is_absolute = p.features & IORING_FEAT_MIN_TIMEOUT;
 	n = io_uring_register_files(&ring->uring, drives, n_drives);
 	if (n)
