@@ -4,10 +4,12 @@
 #include "attempts.h"
 #include "buffers.h"
 #include "error.h"
+#include "policies/policy.h"
 #include "results/progress.h"
 #include "slow/inject.h"
 #include "users.h"
 
+#include <stddef.h>
 #include <unistd.h>
 
 /*
@@ -64,6 +66,7 @@ void engine_setup(struct replay *r)
 	r->sources = (struct sources){
 		.o = &r->o, .n_drives = r->n_drives, .limit_bytes = smallest_bytes(r)};
 	r->random_state = r->o.seed;
+	TAILQ_INIT(&r->timers);
 }
 
 void engine_close(struct replay *r)
@@ -91,7 +94,8 @@ static void fire_timers(struct replay *r)
 	struct timer *t;
 
 	while ((t = timer_expired(&r->timers, r->ring.now_ns)))
-		t->expired(r, t);
+		/* Only the reads of users have timers. */
+		r->o.policy->timer(r, (struct io *)((char *)t - offsetof(struct io, timer)));
 }
 
 /*

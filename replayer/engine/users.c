@@ -6,7 +6,6 @@
 #include "results/io_log.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 
 #define REPORTED_ERRORS 5 /* limit for wrong data; further errors are only counted */
@@ -144,7 +143,7 @@ static void failover_on_error(struct replay *r, struct io *io)
 	int drive;
 
 	/* Another attempt or a pending failover will bring the answer. */
-	if (io->in_flight || (io->failing_over && io->timer.place))
+	if (io->in_flight || (io->failing_over && io->timer.is_armed))
 		return;
 	drive = replica_after_home(r, io, io->tried);
 	if (drive < 0)
@@ -221,16 +220,8 @@ void user_read_copy(struct replay *r, struct io *io, unsigned int drive)
 	attempt_send(r, copy, drive, SEND_PLAIN);
 }
 
-static void on_timer(void *replay, struct timer *t)
-{
-	struct replay *r = replay;
-
-	r->o.policy->timer(r, (struct io *)((char *)t - offsetof(struct io, timer)));
-}
-
 void user_io_start(struct replay *r, struct io *io)
 {
-	io->timer.expired = on_timer;
 	io->done = io->is_write ? write_done : read_done;
 	io->submit_ns = r->ring.now_ns;
 	r->user_ios_in_flight++;
