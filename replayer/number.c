@@ -7,28 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool number_take(const char **text, uint64_t *value)
-{
-	const char *s = *text;
-	uint64_t v = 0;
-
-	if (*s < '0' || *s > '9')
-		return false;
-	for (; *s >= '0' && *s <= '9'; s++) {
-		if (v > (UINT64_MAX - 9) / 10)
-			return false;
-		v = v * 10 + (*s - '0');
-	}
-	*value = v;
-	*text = s;
-	return true;
-}
-
 bool parse_whole(const char *text, uint64_t *value)
 {
-	const char *end = text;
+	size_t n = strspn(text, "0123456789");
 
-	return number_take(&end, value) && !*end && (*text != '0' || end == text + 1);
+	errno = 0;
+	*value = strtoull(text, NULL, 10);
+	return n && !text[n] && !errno && (*text != '0' || n == 1);
 }
 
 bool parse_number_unit(const char *text, double *value, const char **unit)

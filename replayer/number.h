@@ -14,12 +14,6 @@ bool parse_whole(const char *text, uint64_t *value);
 bool parse_number(const char *text, double *value);
 /* Parse a number like parse_number(), and return what follows it in *unit. */
 bool parse_number_unit(const char *text, double *value, const char **unit);
-/*
- * Parse the digits at the start of a text, including leading zeros, and advance it. Return false,
- * without advancing, if there are none or too many for 64 bits.
- */
-bool number_take(const char **text, uint64_t *value);
-
 /* Return the index of a word in "this|that"; -1 if it is not in the list. */
 int word_place(const char *words, const char *text);
 

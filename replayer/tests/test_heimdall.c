@@ -71,16 +71,6 @@ static void complete_on_all(void)
 			answer(k, 0, BLOCK_BYTES);
 }
 
-TEST(heimdall_keeps_a_read_predicted_fast)
-{
-	begin_with(IN_FLIGHT, 1);
-	complete_on_all();
-	for (unsigned int home = 0; home < N_DRIVES; home++) {
-		r->in_flight[home] = 1;
-		assert(chosen(home) == home);
-	}
-}
-
 TEST(heimdall_sends_a_read_predicted_slow_to_the_next_fast_drive)
 {
 	begin_with(IN_FLIGHT, 1);

@@ -89,14 +89,6 @@ TEST(prequal_ignores_two_outliers_of_five)
 	assert(chosen(0) == 1);
 }
 
-TEST(prequal_forgets_old_latencies)
-{
-	begin_with(300, 100, 200);
-	for (unsigned int i = 0; i < 100; i++)
-		answer(1, 0, 400);
-	assert(chosen(0) == 2);
-}
-
 TEST(prequal_probes_a_drive_without_recent_completions_by_one_read)
 {
 	begin_with(100, 100, 5000);

@@ -74,52 +74,6 @@ TEST(traces_merge_by_due_time_and_ties_go_to_the_first)
 	end_is_here();
 }
 
-TEST(parts_of_blocks_are_widened)
-{
-	open_traces("1 x read 512 512\n2 x write 4095 2\n", NULL);
-	sources_scan(&all, NULL, NULL);
-	assert(!all.realigned);
-	sources_open(&all);
-	next_is(0, 1, 0, 4096);
-	next_is(0, 2, 0, 8192);
-	assert(all.realigned == 2);
-	end_is_here();
-}
-
-TEST(fit_folds_ios_beyond_the_end_of_the_drive)
-{
-	open_traces("1 x read 1052672 4096\n2 x read 1044480 8192\n", NULL);
-	o.fit = true;
-	sources_open(&all);
-	next_is(0, 1, 4096, 4096);
-	next_is(0, 2, MIB - 8192, 8192);
-	assert(all.folded == 2);
-	end_is_here();
-}
-
-TEST(skip_precedes_rerate_and_duration_follows_it)
-{
-	open_traces("1000000 x read 0 4096\n3000000 x read 0 4096\n5000000 x read 0 4096\n", NULL);
-	o.skip_s = 2;
-	o.rerate = 2;
-	o.duration_s = 1;
-	sources_scan(&all, NULL, NULL);
-	sources_open(&all);
-	next_is(0, 500000, 0, 4096);
-	end_is_here();
-}
-
-TEST(readonly_omits_and_counts_writes)
-{
-	open_traces("1 x write 0 4096\n2 x read 0 4096\n3 x write 0 4096\n", NULL);
-	o.readonly = true;
-	sources_scan(&all, NULL, NULL);
-	sources_open(&all);
-	next_is(0, 2, 0, 4096);
-	assert(all.writes_left_out == 2);
-	end_is_here();
-}
-
 TEST(spread_uses_the_drives_round_robin)
 {
 	open_traces("1 x read 0 4096\n2 x read 0 4096\n3 x read 0 4096\n", NULL);

@@ -37,9 +37,15 @@ IMPLAUSIBLE = """
 --depth 0x10
 --depth ' 10'
 --depth +10
+--depth 1.0
+--depth 99999999999999999999
+--seed -1
 --tag 010
 --duration inf
 --skip nan
+--skip 0x1
+--skip 1e999
+--prefill none|touched
 --inject all:latency_us=1,drive=0.9
 --inject all:latency_us=1,drive=3
 --inject all:latency_us=1,every_ms=1e15
