@@ -19,6 +19,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The maximum number of hedges that reads which needed none can save up. */
+#define HEDGE_BURST 100
+
 static void on_signal(int signal_number)
 {
 	engine_interrupt();
@@ -39,7 +42,7 @@ static void require_policy(struct replay *r)
 		for (unsigned int k = 0; k < r->n_drives; k++)
 			device_require_linnos(&r->devices[k], r->linnos_mode[k], r->model_id[k]);
 	/* The policy's setup uses it. */
-	r->hedge_budget = (struct budget){.share = r->o.hedge_budget, .burst = r->o.hedge_burst};
+	r->hedge_budget = (struct budget){.share = r->o.hedge_budget, .burst = HEDGE_BURST};
 	if (r->o.policy->setup)
 		r->o.policy->setup(r);
 	if (r->o.policy->hedge_percentile)

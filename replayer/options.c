@@ -98,8 +98,6 @@ const struct option_row option_rows[] = {
 	       "hedge after the profile's Pth percentile (hedge: 95)"),
 	NUMBER_AS(OPTION_SHARE, "hedge-budget", "X%|none", hedge_budget, 0, 1, 0.05, "hedge_budget",
 		  "cap on hedges as a share of reads (5%)"),
-	WHOLE_AS(OPTION_WHOLE_NUMBER, "hedge-burst", "N", hedge_burst, 1, 1u << 30, 100,
-		 "hedge_burst", "at most N hedges are saved up by reads that needed none (100)"),
 	NUMBER("false-submit-ratio", "X", false_submit_ratio, 0, 1, -1, NULL,
 	       "for linnos-hl: ratio of false submits (by default the one that the kernel has "
 	       "counted)"),
@@ -150,47 +148,13 @@ const unsigned int n_option_rows = sizeof(option_rows) / sizeof(*option_rows);
 #define SHORT_HELP 'h'
 #define FIRST_ROW 1000 /* getopt's value for the first row of the table */
 
-#define HELP_COLUMNS 110
-#define HELP_INDENT 26
-
-/*
- * Print words up to the last column, with further lines indented; the first line starts at column
- * `at`.
- */
-static void print_wrapped(const char *text, int at, int indent)
-{
-	while (*text) {
-		int n = strcspn(text, " ");
-
-		if (at > indent && at + 1 + n > HELP_COLUMNS) {
-			printf("\n%*s", indent, "");
-			at = indent;
-		} else if (at > indent) {
-			putchar(' ');
-			at++;
-		}
-		printf("%.*s", n, text);
-		at += n;
-		text += n + (text[n] == ' ');
-	}
-	putchar('\n');
-}
-
 static void print_row(const struct option_row *row)
 {
-	int at;
-
-	if (!row->name) {
-		printf("\n%s:\n", row->help);
-		return;
-	}
-	at = printf("  --%s%s%s", row->name, row->argument ? " " : "",
-		    row->argument ? row->argument : "");
-	if (at < HELP_INDENT)
-		at += printf("%*s", HELP_INDENT - at, "");
+	if (row->name)
+		printf("  --%s%s%s\n      %s\n", row->name, row->argument ? " " : "",
+		       row->argument ? row->argument : "", row->help);
 	else
-		at = printf("\n%*s", HELP_INDENT, "") - 1;
-	print_wrapped(row->help, at, HELP_INDENT);
+		printf("\n%s:\n", row->help);
 }
 
 static void help(void)
@@ -322,9 +286,6 @@ static void set(struct options *o, const struct option_row *row, char *text)
 	case OPTION_WHOLE64:
 		*(uint64_t *)at = whole(row->name, text, row->first, row->last);
 		break;
-	case OPTION_WHOLE_NUMBER:
-		*(double *)at = whole(row->name, text, row->first, row->last);
-		break;
 	case OPTION_NUMBER:
 		*(double *)at = number(row->name, text, row->min, row->max);
 		break;
@@ -380,7 +341,7 @@ static void set_initial(struct options *o)
 		else if (row->kind == OPTION_WHOLE64)
 			*(uint64_t *)at = row->initial;
 		else if (row->kind == OPTION_NUMBER || row->kind == OPTION_SHARE ||
-			 row->kind == OPTION_PERCENT || row->kind == OPTION_WHOLE_NUMBER)
+			 row->kind == OPTION_PERCENT)
 			*(double *)at = row->initial;
 	}
 }

@@ -49,7 +49,6 @@ struct options {
 	double hedge_us;		   /* negative if not given */
 	double hedge_percentile;	   /* negative for the policy's own */
 	double hedge_budget;		   /* fraction of reads; infinite for "none" */
-	double hedge_burst;		   /* maximum number of hedges that can be saved up */
 	double false_submit_ratio;	   /* negative to use the kernel's counters */
 	uint32_t heuristic_queue_pages;	   /* 0 to use the profile */
 	uint32_t threshold_us;		   /* 0 to use the drives' own */
@@ -66,19 +65,18 @@ struct options {
 
 /* The type of an option's field in struct options. */
 enum option_kind {
-	OPTION_FLAG,	     /* bool */
-	OPTION_WHOLE,	     /* uint32_t */
-	OPTION_WHOLE64,	     /* uint64_t */
-	OPTION_WHOLE_NUMBER, /* double */
-	OPTION_NUMBER,	     /* double; negative if not given */
-	OPTION_SHARE,	     /* double, a fraction of 1; infinite for "none" */
-	OPTION_PERCENT,	     /* double; infinite if not given */
-	OPTION_TEXT,	     /* const char * */
-	OPTION_CHOICE,	     /* unsigned int, the index of the word in .argument */
-	OPTION_LIST,	     /* char *[MAX_DRIVES], number at .count_at */
-	OPTION_REPEATED,     /* char *[MAX_INJECTS], number at .count_at; may be repeated */
-	OPTION_TAGS,	     /* uint16_t[MAX_DRIVES], number at .count_at */
-	OPTION_POLICY,	     /* const struct policy * */
+	OPTION_FLAG,	 /* bool */
+	OPTION_WHOLE,	 /* uint32_t */
+	OPTION_WHOLE64,	 /* uint64_t */
+	OPTION_NUMBER,	 /* double; negative if not given */
+	OPTION_SHARE,	 /* double, a fraction of 1; infinite for "none" */
+	OPTION_PERCENT,	 /* double; infinite if not given */
+	OPTION_TEXT,	 /* const char * */
+	OPTION_CHOICE,	 /* unsigned int, the index of the word in .argument */
+	OPTION_LIST,	 /* char *[MAX_DRIVES], number at .count_at */
+	OPTION_REPEATED, /* char *[MAX_INJECTS], number at .count_at; may be repeated */
+	OPTION_TAGS,	 /* uint16_t[MAX_DRIVES], number at .count_at */
+	OPTION_POLICY,	 /* const struct policy * */
 	OPTION_VERSION,
 	OPTION_HELP,
 };

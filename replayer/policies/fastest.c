@@ -52,14 +52,9 @@ static void fastest_setup(struct replay *r)
 {
 	struct fastest *f = xcalloc(1, sizeof(*f));
 
-	if (!r->o.n_latency_models)
-		die("policy %s: needs a model of latencies for each drive: --latency-model F,F,F, "
-		    "in the order of --devices; `linnapp train --kind latency` makes one of a "
-		    "drive's recording",
-		    r->o.policy->name);
 	if (r->o.n_latency_models != r->n_drives)
 		die("--latency-model: %u models for %u drives; give one for each, in the order of "
-		    "--devices",
+		    "--devices; `linnapp train --kind latency` makes one of a drive's recording",
 		    r->o.n_latency_models, r->n_drives);
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		f->models[k] = model_read(r->o.latency_models[k]);

@@ -36,13 +36,10 @@ static void heimdall_setup(struct replay *r)
 {
 	struct watched *drives = xcalloc(r->n_drives, sizeof(*drives));
 
-	if (!r->o.n_heimdall_networks)
-		die("policy heimdall: needs a network for each drive: --heimdall-network F,F,F, in "
-		    "the order of --devices; `python -m eval.heimdall` makes them of a baseline "
-		    "run's --log");
 	if (r->o.n_heimdall_networks != r->n_drives)
 		die("--heimdall-network: %u networks for %u drives; give one for each, in the "
-		    "order of --devices",
+		    "order of --devices; `python -m eval.heimdall` makes them of a baseline run's "
+		    "--log",
 		    r->o.n_heimdall_networks, r->n_drives);
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		drives[k].network =

@@ -144,7 +144,6 @@ static json_t *option_value(const struct options *o, const struct option_row *ro
 		return count(*(const uint64_t *)at);
 	case OPTION_NUMBER:
 		return *(const double *)at < row->min ? json_null() : number(*(const double *)at);
-	case OPTION_WHOLE_NUMBER:
 	case OPTION_SHARE:
 	case OPTION_PERCENT:
 		return number(*(const double *)at);
@@ -166,6 +165,15 @@ static json_t *option_value(const struct options *o, const struct option_row *ro
 		break;
 	}
 	return NULL;
+}
+
+static json_t *counts(const uint64_t *values, unsigned int n)
+{
+	json_t *a = json_array();
+
+	for (unsigned int i = 0; i < n; i++)
+		json_array_append_new(a, count(values[i]));
+	return a;
 }
 
 /* Return an array with an object or a number for each drive. */
@@ -207,9 +215,7 @@ static json_t *config(struct replay *r)
 	set(c, "threshold_us", by_drive(r, threshold_us));
 	set(c, "hedge_percentile", number(r->hedge_percentile_used));
 	set(c, "false_submit_ratio", number(r->false_submit_ratio_used));
-	/* Without a budget nothing is saved up; a timeout of 0 means none. */
-	if (!isfinite(r->hedge_budget.share))
-		set(c, "hedge_burst", json_null());
+	/* A timeout of 0 means none. */
 	if (!(o->timeout_s > 0))
 		set(c, "timeout_s", json_null());
 	if (o->policy->needs_linnos)
@@ -227,16 +233,6 @@ static json_t *drive(struct replay *r, unsigned int k)
 	set(d, "reads", count(r->drive_latency[k].count));
 	set_latencies(d, "", &r->drive_latency[k]);
 	return d;
-}
-
-static json_t *io_errors_by(struct replay *r, unsigned int drive)
-{
-	return count(r->c.io_errors_by[drive]);
-}
-
-static json_t *served_by(struct replay *r, unsigned int drive)
-{
-	return count(r->c.served_by[drive]);
 }
 
 static bool all_direct(const struct replay *r)
@@ -346,14 +342,14 @@ static void set_checks(json_t *o, struct replay *r)
 	set(o, "torn_blocks", count(c->torn_blocks));
 	set(o, "unverified_blocks", count(c->unverified_blocks));
 	set(o, "io_errors", count(c->io_errors));
-	set(o, "io_errors_by_drive", by_drive(r, io_errors_by));
+	set(o, "io_errors_by_drive", counts(c->io_errors_by, r->n_drives));
 	set(o, "short_ios", count(c->short_ios));
 	set(o, "reads_failed", count(c->reads_failed));
 	set(o, "writes_failed", count(c->writes_failed));
 	set(o, "unanswered", count(c->unanswered));
 	set(o, "timed_out_ios", count(c->timed_out));
 	set(o, "failovers_on_error", count(c->failovers_on_error));
-	set(o, "reads_served_by", by_drive(r, served_by));
+	set(o, "reads_served_by", counts(c->served_by, r->n_drives));
 }
 
 static void set_load(json_t *o, struct replay *r)
@@ -507,19 +503,14 @@ void report_text(struct replay *r)
 			       ULL(c->io_errors_by[k]));
 	NOTE(c->late_ios, "I/Os were submitted more than %llu us after they were due",
 	     LATE_NS / 1000);
-	NOTE(c->depth_stalls, "I/Os were due while --depth %u had no place for them", r->o.depth);
 	NOTE(c->copies_denied,
 	     "copies of reads were not sent: a drive held --max-orphans %u orphaned reads",
 	     r->o.max_orphans);
-	NOTE(r->sources.realigned, "trace I/Os were widened to whole 4 KiB blocks");
-	NOTE(r->sources.folded, "trace I/Os were folded into the drives' size");
 	if (r->o.readonly)
 		printf("%llu writes of the traces were left out (--readonly)\n",
 		       ULL(r->sources.writes_left_out));
 	NOTE(sources_skipped(&r->sources),
 	     "trace lines without data to read or write were left out");
-	NOTE(c->timed_out, "I/Os did not come back within %g s (--timeout)", r->o.timeout_s);
-	NOTE(c->unanswered, "I/Os of users were not waited for");
 	if (r->log_error)
 		printf("no per-I/O log: %s\n", r->log_error);
 	if (!all_direct(r))

@@ -115,7 +115,6 @@ def test_unused_hedges_accumulate_only_up_to_the_bucket_size(boot, tmp_path: Pat
     assert np.count_nonzero(hedged & ~slow_second) < 20
     assert 500 <= np.count_nonzero(hedged & slow_second) <= 0.05 * 10_000 + 100
     assert result["hedges_denied"] > 9000
-    assert result["config"]["hedge_burst"] == 100
 
 
 @pytest.mark.parametrize("how", ["", "--depth 4"])

@@ -138,7 +138,7 @@ def test_number_of_models_must_equal_number_of_drives(
     tmp_path: Path, drives: list[Path], trace: Path
 ) -> None:
     ran = replay(drives, [trace], "fastest", status=1)
-    assert "policy fastest: needs a model of latencies for each drive" in ran.stderr
+    assert "--latency-model: 0 models for 3 drives" in ran.stderr
     one = models(tmp_path).split(",")[0]
     ran = replay(drives, [trace], "fastest", "--latency-model", one, status=1)
     assert "--latency-model: 1 models for 3 drives; give one for each" in ran.stderr
