@@ -275,21 +275,16 @@ static int create_ring(struct worker *w)
 	const unsigned int depth = m->device.depth;
 	/* The ring of another thread is enabled by that thread, not by the thread that creates
 	 * it. */
-	const unsigned int always = IORING_SETUP_SQE128 | IORING_SETUP_CQSIZE |
-				    (w->queue ? IORING_SETUP_R_DISABLED : 0);
+	const unsigned int disabled = w->queue ? IORING_SETUP_R_DISABLED : 0;
 	/* Each tag may have a command in flight, or replica writes, or attempts one of which may be
 	 * orphaned, and a message for its deferred write. */
 	const unsigned int entries = 2 * depth + 8, completions = depth * (m->n + 5) + 64;
 	struct io_uring_params p = {
-		.flags = always | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_SINGLE_ISSUER,
+		.flags = disabled | IORING_SETUP_SQE128 | IORING_SETUP_CQSIZE |
+			 IORING_SETUP_COOP_TASKRUN | IORING_SETUP_SINGLE_ISSUER,
 		.cq_entries = completions,
 	};
-	int error = io_uring_queue_init_params(entries, &w->ring, &p);
 
-	/* The oldest supported kernels do not have SINGLE_ISSUER. */
-	if (error != -EINVAL)
-		return error;
-	p = (struct io_uring_params){.flags = always, .cq_entries = completions};
 	return io_uring_queue_init_params(entries, &w->ring, &p);
 }
 

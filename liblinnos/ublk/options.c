@@ -95,7 +95,7 @@ static const struct option_row table[] = {
 	 OPTION_U32, AT(queue_depth), .min = 1, .max = QUEUE_DEPTH_MAX},
 	{"recover", NULL,
 	 "with --device: if the server is killed, I/O waits until the same command is given\n"
-	 "again, and takes the device over (Linux 6.1 or later)",
+	 "again, and takes the device over",
 	 OPTION_FLAG, AT(recover)},
 	{"remove", "N", "stop /dev/ublkbN and delete it, even if its server has been killed",
 	 OPTION_U32, AT(remove), .max = NO_DEVICE - 1},

@@ -24,13 +24,7 @@
  * requests: they must time out, 30 s after the last check. */
 #define GONE_WAITS 7000
 
-static uint32_t encoded(const struct ublk_device *d, uint32_t legacy, uint32_t encoding)
-{
-	return d->is_legacy ? legacy : encoding;
-}
-#define COMMAND(d, name) encoded(d, UBLK_CMD_##name, UBLK_U_CMD_##name)
 #define RECOVERY (UBLK_F_USER_RECOVERY | UBLK_F_USER_RECOVERY_REISSUE)
-#define IO_COMMAND(d, name) encoded(d, UBLK_IO_##name, UBLK_U_IO_##name)
 
 static void prep_control(const struct ublk_device *d, struct io_uring_sqe *sqe, uint32_t op,
 			 uint64_t data, void *buf, size_t bytes)
@@ -81,7 +75,7 @@ void ublk_open_control(struct ublk_device *d)
 	*d = (struct ublk_device){.number = NO_DEVICE, .fd = -1};
 	d->control_fd = open(CONTROL, O_RDWR | O_CLOEXEC);
 	if (d->control_fd < 0 && (errno == ENOENT || errno == ENODEV || errno == ENXIO))
-		die(CONTROL ": %s; load the ublk driver with modprobe ublk_drv (Linux 6.0 or "
+		die(CONTROL ": %s; load the ublk driver with modprobe ublk_drv (Linux 6.4 or "
 			    "later, CONFIG_BLK_DEV_UBLK)",
 		    strerror(errno));
 	if (d->control_fd < 0)
@@ -103,28 +97,11 @@ static const char *why_not_added(int error)
 		return "; run as root (CAP_SYS_ADMIN)";
 	case -EINVAL:
 		return "; the number may be too large";
+	case -ENODEV:
+		return "; Linux 6.4 or later is needed";
 	default:
 		return "";
 	}
-}
-
-/* Send the first command, which also finds out which encoding the driver supports. */
-static int first_control(struct ublk_device *d, uint32_t legacy, uint32_t encoding,
-			 struct ublksrv_ctrl_dev_info *info)
-{
-	int error = control(d, encoding, 0, info, sizeof(*info)), legacy_error;
-
-	/* The result for an unknown encoding is ENODEV (drivers before Linux 6.4, for the new one)
-	 * or EOPNOTSUPP (drivers without CONFIG_BLKDEV_UBLK_LEGACY_OPCODES, for the old one). */
-	d->is_legacy = false;
-	if (error != -ENODEV && error != -EOPNOTSUPP)
-		return error;
-	legacy_error = control(d, legacy, 0, info, sizeof(*info));
-	/* The driver knows the new encoding, and there is no such device. */
-	if (error == -ENODEV && (legacy_error == -EOPNOTSUPP || legacy_error == -ENODEV))
-		return error;
-	d->is_legacy = true;
-	return legacy_error;
 }
 
 static struct ublk_params params_of(const struct ublk_device *d, const struct geometry *g)
@@ -216,7 +193,7 @@ void ublk_add(struct ublk_device *d, const struct options *o, const struct geome
 	int error;
 
 	d->number = number;
-	error = first_control(d, UBLK_CMD_ADD_DEV, UBLK_U_CMD_ADD_DEV, &info);
+	error = control(d, UBLK_U_CMD_ADD_DEV, 0, &info, sizeof(info));
 	if (error && number == NO_DEVICE)
 		die("cannot create a ublk device: %s%s", strerror(-error), why_not_added(error));
 	if (error)
@@ -225,7 +202,7 @@ void ublk_add(struct ublk_device *d, const struct options *o, const struct geome
 	/* There are at most as many queues as processors. */
 	copy_info(d, &info);
 	p = params_of(d, g);
-	error = control(d, COMMAND(d, SET_PARAMS), 0, &p, sizeof(p));
+	error = control(d, UBLK_U_CMD_SET_PARAMS, 0, &p, sizeof(p));
 	if (!error)
 		error = open_requests(d);
 	if (!error && o->recover && (info.flags & RECOVERY) != RECOVERY)
@@ -254,10 +231,10 @@ bool ublk_needs_recovery(struct ublk_device *d, uint32_t number, bool recover)
 	int error, waits = 0;
 
 	d->number = number;
-	error = first_control(d, UBLK_CMD_GET_DEV_INFO, UBLK_U_CMD_GET_DEV_INFO, &info);
+	error = control(d, UBLK_U_CMD_GET_DEV_INFO, 0, &info, sizeof(info));
 	while (!error && waits++ < GONE_WAITS) {
 		if (info.state == UBLK_S_DEV_DEAD && has_no_server(d)) {
-			error = control(d, COMMAND(d, DEL_DEV), 0, NULL, 0);
+			error = control(d, UBLK_U_CMD_DEL_DEV, 0, NULL, 0);
 			if (error)
 				break;
 			warn("/dev/ublkb%u, which a killed server had left, was deleted", number);
@@ -270,7 +247,7 @@ bool ublk_needs_recovery(struct ublk_device *d, uint32_t number, bool recover)
 		if (waits > ALIVE_WAITS && !kill(info.ublksrv_pid, 0))
 			die("/dev/ublkb%u is served by process %d", number, info.ublksrv_pid);
 		wait_a_little();
-		error = control(d, COMMAND(d, GET_DEV_INFO), 0, &info, sizeof(info));
+		error = control(d, UBLK_U_CMD_GET_DEV_INFO, 0, &info, sizeof(info));
 	}
 	if (error == -ENODEV)
 		return false;
@@ -291,7 +268,7 @@ bool ublk_needs_recovery(struct ublk_device *d, uint32_t number, bool recover)
 static int start_recovery(struct ublk_device *d)
 {
 	for (int i = 0;; i++) {
-		int error = control(d, COMMAND(d, START_USER_RECOVERY), 0, NULL, 0);
+		int error = control(d, UBLK_U_CMD_START_USER_RECOVERY, 0, NULL, 0);
 
 		if (error != -EBUSY || i == END_WAITS)
 			return error;
@@ -305,7 +282,7 @@ void ublk_take_over(struct ublk_device *d, const struct geometry *g)
 {
 	const struct ublk_params want = params_of(d, g);
 	struct ublk_params have = {.len = sizeof(have)};
-	int error = control(d, COMMAND(d, GET_PARAMS), 0, &have, sizeof(have));
+	int error = control(d, UBLK_U_CMD_GET_PARAMS, 0, &have, sizeof(have));
 
 	/* Without the dropped replicas, blocks may be smaller, and the device may end later. */
 	if (!error && (have.basic.dev_sectors > want.basic.dev_sectors ||
@@ -343,9 +320,9 @@ int ublk_delete(struct ublk_device *d)
 	if (d->fd >= 0)
 		close(d->fd);
 	d->fd = -1;
-	error = control(d, COMMAND(d, STOP_DEV), 0, NULL, 0);
+	error = control(d, UBLK_U_CMD_STOP_DEV, 0, NULL, 0);
 	if (!error)
-		error = control(d, COMMAND(d, DEL_DEV), 0, NULL, 0);
+		error = control(d, UBLK_U_CMD_DEL_DEV, 0, NULL, 0);
 	/* Another process has deleted it. */
 	return error == -ENODEV ? 0 : error;
 }
@@ -358,7 +335,7 @@ void ublk_remove(uint32_t number)
 
 	ublk_open_control(&d);
 	d.number = number;
-	error = first_control(&d, UBLK_CMD_GET_DEV_INFO, UBLK_U_CMD_GET_DEV_INFO, &info);
+	error = control(&d, UBLK_U_CMD_GET_DEV_INFO, 0, &info, sizeof(info));
 	if (error == -ENODEV)
 		die("--remove %u: there is no such ublk device", number);
 	if (!error)
@@ -372,11 +349,11 @@ void ublk_prep_command(const struct ublk_device *d, struct io_uring_sqe *sqe,
 		       enum ublk_command command)
 {
 	if (command == UBLK_START && d->is_taken_over)
-		prep_control(d, sqe, COMMAND(d, END_USER_RECOVERY), getpid(), NULL, 0);
+		prep_control(d, sqe, UBLK_U_CMD_END_USER_RECOVERY, getpid(), NULL, 0);
 	else if (command == UBLK_START)
-		prep_control(d, sqe, COMMAND(d, START_DEV), getpid(), NULL, 0);
+		prep_control(d, sqe, UBLK_U_CMD_START_DEV, getpid(), NULL, 0);
 	else
-		prep_control(d, sqe, COMMAND(d, STOP_DEV), 0, NULL, 0);
+		prep_control(d, sqe, UBLK_U_CMD_STOP_DEV, 0, NULL, 0);
 }
 
 static void prep_io(const struct ublk_device *d, struct io_uring_sqe *sqe, uint32_t op,
@@ -397,11 +374,11 @@ static void prep_io(const struct ublk_device *d, struct io_uring_sqe *sqe, uint3
 void ublk_prep_fetch(const struct ublk_device *d, struct io_uring_sqe *sqe, unsigned int queue,
 		     unsigned int tag, const void *buf)
 {
-	prep_io(d, sqe, IO_COMMAND(d, FETCH_REQ), queue, tag, buf, 0);
+	prep_io(d, sqe, UBLK_U_IO_FETCH_REQ, queue, tag, buf, 0);
 }
 
 void ublk_prep_commit(const struct ublk_device *d, struct io_uring_sqe *sqe, unsigned int queue,
 		      unsigned int tag, const void *buf, int result)
 {
-	prep_io(d, sqe, IO_COMMAND(d, COMMIT_AND_FETCH_REQ), queue, tag, buf, result);
+	prep_io(d, sqe, UBLK_U_IO_COMMIT_AND_FETCH_REQ, queue, tag, buf, result);
 }

@@ -29,7 +29,6 @@ struct ublksrv_io_desc;
 struct ublk_device {
 	uint32_t number;
 	int control_fd, fd; /* fd: of /dev/ublkcN; < 0 if it is not open */
-	bool is_legacy;	    /* the driver only knows the first encoding of commands */
 	bool is_taken_over;
 	struct io_uring control;
 	unsigned int n_queues, depth;

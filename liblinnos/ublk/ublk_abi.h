@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Commands with the encoding of ioctl(2), which <linux/ublk_cmd.h> has since Linux 6.4. They are
- * defined here in case the header is older. */
+/* Commands with the encoding of ioctl(2), which the driver has since Linux 6.4. They are defined
+ * here in case <linux/ublk_cmd.h> is older, as in Debian 12. */
 #ifndef LINNOS_UBLK_ABI_H
 #define LINNOS_UBLK_ABI_H
 
