@@ -2,8 +2,8 @@
 /*
  * LinnOS: the kernel interfaces that the core needs, for programs; see linnos_shim.h.
  *
- * A program in which several threads use one drive is built with LINNOS_THREADS. Without it, the
- * kernel's atomic operations are plain arithmetic.
+ * Several threads may use one drive. A program in which they do is built with LINNOS_THREADS, so
+ * that they do not share cache lines without need.
  */
 #ifndef _LINNOS_PROGRAMS_H
 #define _LINNOS_PROGRAMS_H
@@ -41,6 +41,10 @@ typedef s64 atomic64_t;
 
 #ifdef LINNOS_THREADS
 #define ____cacheline_aligned_in_smp __attribute__((aligned(64)))
+#else
+#define ____cacheline_aligned_in_smp
+#endif
+
 #define READ_ONCE(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define WRITE_ONCE(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
 #define atomic_read(v) __atomic_load_n(v, __ATOMIC_RELAXED)
@@ -58,33 +62,6 @@ static inline u64 cmpxchg(u64 *p, u64 old, u64 new)
 				    __ATOMIC_RELAXED);
 	return old;
 }
-#else
-#define ____cacheline_aligned_in_smp
-#define READ_ONCE(x) (x)
-#define WRITE_ONCE(x, v) ((x) = (v))
-#define atomic_read(v) (*(v))
-#define atomic_set(v, i) ((void)(*(v) = (i)))
-#define atomic64_add_return(i, v) (*(v) += (i))
-#define clear_bit_unlock(bit, word) ((void)(*(word) &= ~(1UL << (bit))))
-
-static inline bool test_and_set_bit_lock(unsigned int bit, unsigned long *word)
-{
-	bool was = *word >> bit & 1;
-
-	*word |= 1UL << bit;
-	return was;
-}
-
-static inline u64 cmpxchg(u64 *p, u64 old, u64 new)
-{
-	u64 was = *p;
-
-	if (was == old)
-		*p = new;
-	return was;
-}
-#endif
-
 #define atomic_inc_return(v) atomic64_add_return(1, v)
 #define atomic_inc(v) ((void)atomic_inc_return(v))
 #define atomic_dec(v) ((void)atomic64_add_return(-1, v))

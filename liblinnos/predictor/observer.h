@@ -3,9 +3,9 @@
  * A program's knowledge of a drive: the core's drive state (linnos_drive.h), updated by the I/Os of
  * this program only, and the health of the drive. Times are absolute, not 0, and never go back.
  *
- * In a program that is built with LINNOS_THREADS any number of threads may use an observer at once.
- * Submitting and predicting take no lock. Reporting a completion takes a lock for an instant.
- * Recent completions are read from a copy that is protected by a sequence count.
+ * Any number of threads may use an observer at once. Submitting and predicting take no lock.
+ * Reporting a completion takes a lock for an instant. Recent completions are read from a copy that
+ * is protected by a sequence count.
  */
 #ifndef LINNOS_OBSERVER_H
 #define LINNOS_OBSERVER_H
