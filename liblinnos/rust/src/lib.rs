@@ -20,7 +20,7 @@
 
 mod ffi;
 
-use std::ffi::{c_int, c_void, CStr, CString};
+use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::io::{self, IoSliceMut};
 use std::marker::PhantomData;
 use std::os::unix::ffi::OsStrExt;
@@ -94,6 +94,19 @@ fn done(code: c_int) -> Result<(), Error> {
 fn c_path(path: &Path) -> Result<CString, Error> {
     CString::new(path.as_os_str().as_bytes())
         .map_err(|_| Error::invalid(format!("{}: a path with a NUL in it", path.display())))
+}
+
+/// The strings of paths, and pointers to them, which are null for `None`.
+fn c_paths(paths: &[Option<&Path>]) -> Result<(Vec<Option<CString>>, Vec<*const c_char>), Error> {
+    let strings = paths
+        .iter()
+        .map(|path| path.map(c_path).transpose())
+        .collect::<Result<Vec<_>, _>>()?;
+    let pointers = strings
+        .iter()
+        .map(|path| path.as_ref().map_or(ptr::null(), |path| path.as_ptr()))
+        .collect();
+    Ok((strings, pointers))
 }
 
 /// How an array reads. liblinnos(3) describes each option in full.
@@ -200,22 +213,8 @@ impl Array {
                 "{m} models for {n} replicas; give one for each"
             )));
         }
-        let paths = paths
-            .iter()
-            .map(|path| path.map(c_path).transpose())
-            .collect::<Result<Vec<_>, _>>()?;
-        let models = models
-            .iter()
-            .map(|model| model.map(c_path).transpose())
-            .collect::<Result<Vec<_>, _>>()?;
-        let path_pointers: Vec<_> = paths
-            .iter()
-            .map(|path| path.as_ref().map_or(ptr::null(), |path| path.as_ptr()))
-            .collect();
-        let model_pointers: Vec<_> = models
-            .iter()
-            .map(|model| model.as_ref().map_or(ptr::null(), |model| model.as_ptr()))
-            .collect();
+        let (_paths, path_pointers) = c_paths(paths)?;
+        let (_models, model_pointers) = c_paths(models)?;
         let given = if models.is_empty() {
             ptr::null()
         } else {
@@ -268,10 +267,9 @@ impl Array {
 
     /// Replaces a replica's model, also while other threads read.
     pub fn set_model(&self, replica: u32, model: Option<&Path>) -> Result<(), Error> {
-        let model = model.map(c_path).transpose()?;
-        let pointer = model.as_ref().map_or(ptr::null(), |model| model.as_ptr());
+        let (_model, pointers) = c_paths(&[model])?;
         // SAFETY: the array is open, and the path is valid until the call returns.
-        done(unsafe { ffi::linnos_set_model(self.raw, replica, pointer) })
+        done(unsafe { ffi::linnos_set_model(self.raw, replica, pointers[0]) })
     }
 
     /// Returns the statistics of the array.
