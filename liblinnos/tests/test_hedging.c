@@ -7,7 +7,6 @@
 #include "one_array.h"
 
 #include <liburing.h>
-#include <sched.h>
 
 #define PENDING_MAX 256
 
@@ -459,72 +458,6 @@ TEST(hedging_by_gain_respects_the_cap)
 	}
 	assert(stats().hedges >= 100 && stats().hedges <= 250);
 	assert(stats().hedges_won >= stats().hedges * 9 / 10);
-}
-
-/* --- In a ring ------------------------------------------------------------------------ */
-
-static struct io_uring ring;
-
-static struct io_uring_sqe *sqe_of_ring(void)
-{
-	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
-
-	assert(sqe);
-	return sqe;
-}
-
-static void read_at_random(char *to, uint64_t *offset, uint64_t *seed)
-{
-	*offset = chance(seed) % (BYTES - READ_BYTES);
-	assert(!prep_read(array, sqe_of_ring(), to, READ_BYTES, *offset, offset));
-}
-
-/* The loop of linnos_queue_prep_read(3). The descriptor of one replica is invalid, so that io_uring
- * itself returns an error. */
-TEST(reads_complete_in_a_callers_ring)
-{
-	enum { DEPTH = 16, READS = 4000 };
-	static char bufs[DEPTH][READ_BYTES];
-	uint64_t offsets[DEPTH], seed = 1;
-	unsigned int begun = 0, done = 0;
-
-	assert(!io_uring_queue_init(4 * DEPTH, &ring, 0));
-	open_array(&HEDGED(200, 20));
-	close(fd_of(array, 1));
-	while (done < READS || stats().in_flight) {
-		struct io_uring_cqe *cqe;
-		struct linnos_read *due;
-		struct __kernel_timespec ts = {0};
-		int64_t wait_ns;
-
-		for (; begun < DEPTH; begun++)
-			read_at_random(bufs[begun], &offsets[begun], &seed);
-		wait_ns = timeout_ns();
-		ts.tv_nsec = wait_ns;
-		io_uring_submit_and_wait_timeout(&ring, &cqe, 1, wait_ns < 0 ? NULL : &ts, NULL);
-		while (!io_uring_peek_cqe(&ring, &cqe)) {
-			enum linnos_outcome outcome =
-				linnos_queue_complete(cqe->user_data, cqe->res, &completion);
-
-			io_uring_cqe_seen(&ring, cqe);
-			if (outcome == LINNOS_READ_RESUBMIT)
-				linnos_queue_prep_retry(completion.read, sqe_of_ring());
-			if (outcome == LINNOS_READ_DONE) {
-				uint64_t *offset = completion.user, i = offset - offsets;
-
-				assert(completion.result == READ_BYTES && completion.replica != 1);
-				assert(is_right(bufs[i], READ_BYTES, *offset));
-				done++;
-				if (done + DEPTH <= READS)
-					read_at_random(bufs[i], offset, &seed);
-			}
-		}
-		while ((due = hedge_due(array)))
-			linnos_queue_prep_retry(due, sqe_of_ring());
-	}
-	assert(done == READS && stats().reads == READS && !stats().failed);
-	assert(replica(1).errors >= 1 && stats().failovers >= 1);
-	io_uring_queue_exit(&ring);
 }
 
 /* --- linnos_pread() in a ring of the array ------------------------------------------- */
