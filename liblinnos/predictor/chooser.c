@@ -202,12 +202,6 @@ static int find(struct chooser *c, unsigned int default_drive, uint64_t offset_b
 	return pick(c, default_drive, mask);
 }
 
-int chooser_find_next(struct chooser *c, unsigned int default_drive, uint64_t offset_bytes,
-		      uint32_t pages, uint64_t now_ns, uint32_t mask)
-{
-	return find(c, default_drive, offset_bytes, pages, now_ns, mask, false);
-}
-
 int chooser_find_second(struct chooser *c, unsigned int default_drive, uint64_t offset_bytes,
 			uint32_t pages, uint64_t now_ns, uint32_t mask)
 {
@@ -218,7 +212,7 @@ int chooser_find_fastest(struct chooser *c, unsigned int default_drive, uint64_t
 			 uint32_t pages, uint64_t now_ns, uint32_t mask)
 {
 	c->predicted = 0;
-	return chooser_find_next(c, default_drive, offset_bytes, pages, now_ns, mask);
+	return find(c, default_drive, offset_bytes, pages, now_ns, mask, false);
 }
 
 /* --- Probes --------------------------------------------------------------------------------- */
@@ -355,7 +349,7 @@ struct choice chooser_read(struct chooser *c, unsigned int default_drive, uint64
 	c->predicted = 0;
 	if (!can_stay_without_predicting(c, default_drive, offset_bytes, pages, now_ns)) {
 		c->n_unpredicted = 0;
-		choice.drive = chooser_find_next(c, default_drive, offset_bytes, pages, now_ns, 0);
+		choice.drive = find(c, default_drive, offset_bytes, pages, now_ns, 0, false);
 	}
 	/* If the default drive is unhealthy, redirection needs no control group. */
 	if (choice.drive != default_drive && !c->common->unguarded &&

@@ -146,12 +146,9 @@ void chooser_set_probe_budget(struct chooser *c, double extra_share, struct budg
  * margin. Of equal drives, return the first one after the default drive. */
 int chooser_find_fastest(struct chooser *c, unsigned int default_drive, uint64_t offset_bytes,
 			 uint32_t pages, uint64_t now_ns, uint32_t mask);
-/* As chooser_find_fastest(), for the same read and time as the previous choice, whose predictions
- * are used again. */
-int chooser_find_next(struct chooser *c, unsigned int default_drive, uint64_t offset_bytes,
-		      uint32_t pages, uint64_t now_ns, uint32_t mask);
-/* As chooser_find_next(), for a hedge. The last predictions for idle drives are used again as those
- * for the default drive are. */
+/* As chooser_find_fastest(), for a hedge of the read that was just chosen, whose predictions are
+ * used again. The last predictions for idle drives are used again as those for the default drive
+ * are. */
 int chooser_find_second(struct chooser *c, unsigned int default_drive, uint64_t offset_bytes,
 			uint32_t pages, uint64_t now_ns, uint32_t mask);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Many threads read one array whose replicas fail at random times: no read is lost, and none
- * returns wrong data. The number of reads in each test can be set, and the results are printed:
+ * returns wrong data. The number of reads in each test can be set:
  *
  *	LINNOS_READS=200000 build/liblinnos/tests/test_threads
  */
@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <liburing.h>
 #include <sys/ioctl.h>
-#include <time.h>
 
 #define N 3
 #define N_THREADS 4
@@ -97,33 +96,33 @@ static unsigned long reads_asked_for(void)
 	return given ? strtoul(given, NULL, 10) / N_THREADS * N_THREADS : 60000;
 }
 
-static void run(struct many *m)
+/* Run a function in each of the threads. */
+static void run_threads(void *(*function)(void *), void *context)
 {
 	pthread_t threads[N_THREADS];
 
-	m->array->set.hooks = (struct hooks){.answer = fail_at_random, .context = m};
 	for (unsigned int i = 0; i < N_THREADS; i++)
-		assert(!pthread_create(&threads[i], NULL, read_many, m));
+		assert(!pthread_create(&threads[i], NULL, function, context));
 	for (unsigned int i = 0; i < N_THREADS; i++)
 		pthread_join(threads[i], NULL);
 }
 
-static void check(struct many *m)
+/* Open an array, read, and compare its statistics with what the readers got. */
+static void run(struct many *m, const struct linnos_options *o)
 {
-	struct linnos_stats s = stats_of(m->array);
+	struct linnos_stats s;
+	uint64_t served = 0;
 
+	m->n_reads = reads_asked_for();
+	m->array = made_up_array(N, BYTES, o);
+	m->array->set.hooks = (struct hooks){.answer = fail_at_random, .context = m};
+	run_threads(read_many, m);
+	s = stats_of(m->array);
+	for (unsigned int k = 0; k < N; k++)
+		served += replica_of(m->array, k).served;
 	assert(m->reads_done + m->reads_failed == m->n_reads && s.reads == m->n_reads);
-	assert(s.failed == m->reads_failed);
-	assert(replica_of(m->array, 0).served + replica_of(m->array, 1).served +
-		       replica_of(m->array, 2).served ==
-	       m->reads_done);
+	assert(s.failed == m->reads_failed && served == m->reads_done);
 	assert((double)s.hedges * 100 <= m->array->predictor->o.max_duplicates * (double)s.reads);
-	if (getenv("LINNOS_READS"))
-		fprintf(stderr,
-			"%lu reads: %lu right, %lu failed by all %d; attempts: %llu failed, %llu "
-			"hedges\n",
-			m->n_reads, (unsigned long)m->reads_done, (unsigned long)m->reads_failed, N,
-			(unsigned long long)s.errors, (unsigned long long)s.hedges);
 }
 
 TEST(no_read_is_lost_or_wrong_when_drives_fail_at_random_times)
@@ -133,14 +132,10 @@ TEST(no_read_is_lost_or_wrong_when_drives_fail_at_random_times)
 	} cases[] = {{0, 0}, {1, 0}, {0, LINNOS_DUPLICATES}};
 
 	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		const struct linnos_options o =
-			OPTIONS(.hedge_us = cases[i].hedge_us, .flags = cases[i].flags,
-				.max_duplicates = 20);
-		struct many m = {.fail_of_256 = 60, .seed = i + 1, .n_reads = reads_asked_for()};
+		struct many m = {.fail_of_256 = 60, .seed = i + 1};
 
-		m.array = made_up_array(N, BYTES, &o);
-		run(&m);
-		check(&m);
+		run(&m, &OPTIONS(.hedge_us = cases[i].hedge_us, .flags = cases[i].flags,
+				 .max_duplicates = 20));
 		assert(m.reads_failed > 0 && m.reads_failed < m.n_reads / 20);
 		assert(stats_of(m.array).failovers > m.n_reads / 10);
 		assert(i || !stats_of(m.array).in_flight);
@@ -150,12 +145,10 @@ TEST(no_read_is_lost_or_wrong_when_drives_fail_at_random_times)
 
 TEST(reads_survive_truncated_and_vanished_replicas)
 {
-	struct many m = {.loses_two = true, .seed = 3, .n_reads = reads_asked_for()};
+	struct many m = {.loses_two = true, .seed = 3};
 
 	/* Reads use the replicas round robin until one fails. */
-	m.array = made_up_array(N, BYTES, &OPTIONS(.margin_percent = 100));
-	run(&m);
-	check(&m);
+	run(&m, &OPTIONS(.margin_percent = 100));
 	assert(!m.reads_failed && replica_of(m.array, 1).errors && replica_of(m.array, 2).errors);
 	put_away(m.array);
 }
@@ -173,8 +166,7 @@ struct trouble {
 	int pipe[2];		  /* reads that hang wait for it */
 	int files[N];		  /* the original descriptors */
 	atomic_bool over;
-	atomic_ulong right, late, n_troubles;
-	_Atomic uint64_t longest_ns;
+	atomic_ulong right, late;
 	unsigned long n_reads;
 };
 
@@ -243,18 +235,9 @@ static void *trouble_them(void *context)
 		make_trouble(t, replica, chance(&seed) % 3);
 		assert(!linnos_set_model(t->array, other, NULL));
 		assert(!linnos_array_restore_replica(t->array, other));
-		t->n_troubles++;
 		usleep(TROUBLE_US);
 	}
 	return NULL;
-}
-
-static uint64_t clock_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000 * MS + now.tv_nsec;
 }
 
 static void *read_through_it(void *context)
@@ -268,13 +251,9 @@ static void *read_through_it(void *context)
 	assert(!linnos_queue_create(&queue, t->array, NULL));
 	for (unsigned long i = 0; i < t->n_reads / N_THREADS; i++) {
 		struct iovec one = {.iov_base = buf, .iov_len = 2 + chance(&seed) % (READ_MAX - 2)};
-		uint64_t offset = chance(&seed) % (BYTES - one.iov_len), start_ns = clock_now_ns();
+		uint64_t offset = chance(&seed) % (BYTES - one.iov_len);
 		ssize_t n = linnos_preadv(queue, &one, 1, offset, &o);
-		uint64_t took_ns = clock_now_ns() - start_ns, longest_ns = t->longest_ns;
 
-		while (took_ns > longest_ns &&
-		       !atomic_compare_exchange_weak(&t->longest_ns, &longest_ns, took_ns))
-			;
 		assert(n == -ETIME ||
 		       (n == (ssize_t)one.iov_len && is_right(buf, one.iov_len, offset)));
 		atomic_fetch_add(n == -ETIME ? &t->late : &t->right, 1);
@@ -286,7 +265,7 @@ static void *read_through_it(void *context)
 TEST(reads_meet_deadlines_when_replicas_fail_hang_and_vanish)
 {
 	struct trouble t = {.n_reads = reads_asked_for()};
-	pthread_t threads[N_THREADS], troubler;
+	pthread_t troubler;
 
 	assert(!pipe(t.pipe));
 	t.array = made_up_array(N, BYTES, &OPTIONS(.hedge_us = 2000, .max_duplicates = 20));
@@ -295,23 +274,11 @@ TEST(reads_meet_deadlines_when_replicas_fail_hang_and_vanish)
 	t.array->set.hooks = (struct hooks){
 		.answer = fail_if_it_fails, .prepared = hang_if_it_hangs, .context = &t};
 	assert(!pthread_create(&troubler, NULL, trouble_them, &t));
-	for (unsigned int i = 0; i < N_THREADS; i++)
-		assert(!pthread_create(&threads[i], NULL, read_through_it, &t));
-	for (unsigned int i = 0; i < N_THREADS; i++)
-		pthread_join(threads[i], NULL);
+	run_threads(read_through_it, &t);
 	t.over = true;
 	pthread_join(troubler, NULL);
 	assert(t.right + t.late == t.n_reads && stats_of(t.array).reads == t.n_reads);
 	assert(stats_of(t.array).late == t.late && t.late < t.n_reads / 100);
-	if (getenv("LINNOS_READS"))
-		fprintf(stderr,
-			"%lu reads: %lu right, %lu late, the longest %.1f ms; %lu troubles; "
-			"attempts: %llu failed, %llu cancelled, %llu hedges\n",
-			t.n_reads, (unsigned long)t.right, (unsigned long)t.late,
-			(double)t.longest_ns / MS, (unsigned long)t.n_troubles,
-			(unsigned long long)stats_of(t.array).errors,
-			(unsigned long long)stats_of(t.array).cancelled,
-			(unsigned long long)stats_of(t.array).hedges);
 	settle(t.array);
 	put_away(t.array);
 	close_fds(N, t.files);
