@@ -368,8 +368,9 @@ TEST(vectored_read_ends_with_enomem_when_there_is_no_memory_for_its_rest)
 	assert(read_bent(a, iov, 2, 4096, 1) == -ENOMEM);
 	assert(says("out of memory") && !stats_of(a).errors);
 	has_no_memory = false;
-	assert(read_bent(a, iov, 2, 4096, 1) == sizeof(buf));
-	assert(is_right(buf, sizeof(buf), 8192));
+	/* Everything is read again, and only half of it the second time, too. */
+	assert(read_bent(a, iov, 2, 4096, 2) == sizeof(buf));
+	assert(is_right(buf, sizeof(buf), 8192) && !stats_of(a).errors);
 	put_away(a);
 }
 
