@@ -15,7 +15,8 @@
  */
 #define CLOSING_MAX_NS 1000000000ull
 
-struct io_channel *io_channel_open(struct replica_set *set, int *error)
+struct io_channel *io_channel_open(struct replica_set *set,
+				   const struct linnos_queue_options *registrations, int *error)
 {
 	struct io_channel *ch;
 
@@ -30,9 +31,16 @@ struct io_channel *io_channel_open(struct replica_set *set, int *error)
 	}
 	ch->set = set;
 	*error = set->backend.open(set->backend.context, &ch->backend_queue);
+	if (*error) {
+		free(ch);
+		return NULL;
+	}
+	ch->has_registrations = registrations;
+	if (registrations)
+		*error = uring_register(ch->backend_queue, registrations);
 	if (!*error)
 		return ch;
-	free(ch);
+	io_channel_close(ch);
 	return NULL;
 }
 
@@ -42,10 +50,14 @@ void io_channel_close(struct io_channel *ch)
 	free(ch);
 }
 
+bool io_channel_is_broken(const struct io_channel *ch)
+{
+	return ch->set->is_files && uring_is_broken(ch->backend_queue);
+}
+
 bool io_channel_is_reusable(const struct io_channel *ch)
 {
-	return !ch->set->is_files ||
-	       (!uring_is_registered(ch->backend_queue) && !uring_is_broken(ch->backend_queue));
+	return !ch->has_registrations && !io_channel_is_broken(ch);
 }
 
 bool io_channel_has_unsent(const struct io_channel *ch)

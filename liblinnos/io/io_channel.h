@@ -18,12 +18,17 @@ struct io_channel {
 	unsigned int n_interrupted;	  /* consecutive interrupted waits */
 	bool fd_is_closed;		  /* noticed by the reaper */
 	bool has_new;			  /* since the last wait, which submits it */
+	bool has_registrations;		  /* of a queue's files or buffers */
 };
 
-/* Return NULL and set *error on failure. */
-struct io_channel *io_channel_open(struct replica_set *set, int *error);
+/* Open a channel. @registrations is NULL, or has the files and buffers to register in a ring.
+ * Return NULL and set *error on failure. */
+struct io_channel *io_channel_open(struct replica_set *set,
+				   const struct linnos_queue_options *registrations, int *error);
 /* Close a channel in which nothing is in flight. */
 void io_channel_close(struct io_channel *ch);
+/* Return true if the channel is a ring that cannot be entered any more. */
+bool io_channel_is_broken(const struct io_channel *ch);
 /* Return true if the channel can be given to another queue. */
 bool io_channel_is_reusable(const struct io_channel *ch);
 /* Return true if something must be sent and no completion would wake up a thread for it. */

@@ -19,26 +19,16 @@
  * *error. */
 static struct io_channel *get_channel(struct linnos_queue *q, int *error)
 {
+	const bool registers = q->o.register_files || q->o.n_buffers;
+
 	/* A ring that cannot be entered any more is replaced as soon as it is empty. */
-	if (q->channel && q->array->set.is_files && !q->channel->in_flight &&
-	    uring_is_broken(q->channel->backend_queue)) {
+	if (q->channel && !q->channel->in_flight && io_channel_is_broken(q->channel)) {
 		io_channel_close(q->channel);
 		q->channel = NULL;
 	}
-	if (q->channel)
-		return q->channel;
-	if (!q->array->set.is_files || !(q->o.register_files || q->o.n_buffers)) {
-		q->channel = reaper_get_channel(&q->array->reaper, error);
-		return q->channel;
-	}
-	q->channel = io_channel_open(&q->array->set, error);
 	if (!q->channel)
-		return NULL;
-	*error = uring_register(q->channel->backend_queue, &q->o);
-	if (*error) {
-		io_channel_close(q->channel);
-		q->channel = NULL;
-	}
+		q->channel = registers ? io_channel_open(&q->array->set, &q->o, error)
+				       : reaper_get_channel(&q->array->reaper, error);
 	return q->channel;
 }
 

@@ -161,7 +161,7 @@ static int start(struct reaper *reaper, const char **what)
 	*what = "an io_uring";
 	/* For the first read, and to find out whether one can be created. */
 	if (!reaper->unused)
-		reaper->unused = io_channel_open(reaper->set, &error);
+		reaper->unused = io_channel_open(reaper->set, NULL, &error);
 	*what = error ? *what : "a thread";
 	if (!error && !reaper->account.chooser)
 		error = account_init(&reaper->account, reaper->set, reaper->predictor);
@@ -199,7 +199,7 @@ struct io_channel *reaper_get_channel(struct reaper *reaper, int *error)
 	pthread_mutex_lock(&reaper->lock);
 	ch = pop(&reaper->unused);
 	pthread_mutex_unlock(&reaper->lock);
-	return ch ? ch : io_channel_open(reaper->set, error);
+	return ch ? ch : io_channel_open(reaper->set, NULL, error);
 }
 
 bool reaper_can_wait(const struct io_channel *ch)

@@ -321,10 +321,3 @@ bool uring_descriptor_is_gone(const void *ring)
 {
 	return descriptor_is_gone(ring);
 }
-
-bool uring_is_registered(const void *ring)
-{
-	const struct uring *u = ring;
-
-	return u->has_files || u->has_buffers;
-}

@@ -20,10 +20,8 @@ void uring_backend_init(struct linnos_backend *backend, struct uring_context *co
  * or -1 if they are not registered. */
 void uring_prepare(struct io_uring_sqe *sqe, const struct replica_set *set,
 		   const struct io_request *io, int fixed_file, int first_buffer);
-/* Register the files and buffers of a queue in its ring. A ring with registrations is never given
- * to another queue. */
+/* Register the files and buffers of a queue in its ring. */
 int uring_register(void *ring, const struct linnos_queue_options *o);
-bool uring_is_registered(const void *ring);
 /* Return true if the ring cannot be entered any more. Requests that were submitted may still
  * complete. */
 bool uring_is_broken(const void *ring);

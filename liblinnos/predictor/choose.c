@@ -164,7 +164,8 @@ static void plan_hedge(struct linnos_chooser *ch, struct linnos_choice *c, uint6
 						 now_ns, c->tried);
 
 		linnos_load_snapshot(&p->drives[c->replica].drive, &load);
-		learner_begin_read(ch->learner, load.reads);
+		learner_observe(ch->learner,
+				(struct observation){.kind = LEARN_READ, .n = load.reads});
 		is_second_due(ch, c, second, now_ns);
 	} else if (after_ns) {
 		c->hedge_at_ns = now_ns + after_ns;
@@ -254,7 +255,7 @@ int linnos_choose_hedge(struct linnos_chooser *ch, struct linnos_choice *c, uint
 	if (p->duplicates) {
 		is_due = is_second_due(ch, c, replica, now_ns);
 		if (is_due)
-			learner_hedge_due(ch->learner);
+			learner_observe(ch->learner, (struct observation){.kind = LEARN_HEDGE_DUE});
 	}
 	if (!is_due)
 		return -1;
@@ -295,10 +296,17 @@ void linnos_chooser_on_submit(struct linnos_chooser *ch, struct linnos_attempt *
 static void record_gain(struct learner *learner, const struct attempt_data *s, uint64_t took_ns,
 			uint64_t now_ns)
 {
-	learner_record_attempt(learner, s->predicted_us, s->pages_ahead, took_ns / 1000.0);
+	learner_observe(learner, (struct observation){.kind = LEARN_ATTEMPT,
+						      .predicted_us = s->predicted_us,
+						      .n = s->pages_ahead,
+						      .us = took_ns / 1000.0});
 	if (s->expected_gain_us > 0)
-		learner_record_hedge(learner, s->expected_gain_us,
-				     s->beaten_by_hedge ? (now_ns - s->beaten_ns) / 1000.0 : 0);
+		learner_observe(
+			learner,
+			(struct observation){
+				.kind = LEARN_HEDGE,
+				.claimed_us = s->expected_gain_us,
+				.us = s->beaten_by_hedge ? (now_ns - s->beaten_ns) / 1000.0 : 0});
 }
 
 static void count_answer(struct linnos_chooser *ch, const struct attempt_data *s, uint64_t took_ns)
@@ -322,7 +330,8 @@ static void answered(struct linnos_chooser *ch, const struct attempt_data *s, ui
 
 	count_answer(ch, s, took_ns);
 	if (p->o.hedge_percentile > 0 && s->kind == LINNOS_PRIMARY_ATTEMPT)
-		learner_record_latency(ch->learner, took_ns);
+		learner_observe(ch->learner,
+				(struct observation){.kind = LEARN_LATENCY, .latency_ns = took_ns});
 	if (p->duplicates && s->kind != LINNOS_PROBE_COPY)
 		record_gain(ch->learner, s, took_ns, now_ns);
 	if (s->beaten_by_hedge)

@@ -48,23 +48,22 @@ static void add_latency(struct learning *l, uint64_t ns)
 	}
 }
 
-static void add(struct learning *l, const struct observation *o)
+static void add_gain(struct hedge_gain *g, const struct observation *o)
 {
 	switch (o->kind) {
-	case LEARN_LATENCY:
-		add_latency(l, o->latency_ns);
-		break;
 	case LEARN_READ:
-		hedge_gain_begin(&l->gain, o->n);
+		hedge_gain_begin(g, o->n);
 		break;
 	case LEARN_ATTEMPT:
-		hedge_gain_record_attempt(&l->gain, o->predicted_us, o->n, o->us);
+		hedge_gain_record_attempt(g, o->predicted_us, o->n, o->us);
 		break;
 	case LEARN_HEDGE:
-		hedge_gain_record_hedge(&l->gain, o->claimed_us, o->us);
+		hedge_gain_record_hedge(g, o->claimed_us, o->us);
 		break;
 	case LEARN_HEDGE_DUE:
-		hedge_gain_hedge_due(&l->gain);
+		hedge_gain_hedge_due(g);
+		break;
+	case LEARN_LATENCY:
 		break;
 	}
 }
@@ -75,17 +74,27 @@ static void share(struct learner *learner)
 {
 	struct learning *l = learner->shared;
 
-	for (unsigned int i = 0; i < learner->n; i++)
-		add(l, &learner->observations[i]);
+	for (unsigned int i = 0; i < learner->n; i++) {
+		const struct observation *o = &learner->observations[i];
+
+		if (o->kind == LEARN_LATENCY)
+			add_latency(l, o->latency_ns);
+		else
+			add_gain(&l->gain, o);
+	}
 	learner->n = 0;
 	if (l->by_gain)
 		gain_planner_update(&learner->planner, &l->gain);
 }
 
-static void observe(struct learner *learner, struct observation o)
+void learner_observe(struct learner *learner, struct observation o)
 {
 	struct learning *l = learner->shared;
 
+	/* The price changes at once, so that a thread does not send too many hedges before the next
+	 * update. */
+	if (o.kind == LEARN_READ || o.kind == LEARN_HEDGE_DUE)
+		add_gain(&learner->planner.gain, &o);
 	learner->observations[learner->n++] = o;
 	/* With by_gain, a read and its end are two. */
 	if (learner->n % ((l->by_gain ? 2 : 1) * READS_SHARED))
@@ -119,38 +128,4 @@ void learner_free(struct learner *learner)
 	share(learner);
 	pthread_mutex_unlock(&learner->shared->lock);
 	free(learner);
-}
-
-void learner_record_latency(struct learner *learner, uint64_t ns)
-{
-	observe(learner, (struct observation){.kind = LEARN_LATENCY, .latency_ns = ns});
-}
-
-/* The price changes at once, so that a thread does not send too many hedges before the next
- * update. */
-void learner_begin_read(struct learner *learner, uint32_t reads)
-{
-	hedge_gain_begin(&learner->planner.gain, reads);
-	observe(learner, (struct observation){.kind = LEARN_READ, .n = reads});
-}
-
-void learner_hedge_due(struct learner *learner)
-{
-	hedge_gain_hedge_due(&learner->planner.gain);
-	observe(learner, (struct observation){.kind = LEARN_HEDGE_DUE});
-}
-
-void learner_record_attempt(struct learner *learner, uint32_t predicted_us, uint32_t pages,
-			    double took_us)
-{
-	observe(learner, (struct observation){.kind = LEARN_ATTEMPT,
-					      .predicted_us = predicted_us,
-					      .n = pages,
-					      .us = took_us});
-}
-
-void learner_record_hedge(struct learner *learner, double claimed_us, double gained_us)
-{
-	observe(learner, (struct observation){
-				 .kind = LEARN_HEDGE, .claimed_us = claimed_us, .us = gained_us});
 }

@@ -35,8 +35,8 @@ struct learning {
 
 struct observation {
 	enum observation_kind {
-		LEARN_LATENCY,
-		LEARN_READ,
+		LEARN_LATENCY, /* of a first attempt, for the percentile */
+		LEARN_READ,    /* these are arguments of functions of hedge_gain.h */
 		LEARN_ATTEMPT,
 		LEARN_HEDGE,
 		LEARN_HEDGE_DUE,
@@ -68,13 +68,7 @@ struct learner *learner_create(struct learning *shared);
 /* Share the last observations, and free the learner. It may be NULL. */
 void learner_free(struct learner *learner);
 
-/* Record the latency of a first attempt, for the percentile. */
-void learner_record_latency(struct learner *learner, uint64_t ns);
-/* As the functions of hedge_gain.h with these names. */
-void learner_begin_read(struct learner *learner, uint32_t reads);
-void learner_record_attempt(struct learner *learner, uint32_t predicted_us, uint32_t pages,
-			    double took_us);
-void learner_record_hedge(struct learner *learner, double claimed_us, double gained_us);
-void learner_hedge_due(struct learner *learner);
+/* Record an observation of this thread. */
+void learner_observe(struct learner *learner, struct observation o);
 
 #endif
