@@ -163,23 +163,6 @@ TEST(read_fails_over_when_a_replica_was_truncated)
 	assert(linnos_pread(queue(), buf, 1000, 3000) == 1000);
 }
 
-TEST(reads_leave_default_replica_only_beyond_the_margin)
-{
-	struct linnos_stats s;
-
-	open_on((struct drives){.now_ns = MS, .latency_us = {200, 160, 190}}, &UNGUARDED());
-	/* Reads use the replicas round robin. */
-	read_often(8 * N);
-	s = stats();
-	assert(replica(0).served == 8 && replica(1).served == 8 && replica(2).served == 8 &&
-	       !s.redirected);
-	drives.latency_us[2] = 400;
-	read_often(100 * N);
-	s = stats();
-	assert(s.redirected > 90 && replica(2).served < 20 && replica(1).served > 190);
-	assert(s.reads == 108 * N && s.bytes == 108 * N * READ_BYTES);
-}
-
 TEST(saved_us_estimate_is_predicted_default_minus_measured)
 {
 	open_on((struct drives){.now_ns = MS, .latency_us = {1000, 100, 100}},

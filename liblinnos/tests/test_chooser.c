@@ -116,18 +116,6 @@ TEST(overdue_read_raises_prediction_of_its_drive)
 	assert(choose(0, 2 * MS) == 0);
 }
 
-TEST(dropped_drive_is_never_chosen)
-{
-	setup(20 * MS);
-	heard_all(MS, 100, 300, 200);
-	common.dropped = 1 << 0;
-	assert(choose(1, MS) == 2);
-	assert(fastest(1, MS, 1 << 1 | 1 << 2) == -1);
-	/* Regardless of how long it has been stale. */
-	for (unsigned int i = 0; i < 1000; i++)
-		assert(choose(1 + i % 2, (30 + 30 * i) * MS) != 0 && copy != 0);
-}
-
 /* Results of a run: reads by drive, and copies. */
 struct served {
 	unsigned int by[N], copies;
@@ -239,23 +227,6 @@ TEST(quiet_time_doubles_with_each_consecutive_failure)
 		now_ns += quiet_ns;
 		quiet_ns = 2 * quiet_ns < 60000 * MS ? 2 * quiet_ns : 60000 * MS;
 	}
-}
-
-TEST(slow_drive_is_not_probed_in_its_quiet_time_when_users_probe)
-{
-	setup(20 * MS);
-	common.start_ns = MS;
-	read_once(1, MS, 501 * MS, OBSERVED_ANSWERED);
-	for (unsigned int users = 0; users < 2; users++) {
-		common.users_probe = users;
-		chooser.budget.tokens = 10;
-		heard(0, 600 * MS, 100);
-		heard(2, 600 * MS, 100);
-		assert(copy_of(0, 600 * MS) == (users ? -1 : 1));
-	}
-	heard(0, 51000 * MS, 100);
-	heard(2, 51000 * MS, 100);
-	assert(copy_of(0, 51000 * MS) == 1);
 }
 
 TEST(large_reads_have_a_longer_limit)
@@ -371,22 +342,6 @@ TEST(model_that_does_not_choose_redirects_no_read)
 	assert(choose(0, 2 * MS) == 1);
 	assert(fastest(0, 2 * MS, 1 << 1) == 2);
 	assert(fastest(0, 2 * MS, 1 << 1 | 1 << 2) == 0);
-}
-
-TEST(drive_with_a_read_in_flight_is_not_probed)
-{
-	struct linnos_io io;
-
-	setup(20 * MS);
-	heard_all(MS, 100, 100, 400);
-	choose(0, MS);
-	chooser.budget.tokens = 10;
-	observer_sent(&drives[2], &io, MS, 0, 1, true);
-	heard(0, 30 * MS, 100);
-	heard(1, 30 * MS, 100);
-	assert(choose(0, 30 * MS) == 0 && copy == -1);
-	observer_ended(&drives[2], &io, 31 * MS, OBSERVED_IGNORED);
-	assert(choose(0, 31 * MS) == 0 && copy == 2);
 }
 
 TEST(external_prediction_replaces_the_models)
