@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <liburing.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -189,6 +190,15 @@ static inline int prep_read(struct linnos_array *a, struct io_uring_sqe *sqe, vo
 	struct iovec one = {.iov_base = buf, .iov_len = bytes};
 
 	return linnos_queue_prep_read(only_queue(a), sqe, &one, 1, offset, NULL, user);
+}
+
+/* Let a request wait for a byte of a pipe instead of a drive. */
+static inline void hold_request(struct io_uring_sqe *sqe, int fd)
+{
+	uint64_t user_data = sqe->user_data;
+
+	io_uring_prep_read(sqe, fd, (void *)(uintptr_t)sqe->addr, 1, 0);
+	sqe->user_data = user_data;
 }
 
 /* Return a read that is to be hedged now, or NULL. */

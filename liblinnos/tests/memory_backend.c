@@ -5,6 +5,7 @@
 #undef NDEBUG
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -205,4 +206,24 @@ void linnos_memory_set(struct linnos_memory *m, unsigned int replica, uint64_t l
 			insert(q, p);
 		}
 	}
+}
+
+struct linnos_array *linnos_memory_open_array(struct linnos_memory *m, uint32_t align,
+					      const struct linnos_options *options)
+{
+	struct linnos_replica replicas[MEMORY_REPLICAS_MAX];
+	struct linnos_queue *queue;
+	struct linnos_array *array;
+
+	for (unsigned int k = 0; k < MEMORY_REPLICAS_MAX; k++)
+		replicas[k] = (struct linnos_replica){.size = sizeof(*replicas),
+						      .bytes = m->bytes,
+						      .align_bytes = align,
+						      .memory_align_bytes = align};
+	if (linnos_array_open_backend(&array, MEMORY_REPLICAS_MAX, replicas, &m->backend, NULL,
+				      options) ||
+	    linnos_queue_create(&queue, array, NULL))
+		fprintf(stderr, "%s\n", linnos_error());
+	assert(array);
+	return array;
 }

@@ -36,5 +36,8 @@ void linnos_memory_free(struct linnos_memory *memory);
  * 0 or a negative errno. Requests that hung there complete with it. */
 void linnos_memory_set(struct linnos_memory *memory, unsigned int replica, uint64_t latency_ns,
 		       int error);
+/* Open an array of these replicas, which require this alignment, and create a queue for it. */
+struct linnos_array *linnos_memory_open_array(struct linnos_memory *memory, uint32_t align,
+					      const struct linnos_options *options);
 
 #endif

@@ -5,7 +5,6 @@
 #include "options.h"
 
 #include <fcntl.h>
-#include <liburing.h>
 #include <limits.h>
 #include <math.h>
 

@@ -229,19 +229,11 @@ static struct linnos_memory *memory;
 
 static struct linnos_array *full_array(int submit_error, uint32_t hedge_us)
 {
-	struct linnos_replica replicas[N];
-	struct linnos_queue *q;
-	struct linnos_array *a;
-
 	memory = linnos_memory_create(BYTES, 50 * US);
 	memory->room = ROOM;
 	memory->submit_error = submit_error;
-	for (int k = 0; k < N; k++)
-		replicas[k] = (struct linnos_replica){.size = sizeof(replicas[k]), .bytes = BYTES};
-	assert(!linnos_array_open_backend(&a, N, replicas, &memory->backend, NULL,
-					  &OPTIONS(.hedge_us = hedge_us, .max_duplicates = 100)));
-	assert(!linnos_queue_create(&q, a, NULL));
-	return a;
+	return linnos_memory_open_array(memory, 1,
+					&OPTIONS(.hedge_us = hedge_us, .max_duplicates = 100));
 }
 
 static void close_full(struct linnos_array *a)

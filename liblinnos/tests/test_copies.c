@@ -6,7 +6,6 @@
  */
 #include "one_array.h"
 
-#include <liburing.h>
 #include <sys/resource.h>
 
 #define USUAL_US 1760
@@ -43,14 +42,11 @@ static int answer(void *context, unsigned int number, uint64_t offset, int resul
 
 static void prepared(void *context, unsigned int number, struct io_uring_sqe *sqe)
 {
-	uint64_t user_data = sqe->user_data;
-
 	(void)context;
 	if (number != BAD || !stuck.bad_us)
 		return;
 	stuck.n_copies++;
-	io_uring_prep_read(sqe, stuck.pipe[0], (void *)(uintptr_t)sqe->addr, 1, 0);
-	sqe->user_data = user_data;
+	hold_request(sqe, stuck.pipe[0]);
 }
 
 static void close_pipe(void)

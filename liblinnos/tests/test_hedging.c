@@ -6,8 +6,6 @@
  */
 #include "one_array.h"
 
-#include <liburing.h>
-
 #define PENDING_MAX 256
 
 /* The requests that the kernel has received and not completed, and its clock. */
@@ -397,13 +395,9 @@ static int held[2];
 
 static void hold(void *context, unsigned int number, struct io_uring_sqe *sqe)
 {
-	uint64_t user_data = sqe->user_data;
-
 	(void)context;
-	if (number)
-		return;
-	io_uring_prep_read(sqe, held[0], (void *)(uintptr_t)sqe->addr, 1, 0);
-	sqe->user_data = user_data;
+	if (!number)
+		hold_request(sqe, held[0]);
 }
 
 static int as_whole(void *context, unsigned int number, uint64_t offset, int result)

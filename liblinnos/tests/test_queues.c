@@ -7,8 +7,6 @@
 #include "memory_backend.h"
 #include "one_array.h"
 
-#include <liburing.h>
-
 #define USUAL_NS 100000ull
 
 static struct linnos_memory *memory;
@@ -22,22 +20,12 @@ static void free_memory(void)
 
 static void simulate(const struct linnos_options *o, uint32_t align)
 {
-	struct linnos_replica replicas[N];
-	struct linnos_queue *created;
-
 	close_array();
 	memory = linnos_memory_create(BYTES, USUAL_NS);
 	after_array = free_memory;
 	for (size_t i = 0; i < BYTES; i++)
 		memory->content[i] = byte_at(i);
-	for (unsigned int k = 0; k < N; k++)
-		replicas[k] = (struct linnos_replica){.size = sizeof(*replicas),
-						      .bytes = BYTES,
-						      .align_bytes = align,
-						      .memory_align_bytes = align};
-	if (linnos_array_open_backend(&array, N, replicas, &memory->backend, NULL, o))
-		fprintf(stderr, "%s\n", linnos_error());
-	assert(array && !linnos_queue_create(&created, array, NULL));
+	array = linnos_memory_open_array(memory, align, o);
 }
 
 /* The default is replica 1, and there are no probes. */

@@ -4,7 +4,6 @@
 #include "one_array.h"
 
 #include <fcntl.h>
-#include <liburing.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 

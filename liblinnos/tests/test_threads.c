@@ -10,7 +10,6 @@
 #include "test.h"
 
 #include <fcntl.h>
-#include <liburing.h>
 #include <sys/ioctl.h>
 
 #define N 3
@@ -184,12 +183,9 @@ static int fail_if_it_fails(void *context, unsigned int replica, uint64_t offset
 static void hang_if_it_hangs(void *context, unsigned int replica, struct io_uring_sqe *sqe)
 {
 	struct trouble *t = context;
-	uint64_t user_data = sqe->user_data;
 
-	if (!(t->hangs & 1u << replica))
-		return;
-	io_uring_prep_read(sqe, t->pipe[0], (void *)(uintptr_t)sqe->addr, 1, 0);
-	sqe->user_data = user_data;
+	if (t->hangs & 1u << replica)
+		hold_request(sqe, t->pipe[0]);
 }
 
 static void let_go(struct trouble *t)

@@ -11,16 +11,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+LIBLINNOS = ROOT / "liblinnos"
+UBLK = LIBLINNOS / "ublk"
 
 
 @pytest.fixture(scope="module")
 def program() -> Path:
     out = ROOT / "build" / "ublk"
-    subprocess.run(
-        ["make", "-s", "-C", ROOT / "liblinnos" / "ublk", f"OUT={out}"],
-        check=True,
-        capture_output=True,
-    )
+    subprocess.run(["make", "-s", "-C", UBLK, f"OUT={out}"], check=True, capture_output=True)
     return out / "linnos-ublk"
 
 
@@ -61,73 +59,65 @@ def test_missing_driver_error_names_the_remedy(program: Path) -> None:
     assert "modprobe ublk_drv" in told.stderr
 
 
-UBLK = ROOT / "liblinnos" / "ublk"
+def compiled(folder: Path, test: str, modules: list[str], *flags: str) -> Path:
+    """Return a test program that is linked with modules of linnos-ublk."""
+    include = (UBLK, LIBLINNOS, LIBLINNOS / "io", LIBLINNOS / "include", ROOT / "core/userspace")
+    subprocess.run(
+        ["gcc", "-D_GNU_SOURCE", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g",
+         *(f"-I{path}" for path in include), '-DPROGRAM="linnos-ublk"', '-DPROGRAM_VERSION=""',
+         "-o", folder / test, UBLK / "tests" / f"{test}.c",
+         *(UBLK / f"{name}.c" for name in modules), LIBLINNOS / "program/program.c", *flags],
+        check=True,
+    )  # fmt: skip
+    return folder / test
 
 
 @pytest.mark.parametrize("state", ["full", "wait"])
 def test_worker_exits_with_a_message_when_its_ring_cannot_be_entered(
     tmp_path: Path, state: str
 ) -> None:
-    program = tmp_path / "forbidden_ring"
-    subprocess.run(
-        ["gcc", "-D_GNU_SOURCE", "-std=gnu11", "-Wall", "-Werror", f"-I{UBLK}",
-         f"-I{UBLK.parent}", f"-I{UBLK.parent}/io", f"-I{UBLK.parent}/include", "-o", program,
-         UBLK / "tests" / "forbidden_ring.c", UBLK / "worker.c",
-         UBLK.parent / "program" / "program.c", '-DPROGRAM="linnos-ublk"',
-         '-DPROGRAM_VERSION=""', "-luring", "-pthread"],
-        check=True,
-    )  # fmt: skip
-    ran = subprocess.run([program, state], capture_output=True, text=True, timeout=10, check=False)
-    if ran.returncode == 77:
+    program = compiled(tmp_path, "forbidden_ring", ["worker"], "-luring", "-pthread")
+    told = ran(program, state)
+    if told.returncode == 77:
         pytest.skip("io_uring or seccomp is not available")
-    assert ran.returncode == 1
-    assert ran.stderr == (
+    assert told.returncode == 1
+    assert told.stderr == (
         "linnos-ublk: /dev/ublkb5: queue 2 can no longer be served: io_uring_enter: "
         "Operation not permitted; the server exits without an orderly stop\n"
     )
 
 
 def test_first_thread_is_created_with_pr_set_io_flusher_when_reads_are_hedged(
-    tmp_path: Path,
+    program: Path, tmp_path: Path
 ) -> None:
-    out = ROOT / "build" / "ublk"
-    subprocess.run(["make", "-s", "-C", UBLK, f"OUT={out}"], check=True, capture_output=True)
     source = UBLK / "tests" / "first_thread.c"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "p.so", source], check=True)
     images = [tmp_path / "a", tmp_path / "b"]
     for image in images:
         image.write_bytes(bytes(1 << 20))
-    ran = subprocess.run(
-        [out / "linnos-ublk", "--assume-clean", "--hedge-us", "100", *images],
+    told = subprocess.run(
+        [program, "--assume-clean", "--hedge-us", "100", *images],
         env={**os.environ, "LD_PRELOAD": str(tmp_path / "p.so")},
         capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
-    assert ran.stdout == "PR_SET_IO_FLUSHER is set\n", ran.stderr
-
-
-SOURCE = UBLK / "tests" / "test_state.c"
+    assert told.stdout == "PR_SET_IO_FLUSHER is set\n", told.stderr
 
 
 @pytest.fixture(scope="module")
 def state_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("state") / "test_state"
-    subprocess.run(
-        ["gcc", "-D_GNU_SOURCE", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g",
-         "-fsanitize=address,undefined", '-DSTATE_FOLDER="state"', f"-I{UBLK}",
-         f"-I{UBLK.parent}", f"-I{UBLK.parent}/include", f"-I{UBLK.parents[1]}/core/userspace",
-         "-o", out, SOURCE,
-         *(UBLK / f"{name}.c" for name in ("state", "identity", "replicas", "resync")),
-         UBLK.parent / "program" / "program.c", '-DPROGRAM="linnos-ublk"',
-         '-DPROGRAM_VERSION=""'],
-        check=True,
+    return compiled(
+        tmp_path_factory.mktemp("state"), "test_state",
+        ["state", "identity", "replicas", "resync"],
+        "-fsanitize=address,undefined", '-DSTATE_FOLDER="state"',
     )  # fmt: skip
-    return out
 
 
-@pytest.mark.parametrize("name", re.findall(r"^TEST\((\w+)\)$", SOURCE.read_text(), re.MULTILINE))
+@pytest.mark.parametrize(
+    "name", re.findall(r"^TEST\((\w+)\)$", (UBLK / "tests/test_state.c").read_text(), re.M)
+)
 def test_state(state_tests: Path, tmp_path: Path, name: str) -> None:
-    ran = subprocess.run(
+    told = subprocess.run(
         [state_tests, name], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
         env={"PATH": "/usr/bin:/bin", "ASAN_OPTIONS": "detect_leaks=0"},
     )  # fmt: skip
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert told.returncode == 0, told.stdout + told.stderr
