@@ -253,7 +253,6 @@ static ssize_t read_without_channel(struct linnos_queue *q, struct linnos_read *
 	return error;
 }
 
-/* @o may be NULL for the defaults. */
 static ssize_t read_now(struct linnos_queue *q, const struct iovec *iov, int n_iov, off_t offset,
 			const struct linnos_read_options *o)
 {
@@ -271,9 +270,10 @@ static ssize_t read_now(struct linnos_queue *q, const struct iovec *iov, int n_i
 
 ssize_t linnos_pread(struct linnos_queue *q, void *buf, size_t bytes, off_t offset)
 {
+	static const struct linnos_read_options defaults = LINNOS_READ_OPTIONS_INIT;
 	struct iovec one = {.iov_base = buf, .iov_len = bytes};
 
-	return q ? read_now(q, &one, 1, offset, NULL) : error_null("queue");
+	return q ? read_now(q, &one, 1, offset, &defaults) : error_null("queue");
 }
 
 ssize_t linnos_preadv(struct linnos_queue *q, const struct iovec *iov, int n_iov, off_t offset,

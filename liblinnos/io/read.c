@@ -162,17 +162,6 @@ static void add_copy(struct linnos_read *r, uint64_t now_ns)
 		chooser_copy_not_sent(chooser, false);
 }
 
-static void take_options(struct linnos_read *r, const struct linnos_read_options *o,
-			 uint64_t now_ns)
-{
-	r->choice.home = o->home;
-	r->choice.flags = o->flags & LINNOS_NEVER_HEDGE;
-	r->sqe_flags = o->sqe_flags;
-	r->ioprio = o->ioprio;
-	if (o->deadline_ns && o->deadline_ns < UINT64_MAX - now_ns)
-		r->deadline_ns = now_ns + o->deadline_ns;
-}
-
 int read_begin(struct account *account, struct linnos_read *r, const struct iovec *iov, int n_iov,
 	       off_t offset, const struct linnos_read_options *o, struct reads *reads,
 	       bool is_only_read)
@@ -200,16 +189,18 @@ int read_begin(struct account *account, struct linnos_read *r, const struct iove
 		r->iov = &r->one;
 	}
 	r->offset = offset;
-	r->deadline_ns = UINT64_MAX;
+	r->sqe_flags = o->sqe_flags;
+	r->ioprio = o->ioprio;
 	r->choice.offset = offset;
 	r->choice.bytes = r->bytes;
-	r->choice.home = LINNOS_DEFAULT_ROUND_ROBIN;
-	r->choice.flags = 0;
+	r->choice.home = o->home;
+	r->choice.flags = o->flags;
 	if (set->queries_kernel && kernel_predict(set, r->offset, r->bytes, &external))
 		chooser_use_external(account->chooser, &external);
 	now_ns = account_now_ns(account);
-	if (o)
-		take_options(r, o, now_ns);
+	r->deadline_ns = o->deadline_ns && o->deadline_ns < UINT64_MAX - now_ns
+				 ? now_ns + o->deadline_ns
+				 : UINT64_MAX;
 	linnos_choose(account->chooser, &r->choice, now_ns);
 	if (!can_read_at_once(r) &&
 	    !add_attempt(r, r->choice.replica, LINNOS_PRIMARY_ATTEMPT, NULL, now_ns)) {

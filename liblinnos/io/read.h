@@ -58,8 +58,7 @@ struct linnos_read {
 int read_options_copy_in(const struct account *account, struct linnos_read_options *copy,
 			 const struct linnos_read_options *options);
 /* Begin a read and choose its first replica. The caller must send r->copy, if there is one, and
- * then r->next, or call read_at_once() if there is no r->next. Return 0 or a negative errno. @o may
- * be NULL for the defaults. */
+ * then r->next, or call read_at_once() if there is no r->next. Return 0 or a negative errno. */
 int read_begin(struct account *account, struct linnos_read *r, const struct iovec *iov, int n_iov,
 	       off_t offset, const struct linnos_read_options *o, struct reads *reads,
 	       bool is_only_read);

@@ -43,17 +43,8 @@ void chooser_init(struct chooser *c, struct chooser_common *common, unsigned int
 
 void chooser_join(struct chooser *c, const struct chooser *first)
 {
-	*c = (struct chooser){
-		.common = first->common,
-		.n_drives = first->n_drives,
-		.drives = first->drives,
-		.models = first->models,
-		.probe_after_ns = first->probe_after_ns,
-		.margin_percent = first->margin_percent,
-		.max_unpredicted_reads = first->max_unpredicted_reads,
-		.budget = {.share = first->budget.share, .burst = first->budget.burst},
-		.extra = first->extra,
-	};
+	*c = *first;
+	c->budget.tokens = 0;
 }
 
 void chooser_set_probe_budget(struct chooser *c, double extra_share, struct budget *hedges)

@@ -134,7 +134,7 @@ struct chooser {
 void chooser_init(struct chooser *c, struct chooser_common *common, unsigned int n_drives,
 		  struct observer *drives, struct linnos_latency **models, uint64_t probe_after_ns,
 		  unsigned int margin_percent, bool guarded);
-/* Initialize a chooser for another thread. */
+/* Initialize a chooser for another thread from one that has chosen nothing yet. */
 void chooser_join(struct chooser *c, const struct chooser *first);
 /* Record that a drive has a new model. Calls must be serialized by the caller. */
 void chooser_model_changed(struct chooser *c, unsigned int drive);

@@ -68,7 +68,8 @@ struct learner *learner_create(struct learning *shared);
 /* Share the last observations, and free the learner. It may be NULL. */
 void learner_free(struct learner *learner);
 
-/* Record an observation of this thread. */
+/* Record an observation of this thread. The caller applies a change of the price to the planner as
+ * well, so that the thread does not send too many hedges before the next update. */
 void learner_observe(struct learner *learner, struct observation o);
 
 #endif
