@@ -184,7 +184,8 @@ int read_begin(struct account *account, struct linnos_read *r, const struct iove
 	r->is_only_read = is_only_read;
 	r->iov = iov;
 	r->n_iov = n_iov;
-	if (n_iov == 1) {
+	/* A caller that continues may use a single element for its next read. */
+	if (n_iov == 1 && !is_only_read) {
 		r->one = *iov;
 		r->iov = &r->one;
 	}

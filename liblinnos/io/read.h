@@ -32,10 +32,10 @@ struct linnos_read {
 	struct attempt *in_flight[2];
 	struct attempt *next; /* to be sent; the remainder of a short read before a hedge */
 	struct attempt *copy; /* to be sent as a probe; NULL for none */
-	uint32_t sqe_flags, ioprio;
 	bool is_listed, is_done;
 
 	struct account *account;
+	uint32_t sqe_flags, ioprio;
 	struct linnos_read *earlier, *later; /* list of timed reads; free or done list */
 	struct iovec one;
 	const struct iovec *iov;

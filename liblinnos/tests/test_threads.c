@@ -106,7 +106,7 @@ static void run_threads(void *(*function)(void *), void *context)
 		pthread_join(threads[i], NULL);
 }
 
-/* Open an array, read, and compare its statistics with what the readers got. */
+/* Open an array, read, and compare its statistics with the results of the readers. */
 static void run(struct many *m, const struct linnos_options *o)
 {
 	struct linnos_stats s;
