@@ -64,26 +64,6 @@ static ssize_t read_within(void *to, size_t bytes, off_t offset,
 	return linnos_preadv(queue(), &one, 1, offset, o);
 }
 
-TEST(backend_requests_are_aligned)
-{
-	uint64_t seed = 1;
-
-	for (uint32_t align = 1; align <= 4096; align *= 64) {
-		static char whole[BYTES];
-
-		simulate(NULL, align);
-		for (int i = 0; i < 300; i++) {
-			size_t bytes = chance(&seed) % 20000;
-			uint64_t offset = chance(&seed) % (BYTES - bytes);
-
-			assert(linnos_pread(queue(), whole + i, bytes, offset) == (ssize_t)bytes);
-			assert(is_right(whole + i, bytes, offset));
-		}
-		assert(linnos_pread(queue(), whole, 100, BYTES - 30) == 30);
-		assert(linnos_pread(queue(), whole, 100, BYTES) == 0);
-	}
-}
-
 TEST(preadv_fills_several_buffers)
 {
 	static char to[60000];
