@@ -83,8 +83,8 @@ const struct option_row option_rows[] = {
 	       "start when the clock is a multiple of S seconds (0.1), so that every replay meets "
 	       "drives with periodic behaviour in the same phase"),
 	LIST_AS(OPTION_TAGS, "tag", "N[,N,N]", tags, n_tags, "tags",
-		"I/O tag (8 to 1023; 0: none) that fault rules can match: one for all or one per "
-		"trace"),
+		"I/O tag that fault rules can match, from 8 to 1023, or 0 for none: one for all or "
+		"one per trace"),
 	WHOLE_AS(OPTION_WHOLE64, "seed", "N", seed, 0, INT64_MAX, 1, "seed",
 		 "seed of the written patterns and of random choices (1)"),
 
@@ -128,7 +128,7 @@ const struct option_row option_rows[] = {
 	     "would be redirected stays at the default replica, a larger part the less they gain"),
 	NUMBER("probe-after-ms", "X", probe_after_ms, 0, 1e9, 20, "probe_after_ms",
 	       "fastest: probe a drive that has completed nothing for X ms with a read, at most 1 "
-	       "in 100 reads (20; 0: never)"),
+	       "in 100 reads (20); 0 disables this"),
 
 	HEADING("Slow bursts"),
 	LIST_AS(OPTION_REPEATED, "inject", "PATTERN:key=value,...", injects, n_injects, "inject",

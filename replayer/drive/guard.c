@@ -53,22 +53,14 @@ static bool found_in_our_block(blkid_probe probe, int fd)
 
 static void refuse_signature(const char *path, blkid_probe probe)
 {
-	const char *type = "an unknown type", *kind = "a signature";
+	const char *type = "of an unknown type";
 
-	if (!blkid_probe_lookup_value(probe, "TYPE", &type, NULL)) {
-		const char *usage = "";
-
-		blkid_probe_lookup_value(probe, "USAGE", &usage, NULL);
-		kind = !strcmp(usage, "filesystem") ? "a file system"
-		       : !strcmp(usage, "raid")	    ? "a member of RAID or LVM"
-		       : !strcmp(usage, "crypto")   ? "an encrypted volume"
-						    : "a signature";
-	} else if (!blkid_probe_lookup_value(probe, "PTTYPE", &type, NULL)) {
-		kind = "a partition table";
-	}
-	die("drive %s: carries %s (%s), which a replay would overwrite. --force %s overwrites it "
-	    "all the same, --readonly leaves it as it is",
-	    path, kind, type, path);
+	if (blkid_probe_lookup_value(probe, "TYPE", &type, NULL))
+		blkid_probe_lookup_value(probe, "PTTYPE", &type, NULL);
+	die("drive %s: carries a file system, partition table or other signature (%s), which a "
+	    "replay would overwrite. --force %s overwrites it all the same, --readonly leaves it "
+	    "as it is",
+	    path, type, path);
 }
 
 /* This reads through the page cache, because libblkid reads at any offset and length. */
@@ -86,7 +78,7 @@ static void require_no_signature(const char *path)
 	blkid_probe_enable_superblocks(probe, true);
 	/* A damaged superblock still belongs to someone. */
 	blkid_probe_set_superblocks_flags(probe, BLKID_SUBLKS_MAGIC | BLKID_SUBLKS_TYPE |
-							 BLKID_SUBLKS_USAGE | BLKID_SUBLKS_BADCSUM);
+							 BLKID_SUBLKS_BADCSUM);
 	blkid_probe_enable_partitions(probe, true);
 	blkid_probe_set_partitions_flags(probe, BLKID_PARTS_MAGIC | BLKID_PARTS_FORCE_GPT);
 	while (!(found = blkid_do_probe(probe)))

@@ -57,12 +57,12 @@ def damaged_ext4(path: Path) -> None:
 SIGNATURES = {
     make.__name__: (make, kind)
     for make, kind in (
-        (ext4, "a file system (ext4)"),
-        (damaged_ext4, "a file system (ext"),
-        (xfs, "a file system (xfs)"),
+        (ext4, "(ext4)"),
+        (damaged_ext4, "(ext"),
+        (xfs, "(xfs)"),
         (swap, "(swap)"),
-        (partition_table, "a partition table (dos)"),
-        (lvm, "a member of RAID or LVM (LVM2_member)"),
+        (partition_table, "(dos)"),
+        (lvm, "(LVM2_member)"),
     )
 }
 
