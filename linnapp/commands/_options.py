@@ -37,6 +37,25 @@ class BeforeACommand(click.Command):
         return super().parse_args(ctx, args)
 
 
+def traces_option(words: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add ``--trace``, a recording of each drive of an array, passed on as `traces`."""
+    return click.option("--trace", "traces", type=PATH, multiple=True, required=True, help=words)
+
+
+def format_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options for reading a trace of any format."""
+    for option in (
+        click.option("--volume", help="Volume (device, disk, LUN, file) of a text trace to read."),
+        click.option(
+            "--from",
+            "source_format",
+            help="FORMAT, or FORMAT:UNIT with another unit of time; detected by default.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def reader_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options for reading a blktrace recording: keywords of ``BlktraceReader``."""
     for option in (

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from linnapp.commands._options import reader_options
+from linnapp.commands._options import format_options, reader_options
 from linnapp.errors import as_options
 from linnapp.option_types import FILE, PATH, ByteSize, FiniteRange, TimeSlice
 
@@ -16,11 +16,7 @@ from linnapp.option_types import FILE, PATH, ByteSize, FiniteRange, TimeSlice
 @click.command()
 @click.argument("source", type=PATH, metavar="IN")
 @click.argument("target", type=FILE, metavar="OUT")
-@click.option(
-    "--from",
-    "source_format",
-    help="Format of IN, FORMAT or FORMAT:UNIT with another unit of time; detected by default.",
-)
+@format_options
 @click.option("--device-name", help="The drive's name in OUT; by default /dev/<stem of OUT>.")
 @click.option(
     "--slice",
@@ -38,9 +34,6 @@ from linnapp.option_types import FILE, PATH, ByteSize, FiniteRange, TimeSlice
     "--fit",
     type=ByteSize(),
     help="Wrap offsets into a drive of this size, and align to 4 KiB (e.g. 1G).",
-)
-@click.option(
-    "--volume", help="Volume (device, disk, LUN, file) to keep, if a text trace has several."
 )
 @reader_options
 def convert(

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from linnapp.commands._options import model_option, reader_options
-from linnapp.option_types import PATH
+from linnapp.commands._options import model_option, reader_options, traces_option
 
 if TYPE_CHECKING:
     from linnapp.learn.evaluate import Evaluation, PairsJudged
@@ -20,14 +19,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @model_option(required=True)
-@click.option(
-    "--trace",
-    "traces",
-    type=PATH,
-    multiple=True,
-    required=True,
-    help="A blktrace recording of the drive, or a log with latencies; once per drive of the array.",
-)
+@traces_option("A drive's blktrace recording or log with latencies; once per drive of the array.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reader_options
 def evaluate(model_path: Path, traces: tuple[Path, ...], as_json: bool, **reader: Any) -> None:

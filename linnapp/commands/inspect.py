@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from linnapp.commands._options import reader_options
+from linnapp.commands._options import format_options, reader_options
 from linnapp.errors import as_options
 from linnapp.option_types import PATH
 
@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("traces", nargs=-1, required=True, type=PATH, metavar="TRACE...")
-@click.option(
-    "--from",
-    "source_format",
-    help="FORMAT, or FORMAT:UNIT with another unit of time; detected by default.",
-)
-@click.option("--volume", help="Volume to inspect, if a text trace has several.")
+@format_options
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON: an object, or a list for several traces."
 )

@@ -9,20 +9,12 @@ from typing import Any
 
 import click
 
-from linnapp.commands._options import labelling_options, reader_options
+from linnapp.commands._options import labelling_options, reader_options, traces_option
 from linnapp.errors import as_options
-from linnapp.option_types import PATH
 
 
 @click.command()
-@click.option(
-    "--trace",
-    "traces",
-    type=PATH,
-    multiple=True,
-    required=True,
-    help="A drive's blktrace recording; once per drive of the array.",
-)
+@traces_option("A drive's blktrace recording; once per drive of the array.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @labelling_options
 @reader_options

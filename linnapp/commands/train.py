@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from linnapp.commands._options import check_kind, recipe_from, recipe_options
-from linnapp.option_types import FOLDER, PATH
+from linnapp.commands._options import check_kind, recipe_from, recipe_options, traces_option
+from linnapp.option_types import FOLDER
 
 if TYPE_CHECKING:
     from linnapp.learn.options import Kind
@@ -22,14 +22,7 @@ _KINDS: dict[Kind, str] = {"latency": "latency model", "network": "network"}
 
 
 @click.command()
-@click.option(
-    "--trace",
-    "traces",
-    type=PATH,
-    multiple=True,
-    required=True,
-    help="A drive's blktrace recording; once per drive of the array.",
-)
+@traces_option("A drive's blktrace recording; once per drive of the array.")
 @click.option(
     "-o",
     "--output",
