@@ -170,7 +170,7 @@ def record(
         removed.
     at_ctrl_c : {"end", "keep", "discard"}
         Ctrl-C ends the recording normally, or raises KeyboardInterrupt after it has kept or
-        discarded the recording.
+        discarded the recording. With "discard", files that cannot be merged are not kept either.
 
     Returns
     -------
@@ -208,7 +208,7 @@ def record(
         )
         if interrupted and at_ctrl_c == "discard":
             raise KeyboardInterrupt
-        keeps = True
+        keeps = at_ctrl_c != "discard"
         if failure:
             raise DeviceError(f"blktrace failed: {failure}")
         dropped = {m["drive"]: int(m["dropped"]) for m in _TOTAL.finditer(output)}

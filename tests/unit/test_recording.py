@@ -199,6 +199,9 @@ def test_unmergeable_files_are_kept(
     (kept,) = (machine / "out").iterdir()
     assert {path.name: path.read_bytes() for path in kept.iterdir()} == files
     assert f"every command can read them: linnapp inspect {kept}/sda" in str(raised.value)
+    with pytest.raises(LinnappError, match=why) as raised:
+        record([machine / "sda"], machine / "temporary", at_ctrl_c="discard")
+    assert not list((machine / "temporary").iterdir()) and "kept" not in str(raised.value)
     monkeypatch.undo()
     if second is None:
         assert sum(map(len, BlktraceReader(kept / "sda"))) == 100
