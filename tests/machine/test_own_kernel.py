@@ -134,7 +134,7 @@ def one_step(walk: Walk, text: str) -> list[str]:
         assert all(disk in printed for disk in DISKS)
         return ["on"]
     if text.startswith("linnapp trial"):
-        assert "md0 is as before: linnos on" in printed
+        assert "md0 has its setting from before: linnos on" in printed
         walk.usual_work(False)
         expect_on(walk)
         return ["trial"]
