@@ -47,14 +47,6 @@ def enabled(sysfs: FakeSysfs) -> FakeSysfs:
     return sysfs
 
 
-def wait_until_restored(sysfs: FakeSysfs) -> None:
-    for _ in range(500):
-        if sysfs.settings() == BEFORE:
-            return
-        time.sleep(0.02)
-    raise AssertionError(sysfs.settings())
-
-
 @contextlib.contextmanager
 def changing(kind: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
     folder.mkdir()
@@ -77,9 +69,13 @@ def test_killed_command_is_undone_by_its_keeper(
         assert enabled.settings()[0] == "off"
         process.kill()
         process.wait()
-        wait_until_restored(enabled)
-    if kind == "trial":
-        assert not (tmp_path / "recordings").exists()
+        found: object = None
+        for _ in range(500):
+            found = enabled.settings(), (tmp_path / "recordings").exists()
+            if found == (BEFORE, kind != "trial"):
+                return
+            time.sleep(0.02)
+    raise AssertionError(found)
 
 
 @pytest.mark.parametrize("end", [None, KeyboardInterrupt, SystemExit, LinnappError])
