@@ -8,7 +8,7 @@ import json
 import os
 import re
 import subprocess
-from collections import deque
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from debian import ALL, BUILD, BUILT_HERE, DEBIAN, DebianKernel, debian_kernel
-from trees_by_hand import last_read
+from trees_by_hand import STEPS_US, last_read
 
 from linnapp.drive.latencies import LOWEST_US
 from linnapp.lab.guest import REPOSITORY
@@ -93,12 +93,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Question:
-    """A query and its right answer by the trace: pages in flight, latencies of the last reads."""
+    """A query and its right answer by the trace: pages in flight, latency of the last read."""
 
     pending: int
     latency_us: int
     traced_pages: int
-    traced_us: tuple[float, ...]
+    traced_us: float
 
 
 REQUEST = re.compile(
@@ -115,11 +115,10 @@ def pages_of(sectors: str) -> int:
 def replayed(trace: str, latencies_us: list[float]) -> Iterator[Question]:
     """Yield the queries of a trace; append the latencies of all reads to the list."""
     in_flight: dict[tuple[str, str], Request] = {}
-    last: deque[float] = deque(maxlen=4)
     for line in trace.splitlines():
         if asked := QUESTION.search(line):
             pages = sum(request.pages for request in in_flight.values())
-            yield Question(int(asked[1]), int(asked[2]), pages, tuple(last))
+            yield Question(int(asked[1]), int(asked[2]), pages, latencies_us[-1])
         elif told := REQUEST.search(line):
             time_us, kind, op = float(told[1]) * 1e6, told[2], told[3]
             if op[0] not in "RW":
@@ -129,7 +128,6 @@ def replayed(trace: str, latencies_us: list[float]) -> Iterator[Question]:
                 request = in_flight.pop(at, None)
                 if request and request.is_read:
                     latencies_us.append(time_us - request.issued_us)
-                    last.append(latencies_us[-1])
                 continue
             request = in_flight.setdefault(at, Request(op[0] == "R", pages_of(told[5])))
             if kind == "rq_issue" and not request.issued_us:
@@ -137,10 +135,19 @@ def replayed(trace: str, latencies_us: list[float]) -> Iterator[Question]:
     assert not in_flight
 
 
+def is_answer(answer_us: int, last_us: float) -> bool:
+    """Return true if the model `last_read` gives this answer after a read of about `last_us`."""
+    steps = {
+        STEPS_US[min(bisect_left(STEPS_US, us), len(STEPS_US) - 1)]
+        for us in (0.95 * last_us - 10, last_us, 1.05 * last_us + 10)
+    }
+    return any(abs(answer_us - step_us) <= 1 + step_us / 100 for step_us in steps)
+
+
 def test_counters_and_answers_agree_with_the_trace(debian: DebianKernel, tmp_path: Path) -> None:
     model = last_read(threshold_us=100, refuse_us=10**6, overdue_us=10**7)
-    model.save(tmp_path / "mean.linnos")
-    debian.boot(OBSERVED.format(model=tmp_path / "mean.linnos"), tmp_path, n_cpus=1, n_drives=1)
+    model.save(tmp_path / "last.linnos")
+    debian.boot(OBSERVED.format(model=tmp_path / "last.linnos"), tmp_path, n_cpus=1, n_drives=1)
     assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n"
     assert int((tmp_path / "missed").read_text()) == 0
 
@@ -167,12 +174,8 @@ def test_counters_and_answers_agree_with_the_trace(debian: DebianKernel, tmp_pat
     assert sum(exact) >= 0.99 * len(exact), [
         a for a, same in zip(questions, exact, strict=True) if not same
     ]
-    # Values of the previous read agree in at most 16 of 100 cases.
-    means_us = [sum(asked.traced_us) / 4 for asked in questions]
-    near = [
-        abs(asked.latency_us - mean_us) <= 10 + 0.05 * mean_us
-        for asked, mean_us in zip(questions, means_us, strict=True)
-    ]
+    # The latency of the read before the last one gives the right answer in three of four cases.
+    near = [is_answer(asked.latency_us, asked.traced_us) for asked in questions]
     assert sum(near) >= 0.95 * len(near)
 
 
