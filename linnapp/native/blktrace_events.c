@@ -50,30 +50,26 @@ struct lt_source {
 	size_t head_bytes;		/* its size in the file */
 };
 
-static void swap_event(struct blk_event *e, uint32_t version)
-{
-	e->time = __builtin_bswap64(e->time);
-	e->sector = __builtin_bswap64(e->sector);
-	e->action = version == 8 ? __builtin_bswap64(e->action) :
-				   __builtin_bswap32((uint32_t)e->action);
-	e->bytes = __builtin_bswap32(e->bytes);
-	e->sequence = __builtin_bswap32(e->sequence);
-	e->device = __builtin_bswap32(e->device);
-	e->cpu = __builtin_bswap32(e->cpu);
-	e->error = __builtin_bswap16(e->error);
-	e->pdu_len = __builtin_bswap16(e->pdu_len);
-}
+/* A number in the byte order of this machine. */
+#define IN_ORDER(number)						\
+	(!s->swapped ? (number) :					\
+	 sizeof(number) == 8 ? __builtin_bswap64(number) :		\
+	 sizeof(number) == 4 ? __builtin_bswap32(number) : __builtin_bswap16(number))
 
 #define DECODE(layout) do {						\
 	struct layout raw;						\
 									\
 	memcpy(&raw, s->buffer + s->start, sizeof(raw));		\
 	*e = (struct blk_event){					\
-		.time = raw.time, .sector = raw.sector,			\
-		.action = raw.action, .bytes = raw.bytes,		\
-		.sequence = raw.sequence, .device = raw.device,		\
-		.cpu = raw.cpu, .error = raw.error,			\
-		.pdu_len = raw.pdu_len,					\
+		.time = IN_ORDER(raw.time),				\
+		.sector = IN_ORDER(raw.sector),				\
+		.action = IN_ORDER(raw.action),				\
+		.bytes = IN_ORDER(raw.bytes),				\
+		.sequence = IN_ORDER(raw.sequence),			\
+		.device = IN_ORDER(raw.device),				\
+		.cpu = IN_ORDER(raw.cpu),				\
+		.error = IN_ORDER(raw.error),				\
+		.pdu_len = IN_ORDER(raw.pdu_len),			\
 	};								\
 } while (0)
 
@@ -151,15 +147,10 @@ static bool check_magic(struct lt_events *events, struct lt_source *s, size_t ha
 	while (first < s && !first->version)
 		first++;
 	s->version = magic;
-	if (first->version != magic) {
-		lt_fail(events->failure, "%s: blktrace version %u, but %s is version %u: they "
-					 "belong to different recordings", s->path, magic, first->path,
-			first->version);
-		return false;
-	}
-	if (first->swapped != s->swapped) {
-		lt_fail(events->failure, "%s: the byte order differs from that of %s: they belong "
-					 "to different recordings", s->path, first->path);
+	if (first->version != magic || first->swapped != s->swapped) {
+		lt_fail(events->failure, "%s: the version of blktrace or the byte order differs "
+					 "from that of %s: they belong to different recordings",
+			s->path, first->path);
 		return false;
 	}
 	return true;
@@ -180,10 +171,8 @@ static void advance_one(struct lt_events *events, struct lt_source *s)
 			DECODE(event_v8);
 		else
 			DECODE(blk_event_v7);
-		if (s->swapped) {
-			swap_event(e, s->version);
+		if (s->swapped)
 			events->stats->big_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
-		}
 		size += e->pdu_len;
 		have = fill(events, s, size);
 	}

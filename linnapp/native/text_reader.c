@@ -23,7 +23,6 @@
 
 #include "text_fields.h"
 #include "text_trace.h"
-#include "text_volumes.h"
 
 #ifndef TEXT_BUFFER_BYTES		/* the fuzzers refill a small one often */
 #define TEXT_BUFFER_BYTES (1 << 18)	/* also the longest line */
@@ -34,6 +33,22 @@
 #define MOST_EARLY_NS (366ll * 24 * 3600 * 1000000000)
 #define SMALLEST_IO 512
 #define LARGEST_IO (1ll << 30)
+
+#define MAX_VOLUMES 65536	/* limit of distinct volumes */
+#define VOLUME_SLOTS (2 * MAX_VOLUMES)
+
+struct volume {
+	char *raw;	/* the text in the lines; the name follows its end */
+	size_t length;
+	int64_t ios;
+};
+
+struct volumes {
+	struct volume *of;
+	int32_t *slots;		/* hash table: number + 1, or 0 if free */
+	int64_t n, last;
+	bool is_last_known;	/* false if the last line's volume is one too many */
+};
 
 struct row {
 	int64_t time, offset, size, latency, line;
@@ -71,6 +86,100 @@ struct lt_text_reader {
 
 	struct volumes volumes;
 };
+
+/* ---- volumes ---- */
+
+static bool volume_is(const struct volume *v, struct field field)
+{
+	return v->length == (size_t)(field.end - field.start) &&
+	       !memcmp(v->raw, field.start, v->length);
+}
+
+static bool add_volume(struct volumes *volumes, struct field field, uint32_t slot)
+{
+	int64_t n = volumes->n;
+	size_t length = field.end - field.start;
+	struct volume *v;
+	char *name;
+
+	/* The array doubles when it is full. */
+	if (!(n & (n - 1))) {
+		v = realloc(volumes->of, (n ? 2 * n : 1) * sizeof(*v));
+		if (!v)
+			return false;
+		volumes->of = v;
+	}
+	v = &volumes->of[n];
+	*v = (struct volume){ .raw = malloc(2 * length + 1), .length = length };
+	if (!v->raw)
+		return false;
+	memcpy(v->raw, field.start, length);
+	name = v->raw + length;
+	for (const char *c = field.start; c < field.end; c++)
+		if (*c == ',' || *c == '"' || (unsigned char)*c <= ' ') {
+			if (name > v->raw + length && name[-1] != '_')
+				*name++ = '_';
+		} else {
+			*name++ = *c;
+		}
+	*name = '\0';
+	volumes->slots[slot] = ++volumes->n;
+	volumes->last = n;
+	return true;
+}
+
+/* Count an I/O of a volume; return false if out of memory. */
+static bool count_volume(struct volumes *volumes, struct field field)
+{
+	uint32_t hash = 2166136261u;
+
+	if (!volumes->n || !volume_is(&volumes->of[volumes->last], field)) {
+		uint32_t slot;
+
+		if (!volumes->slots) {
+			volumes->slots = calloc(VOLUME_SLOTS, sizeof(*volumes->slots));
+			if (!volumes->slots)
+				return false;
+		}
+		for (const char *c = field.start; c < field.end; c++)
+			hash = (hash ^ (unsigned char)*c) * 16777619u;
+		for (slot = hash % VOLUME_SLOTS; volumes->slots[slot]; slot = (slot + 1) % VOLUME_SLOTS)
+			if (volume_is(&volumes->of[volumes->slots[slot] - 1], field))
+				break;
+		volumes->is_last_known = volumes->slots[slot] || volumes->n < MAX_VOLUMES;
+		if (!volumes->is_last_known)
+			return true;
+		if (volumes->slots[slot])
+			volumes->last = volumes->slots[slot] - 1;
+		else if (!add_volume(volumes, field, slot))
+			return false;
+	}
+	volumes->is_last_known = true;
+	volumes->of[volumes->last].ios++;
+	return true;
+}
+
+static const char *volume_name(const struct volumes *volumes, int64_t i)
+{
+	return volumes->of[i].raw + volumes->of[i].length;
+}
+
+/* Return true if the volume counted last has this full name, or this last column of a name. */
+static bool last_volume_is(const struct volumes *volumes, const char *name, struct field last_column)
+{
+	size_t length = last_column.end - last_column.start;
+
+	return (strlen(name) == length && !memcmp(name, last_column.start, length)) ||
+	       (volumes->is_last_known && !strcmp(name, volume_name(volumes, volumes->last)));
+}
+
+static void free_volumes(struct volumes *volumes)
+{
+	for (int64_t i = 0; i < volumes->n; i++)
+		free(volumes->of[i].raw);
+	free(volumes->of);
+	free(volumes->slots);
+}
 
 /* Read a latency in ns, which must not be negative. */
 static bool read_latency(const struct lt_text_reader *r, struct field field, int64_t *latency)
@@ -346,12 +455,12 @@ static enum outcome parse_line(struct lt_text_reader *r, struct field line, stru
 	if (f->volume_columns) {
 		volume = (struct field){ fields[f->volume_at].start,
 					 fields[f->volume_at + f->volume_columns - 1].end };
-		if (!lt_count_volume(&r->volumes, volume)) {
+		if (!count_volume(&r->volumes, volume)) {
 			fail(r, "out of memory");
 			return FAILED;
 		}
 		if (r->options.volume &&
-		    !lt_last_volume_is(&r->volumes, r->options.volume,
+		    !last_volume_is(&r->volumes, r->options.volume,
 				       fields[f->volume_at + f->volume_columns - 1]))
 			return NO_IO;
 	}
@@ -690,7 +799,7 @@ const struct lt_text_counts *lt_text_counts(struct lt_text_reader *r)
 const char *lt_text_volume(const struct lt_text_reader *r, int64_t i, int64_t *ios)
 {
 	*ios = r->volumes.of[i].ios;
-	return lt_volume_name(&r->volumes, i);
+	return volume_name(&r->volumes, i);
 }
 
 /** lt_text_close() - free a reader, which may be NULL */
@@ -698,7 +807,7 @@ void lt_text_close(struct lt_text_reader *r)
 {
 	if (!r)
 		return;
-	lt_free_volumes(&r->volumes);
+	free_volumes(&r->volumes);
 	free(r->rows);
 	free(r->buffer);
 	free(r);

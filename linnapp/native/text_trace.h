@@ -8,7 +8,6 @@
  *   text_formats.c  the table of formats
  *   text_detect.c   detects the format of a trace from its first lines
  *   text_fields.c   splits a line into columns and reads words and numbers
- *   text_volumes.c  counts the I/Os of each volume
  *   text_reader.c   reads lines, checks them and sorts I/Os by time
  *   text_writer.c   writes lines of an iolog
  */

@@ -338,12 +338,10 @@ def test_files_of_two_versions_are_refused(tmp_path: Path) -> None:
     data = TraceBuilder().add(Q, 0, 0).add(C, 9, 0).bytes()
     (tmp_path / "x.blktrace.0").write_bytes(data)
     (tmp_path / "x.blktrace.1").write_bytes(b"")
-    (tmp_path / "x.blktrace.2").write_bytes(as_version_8(data))
-    with pytest.raises(TraceError, match=r"x.blktrace.2: blktrace version 8, but .*0 is version 7"):
-        read(tmp_path / "x")
-    (tmp_path / "x.blktrace.2").write_bytes(TraceBuilder(">").add(Q, 0, 0).bytes())
-    with pytest.raises(TraceError, match=r"x.blktrace.2: the byte order differs from that of"):
-        read(tmp_path / "x")
+    for other in (as_version_8(data), TraceBuilder(">").add(Q, 0, 0).bytes()):
+        (tmp_path / "x.blktrace.2").write_bytes(other)
+        with pytest.raises(TraceError, match=r"x.blktrace.2: .* differs from that of .*\.0: "):
+            read(tmp_path / "x")
     (tmp_path / "j.blk").write_bytes(data + as_version_8(data))
     with pytest.raises(TraceError, match="version 8 at byte 96, after events of version 7"):
         read(tmp_path / "j.blk")
