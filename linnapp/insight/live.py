@@ -10,7 +10,9 @@ before the kernel writes it to the drive.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
 import shutil
 import tempfile
 import threading
@@ -67,10 +69,9 @@ class Live:
         self._reported_s = float("-inf")
         self._is_recording = threading.Event()
         self._retries = Retries(self._is_recording, notify)
-        #: numbers of files, and whether the thread has ended; changed with this lock held
-        self._changed = threading.Condition()
-        self._written = self._sent = 0
-        self._has_ended = False
+        self._n_files = 0
+        #: written files; None ends the thread
+        self._files: queue.Queue[Path | None] = queue.Queue()
         self._delays = np.zeros(_DELAY_CLASSES, np.int64)
         self._thread = threading.Thread(target=self._send_files, daemon=True)
 
@@ -82,9 +83,10 @@ class Live:
 
     def __exit__(self, *_: object) -> None:
         self._is_recording.clear()
-        with self._changed:
-            self._has_ended = True
-            self._changed.notify_all()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._files.get_nowait()  # after an interrupt
+        self._files.put(None)
         shutil.rmtree(self._spool, ignore_errors=True)
 
     def put(self, table: str, rows: pa.Table) -> None:
@@ -94,7 +96,7 @@ class Live:
         about = {"table": table, "first_row": str(self._rows[table])}
         self._rows[table] += rows.num_rows
         rows = rows.replace_schema_metadata(about)
-        path = self._path(self._written)
+        path = self._path(self._n_files)
         try:
             options = pa.ipc.IpcWriteOptions(compression="zstd")
             with pa.ipc.new_file(path, rows.schema, options=options) as writer:
@@ -105,9 +107,8 @@ class Live:
             reason = os.strerror(error.errno) if error.errno else str(error)
             self._outcome.why = f"{self._place}: the spool: {reason}"
             return
-        with self._changed:
-            self._written += 1
-            self._changed.notify_all()
+        self._n_files += 1
+        self._files.put(path)
 
     def report(self, counts: Mapping[str, int], *, at_once: bool = False) -> None:
         """Send what was recorded and dropped until now, unless that was done just before."""
@@ -126,7 +127,7 @@ class Live:
             self._count_left()
             self.report(counts, at_once=True)
             self._wait_until_sent()
-            if not self._has_ended:
+            if self._thread.is_alive():
                 refresh(self._server)  # The thread is idle.
         self._count_left()
         if n := int(self._delays.sum()):
@@ -144,27 +145,15 @@ class Live:
         return self._spool / f"{number}.arrow"
 
     def _wait_until_sent(self) -> None:
-        with self._changed:
-            # A wait without a timeout would also delay ctrl-C.
-            while self._sent < self._written and not self._has_ended:
-                self._changed.wait(0.5)
+        # Queue.join() would delay ctrl-C.
+        while self._files.unfinished_tasks and self._thread.is_alive():
+            self._thread.join(0.05)
 
     def _send_files(self) -> None:
         with self._outcome.failures(), os_errors(self._spool):
-            while self._wait_for_file():
-                self._send(self._path(self._sent))
-                with self._changed:
-                    self._sent += 1
-                    self._changed.notify_all()
-        with self._changed:
-            self._has_ended = True
-            self._changed.notify_all()
-
-    def _wait_for_file(self) -> bool:
-        with self._changed:
-            while self._sent == self._written and not self._has_ended:
-                self._changed.wait()
-            return not self._has_ended
+            while (path := self._files.get()) is not None:
+                self._send(path)
+                self._files.task_done()
 
     def _send(self, path: Path) -> None:
         import pyarrow as pa
