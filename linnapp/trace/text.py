@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath, explain_os_error, os_errors
-from linnapp.native import native
+from linnapp.native import Counters, native
 from linnapp.trace.packed import unpacked
 
 if TYPE_CHECKING:
@@ -81,24 +81,11 @@ class TextFormat:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class TextCounts:
-    """Counts of a text trace that has been read, and notes for the user."""
+class TextCounts(Counters):
+    """Counters of a text trace that has been read: the members of ``struct lt_text_counts``.
 
-    #: I/Os of size zero, which are skipped.
-    empty: int
-    #: Lines that are skipped because they neither read nor write (trim, sync, wait).
-    skipped: int
-    #: Number of I/Os that were earlier than an I/O on a previous line, the maximum delay, and its
-    #: line.
-    out_of_order: int
-    most_late_ns: int
-    most_late_line: int
-    #: 1 if the last line does not end with a newline.
-    cut_off: int
-    #: Number of volumes, and the number of I/Os of the first volumes by name.
-    n_volumes: int
-    volumes: dict[str, int]
+    `volumes` has the number of I/Os of each of the first volumes by name.
+    """
 
     def notes(self, volume: str | None = None) -> list[str]:
         """Return notes on unexpected properties. `volume` is the volume that was kept."""
@@ -181,8 +168,7 @@ def _counts_of(reader: Any) -> TextCounts:
     for i in range(min(counts["n_volumes"], _VOLUMES_SHOWN)):
         name = library.ffi.string(library.lib.lt_text_volume(reader, i, ios))
         volumes[name.decode(errors="replace")] = ios[0]
-    names = (field.name for field in dataclasses.fields(TextCounts) if field.name != "volumes")
-    return TextCounts(**{name: counts[name] for name in names}, volumes=volumes)
+    return TextCounts(**counts, volumes=volumes)
 
 
 def read_columns(
@@ -191,17 +177,15 @@ def read_columns(
     *,
     volume: str | None = None,
     chunk_ios: int = CHUNK_IOS,
-    window: int = 0,
     ties_as_lines: bool = True,
     on_progress: Callable[[int], None] | None = None,
     on_counts: Callable[[TextCounts], None] | None = None,
 ) -> Iterator[Columns]:
     """Read a text trace in chunks, in order of time.
 
-    `volume` is the only volume to keep. A line may be late by `window` lines; the default, 0, means
-    16,384. I/Os with the same time are in order of their lines if `ties_as_lines`, otherwise by
-    size and offset. `on_progress` is called with the number of bytes read, `on_counts` with the
-    counts at the end.
+    `volume` is the only volume to keep. A line may be late by 16,384 lines. I/Os with the same time
+    are in order of their lines if `ties_as_lines`, otherwise by size and offset. `on_progress` is
+    called with the number of bytes read, `on_counts` with the counts at the end.
     """
     path = Path(path)
     library = native()
@@ -210,7 +194,6 @@ def read_columns(
     options = library.new(
         "lt_text_options",
         volume=kept_volume,
-        window=window,
         time_digits=text_format.time_unit_log10_ns,
         ties_by_place=not ties_as_lines,
         known_by=lib.LT_TEXT_DETECTED if text_format.detected else lib.LT_TEXT_NAMED,
