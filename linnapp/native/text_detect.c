@@ -98,34 +98,25 @@ static int count_of(char c, const char *text, size_t n)
 	return found;
 }
 
-/* Return iconv's name of an encoding with two or four bytes for each character, or NULL. */
+/*
+ * Return iconv's name of an encoding with two or four bytes for each character, or NULL. The bytes
+ * that are zero tell them apart; the first eight are left out, because they may have a mark.
+ */
 static const char *find_wide_encoding(const unsigned char *head, size_t n)
 {
 	static const struct {
 		const char *name;
-		uint8_t mark_bytes, mark[4];
-		uint8_t zeroes;		/* without a mark: bits of the first 8 bytes that are 0 */
+		uint8_t zeroes;
 	} encodings[] = {
-		{ "UTF-32", 4, { 0xff, 0xfe, 0, 0 }, 0 },
-		{ "UTF-32", 4, { 0, 0, 0xfe, 0xff }, 0 },
-		{ "UTF-32LE", 0, { 0 }, 0xee },
-		{ "UTF-32BE", 0, { 0 }, 0x77 },
-		{ "UTF-16", 2, { 0xff, 0xfe }, 0 },
-		{ "UTF-16", 2, { 0xfe, 0xff }, 0 },
-		{ "UTF-16LE", 0, { 0 }, 0xaa },
-		{ "UTF-16BE", 0, { 0 }, 0x55 },
+		{ "UTF-32LE", 0xee }, { "UTF-32BE", 0x77 }, { "UTF-16LE", 0xaa }, { "UTF-16BE", 0x55 },
 	};
 	uint8_t zeroes = 0;
 
-	for (int i = 0; i < 8 && n >= 8; i++)
-		zeroes |= !head[i] << i;
-	for (size_t i = 0; i < sizeof(encodings) / sizeof(*encodings); i++) {
-		size_t length = encodings[i].mark_bytes;
-
-		if (length ? n >= length && !memcmp(head, encodings[i].mark, length) :
-			     zeroes == encodings[i].zeroes)
+	for (int i = 0; i < 8 && n >= 16; i++)
+		zeroes |= !head[8 + i] << i;
+	for (size_t i = 0; i < sizeof(encodings) / sizeof(*encodings); i++)
+		if (zeroes == encodings[i].zeroes)
 			return encodings[i].name;
-	}
 	return NULL;
 }
 
@@ -393,11 +384,6 @@ static bool has_implausible_columns(struct probe *p)
 
 /* ---- try all formats on the lines ---- */
 
-static void free_probe(struct probe *p)
-{
-	free(p->time);
-}
-
 static bool alloc_probe(struct probe *p, int64_t rows)
 {
 	/* one allocation for all columns */
@@ -626,7 +612,7 @@ static const struct lt_text_format *detect(const char *head, size_t n, bool firs
 		if (alloc_probe(p, count_of('\n', head, n) + 1) && probe_lines(p, head, n)) {
 			n_probes++;
 		} else {
-			free_probe(p);
+			free(p->time);
 			*p = (struct probe){};
 		}
 	}
@@ -637,7 +623,7 @@ static const struct lt_text_format *detect(const char *head, size_t n, bool firs
 	if (!found && first)
 		explain_first_line(head, n, why);
 	for (int i = 0; i < n_probes; i++)
-		free_probe(&probes[i]);
+		free(probes[i].time);
 	free(probes);
 	return found;
 }

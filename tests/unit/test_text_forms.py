@@ -292,7 +292,7 @@ REFUSED: dict[str, tuple[str | bytes, str, int | None]] = {
     "UTF-16, the other order": (
         "\n".join(text_of("msr")).encode("utf-16-be"), "iconv -f UTF-16BE", None,
     ),
-    "UTF-32": ("\n".join(text_of("msr")).encode("utf-32"), "iconv -f UTF-32 ", None),
+    "UTF-32": ("\n".join(text_of("msr")).encode("utf-32"), "iconv -f UTF-32LE ", None),
     "bytes of zero": (
         "\n".join(text_of("msr")).encode() + b"\n" + bytes(99),
         "line 41 contains bytes of zero|copy it again", None,
