@@ -86,23 +86,6 @@ def test_events_of_one_stamp_are_seen_in_their_order(tmp_path: Path) -> None:
     assert np.count_nonzero(ios.hist_latency_us, axis=1).tolist() == [0, 0, 0, 1, 2]
 
 
-@pytest.mark.parametrize("error", [EBUSY, -EBUSY])
-def test_revoked_read_counts_neither_as_pending_nor_in_history(tmp_path: Path, error: int) -> None:
-    t = TraceBuilder()
-    t.add(Q, 10, 0).add(D, 10, 0)
-    t.add(Q, 11, 0).add(C, 12, 0, error=error)  # same sectors as the one in flight
-    t.add(Q, 13, 64).add(D, 13, 64).add(C, 33, 64)
-    t.add(C, 60, 0)
-    t.add(Q, 70, 0).add(D, 70, 0).add(C, 80, 0)
-    ios, stats = read_all(t.write(tmp_path / "a.blk"))
-    assert [bool(f & blktrace.REVOKED) for f in ios.flags.tolist()] == [False, True, False, False]
-    assert ios.pending.tolist() == [1, 2, 2, 1]
-    assert latencies_us(ios) == [50, 1, 20, 10]
-    assert ios.hist_latency_us[-1].tolist() == [0, 0, 20, 50]
-    assert ios.is_served_read.tolist() == [True, False, True, True]
-    assert (stats["revoked"], stats["errors"]) == (1, 0)
-
-
 def test_failed_read_is_an_error_not_a_revocation(tmp_path: Path) -> None:
     t = TraceBuilder()
     t.add(Q, 10, 0).add(D, 10, 0).add(C, 20, 0, error=-5)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Callable
@@ -18,7 +17,6 @@ from blktrace_builder import EBUSY, C, Q, TraceBuilder
 from fake_sysfs import make_tree
 from test_cli import fails, run
 from test_latency_model import one_by_one, random_features, random_trees
-from test_model_format import random_model
 from trees_by_hand import last_read
 
 from linnapp.cli import cli
@@ -320,44 +318,6 @@ def test_an_event_that_is_damaged_is_an_error(queue_model: Path, old: str, new: 
         TraceError, match=r"^events.txt: an event is damaged or from an unsupported kernel"
     ):
         from_events(text.replace(old, new, 1).encode(), model, Choice(1, False), "events.txt")
-
-
-#: The largest value that the digits of each number can represent.
-LIMITS = [999] * 5 + [9999] * 4
-
-
-def outputs(model: Model, rows: np.ndarray) -> np.ndarray:
-    """Compute outputs with NumPy, independently of the tested code."""
-    return engine.infer(model, digits(rows[:, 4], rows[:, :4], rows[:, 5:]), "numpy")
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_importance_is_a_difference_of_margins(seed: int) -> None:
-    model = random_model(seed)
-    rng = np.random.default_rng(seed)
-    rows = rng.integers(0, np.array(LIMITS) + 1, (400, 9)).astype(np.uint32)
-    # both predictions are possible for the middle one
-    middle = np.median(np.subtract(*outputs(model, rows).T)).astype(np.int64)
-    model = dataclasses.replace(model, output_bias=model.output_bias + np.array([0, middle]))
-    margins = np.diff(outputs(model, rows))[:, 0]
-    x = rows[np.abs(margins).argmin()]
-    table = np.zeros(2, decisions.DECISION)
-    table["n_sectors"] = 24
-    usual_row = rows[margins.argmin()]  # the only one that is predicted fast
-    for row, numbers in zip(table, (usual_row, x), strict=True):
-        row["pending"], row["hist_pending"] = max(3, numbers[4]), numbers[:4]
-        row["hist_latency_us"] = numbers[5:]
-        numbers[4] = row["pending"]
-    table["out_fast"], table["out_slow"] = outputs(model, np.array([usual_row, x])).T
-    view = View(model)
-    selection = Selection("az", view, table[1:], table[:1], 2, [])
-    usual = typical_inputs(selection)
-    assert usual.numbers == usual_row.tolist()
-    (found,) = explained(selection, usual)
-    for i, matters in enumerate(found.matters):
-        without = np.array([[*x[:i], usual_row[i], *x[i + 1 :]], x], np.uint32)
-        (before,), (after,) = np.diff(outputs(model, without)).tolist()
-        assert matters == after - before
 
 
 def selection_at(model: LatencyModel, rows: npt.NDArray[np.uint32]) -> Selection:

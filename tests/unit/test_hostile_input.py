@@ -17,7 +17,7 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-from blktrace_builder import WRITE, C, Q, TraceBuilder
+from blktrace_builder import WRITE, Q, TraceBuilder
 from test_model_format import random_model
 from test_training import array_trace
 
@@ -411,15 +411,6 @@ def test_inapplicable_options_are_refused(run: Run, folder: Path, message: str, 
     before = sorted(folder.rglob("*"))
     assert message in refused(run, *shlex.split(line))
     assert sorted(folder.rglob("*")) == before
-
-
-def test_event_that_comes_too_late_is_sorted(run: Run, tmp_path: Path) -> None:
-    t = TraceBuilder()
-    for start in (*range(1000, 1300), 5):
-        t.add(Q, start, start * 8).add(C, start + 0.5, start * 8)
-    assert run("convert", t.write(tmp_path / "back.blk"), tmp_path / "o")[0] == 0
-    times = [int(line.split()[0]) for line in (tmp_path / "o").read_text().splitlines()[3:]]
-    assert times[:2] == [0, 995] and times[-2:] == [1294, 1294]
 
 
 def test_convert_refuses_a_rate_that_makes_the_trace_last_too_long(

@@ -92,21 +92,24 @@ def call_record(
 def io_record(
     flags: int,
     *,
+    time_ns: int = 110,
+    latency_ns: int = 50,
     n_bytes: int = 4096,
     op: int = 0,
     call: str = "read",
+    call_time_ns: int = 100,
     insert_ns: int = 0,
     issue_ns: int = 0,
     drive: int = 0,
     decision: int = 0,
     priority: int = 0,
 ) -> bytes:
-    """Return the record of an I/O queued at 110 ns and ended at 160 ns."""
+    """Return the record of an I/O that was queued at `time_ns`."""
     return struct.pack(
         "<IIIIQQQIIIIQQQIIII16s",
-        *(3, flags, 7, 7, 110, 50, 2048, n_bytes, DEVICE, op),
-        *(call_names().index(call), 100, insert_ns, issue_ns, 0, drive, decision, priority),
-        b"kworker/u8:1",
+        *(3, flags, 7, 7, time_ns, latency_ns, 2048, n_bytes, DEVICE, op),
+        *(call_names().index(call), call_time_ns, insert_ns, issue_ns),
+        *(0, drive, decision, priority, b"kworker/u8:1"),
     )
 
 
@@ -417,12 +420,15 @@ def test_changed_call_is_named_with_its_waits(tmp_path: Path) -> None:
         for k in range(n):
             time_ns = i * 10**12 + 50 * 10**6 * k
             duration_ns = 500_000 + int(rng.normal(0, 20_000)) + 300_000 * i
-            in_call = calls.IN_CALL | calls.WATCHED | calls.COMPLETED
-            io = struct.pack(
-                "<IIIIQQQIIIIQQQIIII16s",
-                *(3, in_call, 7, 7, time_ns + 1000, duration_ns - 2000, 8, 4096, DEVICE, 1),
-                *(call_names().index("fsync"), time_ns, time_ns + 2000, time_ns + 11_000),
-                *(0, 0, 0, 0, b"x"),
+            io = io_record(
+                calls.IN_CALL | calls.WATCHED | calls.COMPLETED,
+                time_ns=time_ns + 1000,
+                latency_ns=duration_ns - 2000,
+                op=1,
+                call="fsync",
+                call_time_ns=time_ns,
+                insert_ns=time_ns + 2000,
+                issue_ns=time_ns + 11_000,
             )
             records += [
                 call_record(

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import html.parser
 import stat
-import struct
 from pathlib import Path
 
 import pytest
-from test_watch import DEVICE, FOO, call_record, file_record, run, stored
+from test_watch import FOO, call_record, file_record, io_record, run, stored
 
 from linnapp.errors import LinnappError
 from linnapp.insight import query as watch_query
-from linnapp.insight.calls import COMPLETED, IN_CALL, WATCHED, call_names
+from linnapp.insight.calls import COMPLETED, IN_CALL, WATCHED
 
 MS = 1_000_000
 
@@ -45,20 +44,11 @@ class Page(html.parser.HTMLParser):
         self.text += data
 
 
-def io(
-    time_ns: int,
-    latency_ns: int,
-    insert_ns: int,
-    issue_ns: int,
-    *,
-    decision: int = 0,
-    priority: int = 0,
-) -> bytes:
-    return struct.pack(
-        "<IIIIQQQIIIIQQQIIII16s",
-        *(3, IN_CALL | WATCHED | COMPLETED, 7, 7, time_ns, latency_ns, 8, 4096, DEVICE, 0),
-        *(call_names().index("read"), 0, insert_ns, issue_ns, 0, 0, decision, priority),
-        b"x",
+def io(time_ns: int, latency_ns: int, insert_ns: int, issue_ns: int, **fields: int) -> bytes:
+    times = {"time_ns": time_ns, "latency_ns": latency_ns}
+    flags = IN_CALL | WATCHED | COMPLETED
+    return io_record(
+        flags, **times, call_time_ns=0, insert_ns=insert_ns, issue_ns=issue_ns, **fields
     )
 
 
