@@ -6,18 +6,6 @@
 
 #include "text_fields.h"
 
-/* Split a list of words that are separated by spaces; NULL has none. */
-void lt_split_words(struct words *words, const char *text)
-{
-	words->n = 0;
-	while (text && *text && words->n < LT_MAX_WORDS) {
-		const char *end = strchrnul(text, ' ');
-
-		words->words[words->n++] = (struct word){ text, end - text };
-		text = *end ? end + 1 : end;
-	}
-}
-
 /* Read a time with an exponent, as spreadsheets and awk write it, with a double's precision. */
 bool lt_read_float_time(int64_t unit_ns, struct field field, int64_t *units, int64_t *ns)
 {

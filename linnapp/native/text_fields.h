@@ -12,24 +12,11 @@
 #include <stdint.h>
 #include <string.h>
 
-#define LT_MAX_WORDS 16
-
-struct word {
-	const char *text;
-	size_t length;
-};
-
-struct words {
-	struct word words[LT_MAX_WORDS];
-	int n;
-};
-
 struct field {
 	const char *start;
 	const char *end;
 };
 
-void lt_split_words(struct words *words, const char *text);
 bool lt_read_float_time(int64_t unit_ns, struct field field, int64_t *units, int64_t *ns);
 bool lt_has_fraction(struct field field);
 bool lt_is_rounded(struct field field);
@@ -45,19 +32,22 @@ static inline char lower(char c)
 	return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
 }
 
-/* Return true if a column is one of the words, in any case of its letters. */
-static inline bool is_one_of(const struct words *words, struct field field)
+/*
+ * Return true if a column is one of the words, in any case of its letters. They are separated by
+ * spaces; NULL has none.
+ */
+static inline bool is_one_of(const char *words, struct field field)
 {
-	size_t length = field.end - field.start, at;
+	size_t length = field.end - field.start;
 
-	for (int i = 0; i < words->n; i++) {
-		if (words->words[i].length != length)
-			continue;
-		for (at = 0; at < length; at++)
-			if (lower(field.start[at]) != lower(words->words[i].text[at]))
-				break;
-		if (at == length)
+	while (words && *words) {
+		size_t at = 0, end = strcspn(words, " ");
+
+		while (at < length && at < end && lower(words[at]) == lower(field.start[at]))
+			at++;
+		if (at == length && at == end)
 			return true;
+		words += end + !!words[end];
 	}
 	return false;
 }

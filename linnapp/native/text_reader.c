@@ -59,7 +59,6 @@ struct lt_text_reader {
 	int fd;
 	struct lt_text_format format;
 	struct lt_text_options options;
-	struct words reads, writes, passed_over, skipped;
 	char separator;		/* from the first line; 0 if not known yet */
 	int64_t unit_ns, latency_unit_ns;
 	char *buffer;		/* TEXT_BUFFER_BYTES long, or NULL if all is in @text */
@@ -401,12 +400,12 @@ static enum outcome parse_line(struct lt_text_reader *r, struct field line, stru
 		fail_line(r, line, "%d column%s", n, n == 1 ? "" : "s");
 		return FAILED;
 	}
-	row->is_write = is_one_of(&r->writes, fields[f->type_at]);
-	if (!row->is_write && !is_one_of(&r->reads, fields[f->type_at])) {
-		bool skipped = is_one_of(&r->skipped, fields[f->type_at]);
+	row->is_write = is_one_of(f->writes, fields[f->type_at]);
+	if (!row->is_write && !is_one_of(f->reads, fields[f->type_at])) {
+		bool skipped = is_one_of(f->skipped, fields[f->type_at]);
 
 		r->counts.skipped += skipped;
-		if (skipped || is_one_of(&r->passed_over, fields[f->type_at]))
+		if (skipped || is_one_of(f->passed_over, fields[f->type_at]))
 			return NO_IO;
 		fail_line(r, line, "the type is '%.*s'; it must be one of these: %s %s",
 			  shown_length(fields[f->type_at]), fields[f->type_at].start, f->reads,
@@ -691,10 +690,6 @@ static struct lt_text_reader *open_reader(const struct lt_text_format *format,
 		r->format.time_digits = options->time_digits;
 	r->unit_ns = power_of_ten(r->format.time_digits);
 	r->latency_unit_ns = power_of_ten(format->latency_digits);
-	lt_split_words(&r->reads, format->reads);
-	lt_split_words(&r->writes, format->writes);
-	lt_split_words(&r->passed_over, format->passed_over);
-	lt_split_words(&r->skipped, format->skipped);
 	r->rows = malloc(2 * r->options.window * sizeof(*r->rows));
 	if (!r->rows) {
 		free(r);
