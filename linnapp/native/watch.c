@@ -3,7 +3,7 @@
  * The user-space side of `linnapp watch`: load the kernel's side, read its records, determine the
  * name of each file and fill rows.
  *
- * Memory is bounded: by the limits of names (watch_tables.c), MAX_INODES files, and one entry for
+ * Memory is bounded: by MAX_NAME_BYTES of names, MAX_INODES files, and one entry for
  * each struct file and thread that existed at the same time.
  */
 #include <errno.h>
@@ -20,13 +20,15 @@
 #include <unistd.h>
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
 #include "watch.h"
 #include "watch_calls.h"
-#include "watch_kernel.h"
-#include "watch_tables.h"
 
+/* Limits of names, which are stored once and identified by numbers. */
+#define MAX_NAME_BYTES (128 << 20)
+#define MAX_NAMES (1 << 20)
 /* The maximum that fits in a table of 2^22 entries. */
 #define MAX_INODES ((1 << 21) - 2)
 
@@ -40,6 +42,36 @@ __asm__(".section .rodata\n"
 	".previous\n");
 extern const char lw_object[] __attribute__((visibility("hidden")));
 extern const char lw_object_end[] __attribute__((visibility("hidden")));
+
+/* An open-addressed hash table from numbers to entries; key 0 is a free one. */
+struct lw_entry {
+	uint64_t key;
+	union {
+		struct {
+			uint64_t inode;
+			uint32_t device;
+			int32_t name;
+		} file;
+		struct {
+			uint64_t time_ns;
+			int32_t names[LW_N_NAMES];
+		} call;
+		int64_t first_access_ns;
+		int32_t name;
+	};
+};
+
+struct lw_table {
+	struct lw_entry *entries;
+	size_t capacity, used;
+};
+
+struct lw_names {
+	char **text;
+	struct lw_table by_hash;
+	size_t n, bytes;
+	uint64_t left_out;	/* more than are kept in memory */
+};
 
 struct lw_watch {
 	struct bpf_object *object;
@@ -67,14 +99,127 @@ static int fail(struct lw_watch *w, const char *format, ...)
 	return -1;
 }
 
+/* ---- tables ---- */
+
+/* Spread the bits of a key over all bits. */
+static uint64_t mixed(uint64_t key)
+{
+	key ^= key >> 33;
+	key *= 0xff51afd7ed558ccdULL;
+	key ^= key >> 33;
+	return key;
+}
+
+/* Return the entry of a key, or the free entry for it; NULL if out of memory. */
+static struct lw_entry *find_entry(struct lw_table *t, uint64_t key)
+{
+	if (2 * (t->used + 1) > t->capacity) {
+		struct lw_table larger = { .capacity = t->capacity ? 2 * t->capacity : 1024 };
+
+		larger.entries = calloc(larger.capacity, sizeof(*larger.entries));
+		if (!larger.entries)
+			return NULL;
+		for (size_t i = 0; i < t->capacity; i++) {
+			if (t->entries[i].key) {
+				*find_entry(&larger, t->entries[i].key) = t->entries[i];
+				larger.used++;
+			}
+		}
+		free(t->entries);
+		*t = larger;
+	}
+	for (size_t i = mixed(key);; i++) {
+		struct lw_entry *e = &t->entries[i & (t->capacity - 1)];
+
+		if (!e->key || e->key == key)
+			return e;
+	}
+}
+
+/* Return the entry of a key, which is added if needed; NULL if out of memory. */
+static struct lw_entry *add_entry(struct lw_table *t, uint64_t key)
+{
+	struct lw_entry *e = find_entry(t, key);
+
+	if (e && !e->key) {
+		e->key = key;
+		t->used++;
+	}
+	return e;
+}
+
+static uint64_t hashed(const char *text, size_t length)
+{
+	uint64_t hash = 0xcbf29ce484222325ULL;
+
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3ULL;
+	return mixed(hash);
+}
+
+/* Store a name as the next number; return false if no more names can be stored. */
+static bool store_name(struct lw_names *names, const char *text, size_t length)
+{
+	char **room;
+
+	if (names->n == MAX_NAMES || names->bytes + length > MAX_NAME_BYTES)
+		return false;
+	/* The array doubles when it is full. */
+	if (!(names->n & (names->n - 1))) {
+		room = realloc(names->text, (names->n ? 2 * names->n : 1) * sizeof(*room));
+		if (!room)
+			return false;
+		names->text = room;
+	}
+	names->text[names->n] = strndup(text, length);
+	if (!names->text[names->n])
+		return false;
+	names->n++;
+	names->bytes += length + 1;
+	return true;
+}
+
+/* Return the number of a name; LW_NO_NAME if no more names can be stored. */
+static int32_t number_of(struct lw_names *names, const char *text, size_t length)
+{
+	/* Key 0 is a free entry. A name with the same hash as another one takes the next key. */
+	uint64_t key = hashed(text, length) ?: 1;
+	struct lw_entry *e = find_entry(&names->by_hash, key);
+
+	while (e && e->key) {
+		if (!strncmp(names->text[e->name], text, length) && !names->text[e->name][length])
+			return e->name;
+		key = key + 1 ?: 1;
+		e = find_entry(&names->by_hash, key);
+	}
+	if (!e || !store_name(names, text, length)) {
+		names->left_out++;
+		return LW_NO_NAME;
+	}
+	e->key = key;
+	e->name = names->n - 1;
+	names->by_hash.used++;
+	return e->name;
+}
+
+static void free_names(struct lw_names *names)
+{
+	for (size_t i = 0; i < names->n; i++)
+		free(names->text[i]);
+	free(names->text);
+	free(names->by_hash.entries);
+}
+
+/* ---- records to rows ---- */
+
 static int32_t process_of(struct lw_watch *w, const char *comm)
 {
-	return lw_number_of(&w->names, comm, strnlen(comm, LW_COMM));
+	return number_of(&w->names, comm, strnlen(comm, LW_COMM));
 }
 
 static int32_t file_name(struct lw_watch *w, const struct lw_file *file)
 {
-	struct lw_entry *e = file->address ? lw_find_entry(&w->files, file->address) : NULL;
+	struct lw_entry *e = file->address ? find_entry(&w->files, file->address) : NULL;
 
 	return e && e->key && e->file.inode == file->inode && e->file.device == file->device ?
 		       e->file.name :
@@ -89,13 +234,13 @@ static int32_t path_of(struct lw_watch *w, const struct lw_name_record *record)
 	const char *kind;
 
 	if (length)
-		return lw_number_of(&w->names, record->name, length);
+		return number_of(&w->names, record->name, length);
 	if (S_ISDIR(record->file.mode))
-		return lw_number_of(&w->names, "/", 1);
+		return number_of(&w->names, "/", 1);
 	kind = S_ISSOCK(record->file.mode) ? "socket" :
 	       S_ISFIFO(record->file.mode) ? "pipe" :
 					     "anonymous";
-	return lw_number_of(&w->names, name,
+	return number_of(&w->names, name,
 			 snprintf(name, sizeof(name), "%s:[%llu]", kind,
 				  (unsigned long long)record->file.inode));
 }
@@ -115,7 +260,7 @@ static int32_t absolute(struct lw_watch *w, int32_t name, int32_t directory)
 	length = snprintf(path, sizeof(path), "%s/%s",
 			  strcmp(w->names.text[directory], "/") ? w->names.text[directory] : "",
 			  relative);
-	return lw_number_of(&w->names, path, length);
+	return number_of(&w->names, path, length);
 }
 
 /*
@@ -124,9 +269,9 @@ static int32_t absolute(struct lw_watch *w, int32_t name, int32_t directory)
  */
 static int64_t first_access_ns(struct lw_watch *w, const struct lw_file *file, int64_t time_ns)
 {
-	uint64_t of = lw_mixed((uint64_t)file->device << 32 | file->generation);
-	uint64_t key = lw_mixed(file->inode ^ of) ?: 1;
-	struct lw_entry *e = lw_find_entry(&w->inodes, key);
+	uint64_t of = mixed((uint64_t)file->device << 32 | file->generation);
+	uint64_t key = mixed(file->inode ^ of) ?: 1;
+	struct lw_entry *e = find_entry(&w->inodes, key);
 
 	if (e && e->key)
 		return e->first_access_ns;
@@ -144,7 +289,7 @@ static int add_call(struct lw_watch *w, const struct lw_call_record *r, bool has
 {
 	const struct lw_call *what = &lw_calls[r->call].what;
 	struct lw_call_row *row = &w->rows->calls[w->rows->n_calls];
-	struct lw_entry *told = lw_find_entry(&w->calls, r->tid);
+	struct lw_entry *told = find_entry(&w->calls, r->tid);
 	int32_t directory, path = LW_NO_NAME, to_path = LW_NO_NAME, word = LW_NO_NAME;
 	bool is_file = what->path < 0 || (what->flags & LW_OPENS && r->result >= 0), has_inode;
 	int64_t time_ns = r->time_ns + w->to_epoch_ns, on_cpu_ns = r->duration_ns;
@@ -212,7 +357,7 @@ static int add_name(struct lw_watch *w, const struct lw_name_record *r)
 	if (r->type == LW_FILE_RECORD) {
 		int32_t name = path_of(w, r);
 
-		e = r->file.address ? lw_add_entry(&w->files, r->file.address) : NULL;
+		e = r->file.address ? add_entry(&w->files, r->file.address) : NULL;
 		if (!e)
 			return 0;
 		e->file.inode = r->file.inode;
@@ -220,7 +365,7 @@ static int add_name(struct lw_watch *w, const struct lw_name_record *r)
 		e->file.name = name;
 		return 0;
 	}
-	e = r->tid ? lw_add_entry(&w->calls, r->tid) : NULL;
+	e = r->tid ? add_entry(&w->calls, r->tid) : NULL;
 	if (!e)
 		return 0;
 	if (e->call.time_ns != r->time_ns || !e->call.time_ns) {
@@ -228,7 +373,7 @@ static int add_name(struct lw_watch *w, const struct lw_name_record *r)
 			e->call.names[i] = LW_NO_NAME;
 	}
 	e->call.time_ns = r->time_ns;
-	e->call.names[r->argument] = lw_number_of(&w->names, r->name, strnlen(r->name, r->length));
+	e->call.names[r->argument] = number_of(&w->names, r->name, strnlen(r->name, r->length));
 	return 0;
 }
 
@@ -290,6 +435,105 @@ static int on_record(void *context, void *data, size_t size)
 	}
 	return -EINVAL;
 }
+
+/* ---- the kernel's events and functions ---- */
+
+/* The event of LinnOS, on kernels that have it. */
+#define DECISIONS "linnos_decision"
+/* See watch.bpf.c. */
+#define CAST "bpf_rdonly_cast"
+
+/* Names of the event in which a request of io_uring is submitted; the older one first. */
+static const char *const submissions[] = { "io_uring_submit_sqe", "io_uring_submit_req" };
+#define COMPLETION "io_uring_complete"
+
+/* Properties of the kernel that determine which programs are loaded. */
+struct lw_kernel {
+	bool has_decisions;
+	bool can_cast;
+	const char *submission;	/* NULL if the requests of io_uring cannot be recorded */
+};
+
+static bool has_event(const struct btf *btf, const char *event)
+{
+	char type[64];
+
+	snprintf(type, sizeof(type), "btf_trace_%s", event);
+	return btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) >= 0;
+}
+
+/* Return true if the event has the request as its first argument, as in Linux 6.0 and later. */
+static bool has_submission(const struct btf *btf, const char *event)
+{
+	const struct btf_type *type;
+	char name[64];
+	int id;
+
+	snprintf(name, sizeof(name), "btf_trace_%s", event);
+	id = btf__find_by_name_kind(btf, name, BTF_KIND_TYPEDEF);
+	if (id < 0)
+		return false;
+	type = btf__type_by_id(btf, btf__type_by_id(btf, id)->type);
+	type = btf__type_by_id(btf, type->type);
+	/* The first one is the data of the program. An older event has more than a flag after it. */
+	return btf_is_func_proto(type) && btf_vlen(type) <= 3;
+}
+
+/* Return false if this kernel does not have the event of a program. */
+static bool is_loadable(const struct lw_kernel *kernel, const struct bpf_program *program)
+{
+	const char *event = strchr(bpf_program__section_name(program), '/') + 1;
+
+	if (!strcmp(event, DECISIONS))
+		return kernel->has_decisions;
+	if (!strcmp(event, COMPLETION))
+		return kernel->submission;
+	for (size_t i = 0; i < sizeof(submissions) / sizeof(submissions[0]); i++) {
+		if (!strcmp(event, submissions[i]))
+			return kernel->submission == submissions[i];
+	}
+	return true;
+}
+
+/* Find out what this kernel has. Return 0, or a negative errno with the reason in `error`. */
+static int check_kernel(struct lw_kernel *kernel, char *error, size_t size)
+{
+	static const char *const events[] = {
+		"sys_enter",	      "sys_exit",	    "block_bio_queue",
+		"block_split",	      "block_bio_complete", "block_rq_complete",
+		"block_rq_insert",    "block_rq_issue",	    "sched_process_fork",
+		"sched_process_exec", "sched_process_exit", "sched_switch",
+		"sched_waking",
+	};
+	struct btf *btf = btf__load_vmlinux_btf();
+	int status = 0;
+
+	if (!btf) {
+		status = -errno;
+		snprintf(error, size,
+			 "this kernel does not describe its types (/sys/kernel/btf/vmlinux): it lacks "
+			 "CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS or CONFIG_DEBUG_INFO_BTF");
+		return status;
+	}
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]) && !status; i++) {
+		if (has_event(btf, events[i]))
+			continue;
+		status = -ENOENT;
+		snprintf(error, size, "this kernel has no tracepoint %s: it lacks %s", events[i],
+			 !strncmp(events[i], "sys_", 4) ? "CONFIG_FTRACE_SYSCALLS" :
+							  "CONFIG_BLK_DEV_IO_TRACE");
+	}
+	for (size_t i = 0; i < sizeof(submissions) / sizeof(submissions[0]); i++) {
+		if (has_event(btf, COMPLETION) && has_submission(btf, submissions[i]))
+			kernel->submission = submissions[i];
+	}
+	kernel->has_decisions = has_event(btf, DECISIONS);
+	kernel->can_cast = btf__find_by_name_kind(btf, CAST, BTF_KIND_FUNC) >= 0;
+	btf__free(btf);
+	return status;
+}
+
+/* ---- recording ---- */
 
 /* libbpf's last message without its prefix: the reason for a failure. */
 static char last_said[1024];
@@ -379,7 +623,7 @@ int lw_attach(struct lw_watch *w, const struct lw_request *request, uint32_t buf
 
 	last_said[0] = '\0';
 	libbpf_set_print(on_message);
-	error = lw_check_kernel(&kernel, w->error, sizeof(w->error));
+	error = check_kernel(&kernel, w->error, sizeof(w->error));
 	if (error)
 		return error;
 	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "linnapp_watch");
@@ -397,7 +641,7 @@ int lw_attach(struct lw_watch *w, const struct lw_request *request, uint32_t buf
 	if (error)
 		return fail(w, "settings: %s", strerror(-error));
 	bpf_object__for_each_program(program, w->object) {
-		bpf_program__set_autoload(program, lw_is_loadable(&kernel, program));
+		bpf_program__set_autoload(program, is_loadable(&kernel, program));
 	}
 	program = bpf_object__find_program_by_name(
 		w->object, kernel.can_cast ? "call_enters_old" : "call_enters");
@@ -608,7 +852,7 @@ void lw_close(struct lw_watch *w)
 		munmap(w->glance, sizeof(*w->glance));
 	ring_buffer__free(w->ring);
 	bpf_object__close(w->object);
-	lw_free_names(&w->names);
+	free_names(&w->names);
 	free(w->files.entries);
 	free(w->calls.entries);
 	free(w->inodes.entries);
