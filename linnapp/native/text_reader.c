@@ -250,7 +250,7 @@ static int shown_length(struct field field)
 static void fail_number(struct lt_text_reader *r, struct field line, const char *what,
 			struct field field)
 {
-	fail_line(r, line, "the %s %s", what, lt_problem_of(field));
+	fail_line(r, line, "the %s %s", what, problem_of(field));
 }
 
 /* ---- lines ---- */
@@ -353,12 +353,12 @@ static bool read_row_time(struct lt_text_reader *r, struct field line, struct fi
 	}
 	/* The point of a number with an exponent is near its start. */
 	if (r->options.known_by != LT_TEXT_PROBED && field.end - field.start > 7 &&
-	    memchr(field.start, '.', 3) && lt_is_rounded(field)) {
+	    memchr(field.start, '.', 3) && is_rounded(field)) {
 		fail_line(r, line, "the time was rounded when it was written with an exponent; "
 				   "write it with all its digits");
 		return false;
 	}
-	r->counts.fractions += ns || (r->unit_ns == 1 && lt_has_fraction(field));
+	r->counts.fractions += ns || (r->unit_ns == 1 && has_fraction(field));
 	if (!(f->flags & LT_TEXT_IOLOG) && !r->have_first) {
 		r->have_first = true;
 		r->counts.first_units = r->first_units = units;

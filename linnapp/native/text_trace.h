@@ -7,7 +7,7 @@
  *
  *   text_formats.c  the table of formats
  *   text_detect.c   detects the format of a trace from its first lines
- *   text_fields.c   splits a line into columns and reads words and numbers
+ *   text_fields.h   splits a line into columns and reads words and numbers
  *   text_reader.c   reads lines, checks them and sorts I/Os by time
  *   text_writer.c   writes lines of an iolog
  */
