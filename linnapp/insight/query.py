@@ -152,8 +152,7 @@ def query(folder: AnyPath, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...
     `sql` is DuckDB's SQL on the tables `calls` and `ios` that :func:`linnapp.insight.watch.watch`
     wrote.
     """
-    stack = contextlib.ExitStack()
-    try:
+    with contextlib.ExitStack() as stack:
         database = stack.enter_context(opened(folder))
         import duckdb
 
@@ -164,10 +163,7 @@ def query(folder: AnyPath, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...
         if result is None:
             raise TraceError("the query is empty; try: select * from calls limit 5")
         columns = [str(column[0]) for column in result.description or ()]
-    except BaseException:
-        stack.close()
-        raise
-    return columns, _rows(result, stack)
+        return columns, _rows(result, stack.pop_all())
 
 
 def _rows(result: Any, stack: contextlib.ExitStack) -> Iterator[tuple[Any, ...]]:
