@@ -123,12 +123,9 @@ static void *run(void *context)
 	struct reaper *reaper = context;
 	struct io_channel *waiting = NULL;
 	struct pollfd *fds = NULL;
-	int wake_fd;
+	/* It becomes -1 if the program has closed it. */
+	int wake_fd = reaper->wake_fd;
 
-	/* Wait until the thread that starts this one has released the lock. */
-	pthread_mutex_lock(&reaper->lock);
-	wake_fd = reaper->wake_fd;
-	pthread_mutex_unlock(&reaper->lock);
 	for (;;) {
 		bool stopping = take_channels(reaper, &waiting);
 		/* Copies are submitted by this thread: the kernel reports a completion in the
@@ -151,18 +148,16 @@ static void *run(void *context)
 
 /* --- Its users ------------------------------------------------------------------------------ */
 
-/* On failure *what is set to what cannot be created. The caller holds the lock. */
-static int start(struct reaper *reaper, const char **what)
+/* The caller holds the lock. */
+static int start(struct reaper *reaper)
 {
 	int error = 0;
 
 	if (reaper->is_running)
 		return 0;
-	*what = "an io_uring";
 	/* For the first read, and to find out whether one can be created. */
 	if (!reaper->unused)
 		reaper->unused = io_channel_open(reaper->set, NULL, &error);
-	*what = error ? *what : "a thread";
 	if (!error && !reaper->account.chooser)
 		error = account_init(&reaper->account, reaper->set, reaper->predictor);
 	if (error)
@@ -179,16 +174,16 @@ static int start(struct reaper *reaper, const char **what)
 
 int reaper_start(struct reaper *reaper)
 {
-	const char *what;
 	int error;
 
 	pthread_mutex_lock(&reaper->lock);
-	error = start(reaper, &what);
+	error = start(reaper);
 	pthread_mutex_unlock(&reaper->lock);
 	return error ? format_error(error,
-				    "hedging needs %s, which cannot be created: %s; to read "
-				    "without hedging, do not set the options for it",
-				    what, strerror(-error))
+				    "hedging needs an io_uring and a thread, which cannot be "
+				    "created: %s; to read without hedging, do not set the options "
+				    "for it",
+				    strerror(-error))
 		     : 0;
 }
 
@@ -211,7 +206,6 @@ bool reaper_can_wait(const struct io_channel *ch)
 
 bool reaper_hand_over(struct reaper *reaper, struct io_channel *ch)
 {
-	const char *what;
 	bool can, wakes = false;
 
 	if (!ch->in_flight && !io_channel_is_reusable(ch)) {
@@ -219,7 +213,7 @@ bool reaper_hand_over(struct reaper *reaper, struct io_channel *ch)
 		return true;
 	}
 	pthread_mutex_lock(&reaper->lock);
-	can = !start(reaper, &what);
+	can = !start(reaper);
 	if (can) {
 		for (struct attempt *at = ch->attempts.first; at; at = at->later)
 			at->account = &reaper->account;
