@@ -866,7 +866,7 @@ void lt_requests_close(struct lt_requests *p)
 {
 	struct lt_row left;
 
-	free(p->starts);
 	while (lt_requests_take(p, true, &left))
 		;
+	free(p->starts);
 }

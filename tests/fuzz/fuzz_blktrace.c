@@ -7,7 +7,8 @@
 #include "fuzz.h"
 #include "../../linnapp/native/blktrace_parser.h"
 
-enum { TWO_FILES = 1, ALLOW_TRUNCATED = 2, MERGE = 4, SHORT_AGE = 8, ONE_DEVICE = 16 };
+enum { TWO_FILES = 1, ALLOW_TRUNCATED = 2, MERGE = 4, SHORT_AGE = 8, ONE_DEVICE = 16,
+       KEEP_STARTS = 32 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -18,6 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.device = options & ONE_DEVICE ? 8 << 20 : 0,
 		.overdue_us = options,
 		.allow_truncated = !!(options & ALLOW_TRUNCATED),
+		.keep_starts = !!(options & KEEP_STARTS),
 	};
 	struct fuzz_file files[2];
 	const char *paths[2];
