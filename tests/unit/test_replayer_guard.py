@@ -145,40 +145,17 @@ def test_readonly_reads_and_leaves_writes_out(tmp_path: Path, drives: list[Path]
     assert f"{writes} writes of the traces were left out" in ran.stdout
 
 
-def pipe(out: Path, drive: Path, trace: Path) -> None:
-    os.mkfifo(out)  # in place of a device node, which a rename would replace
-
-
-def link(out: Path, drive: Path, trace: Path) -> None:
-    out.symlink_to(out.with_name("elsewhere"))
-
-
-def link_where_the_unfinished_file_goes(out: Path, drive: Path, trace: Path) -> None:
-    out.with_name(f"{out.name}.new").symlink_to(out.with_name("elsewhere"))
-
-
-def folder(out: Path, drive: Path, trace: Path) -> None:
-    out.mkdir()
-
-
-def drive_under_another_name(out: Path, drive: Path, trace: Path) -> None:
-    out.hardlink_to(drive)
-
-
-def trace_under_another_name(out: Path, drive: Path, trace: Path) -> None:
-    out.hardlink_to(trace)
-
-
 @pytest.mark.parametrize("option", ["--json", "--log"])
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (pipe, "a device node, pipe"),
-        (link, "a symbolic link"),
-        (link_where_the_unfinished_file_goes, "out.new: it is a symbolic"),
-        (folder, "a folder"),
-        (drive_under_another_name, "it is the drive {drive}"),
-        (trace_under_another_name, "it is the trace {trace}"),
+        # in place of a device node, which a rename would replace
+        (lambda out, *_: os.mkfifo(out), "a device node, pipe"),
+        (lambda out, *_: out.symlink_to(out.with_name("elsewhere")), "a symbolic link"),
+        (lambda out, *_: out.with_name("out.new").symlink_to("elsewhere"), "out.new: it is a symb"),
+        (lambda out, *_: out.mkdir(), "a folder"),
+        (lambda out, drive, _: out.hardlink_to(drive), "it is the drive {drive}"),
+        (lambda out, _, trace: out.hardlink_to(trace), "it is the trace {trace}"),
     ],
 )
 def test_output_that_is_no_file_of_its_own_is_refused_and_unchanged(
