@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import socket
 import subprocess
 import tempfile
@@ -20,11 +19,6 @@ DRIVE_MB = 1024
 DRIVE_BYTES_PER_S = 60_000_000
 #: Timeout of systemd's answers, 25 s by default: an emulated CPU may need more.
 BUS_TIMEOUT = "10min"
-
-
-def copy_disk(image: Path, copy: Path) -> None:
-    """Copy a disk as a sparse file."""
-    subprocess.run(["cp", "--sparse=always", image, copy], check=True)
 
 
 class Machine:
@@ -42,7 +36,7 @@ class Machine:
         self.console = folder / "console"
         self._disk = folder / "disk.img"
         self._drives = [folder / f"nvme{k}.img" for k in range(3)]
-        copy_disk(image, self._disk)
+        subprocess.run(["cp", "--sparse=always", image, self._disk], check=True)
         with socket.create_server(("127.0.0.1", 0)) as listening:
             self._port = listening.getsockname()[1]
         self._options = [
@@ -135,15 +129,6 @@ class Machine:
         self._sockets.cleanup()
         for file in (self._disk, *self._drives):
             file.unlink()
-
-    def save(self, image: Path) -> None:
-        """Save its disk as after a power cut, for another machine to start with."""
-        self.run("sync")
-        self._qemu.send_signal(signal.SIGSTOP)
-        try:
-            copy_disk(self._disk, image)
-        finally:
-            self._qemu.send_signal(signal.SIGCONT)
 
     def _hang_up(self) -> None:
         if self._connection is not None:

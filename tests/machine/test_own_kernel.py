@@ -10,12 +10,10 @@ be left behind.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from debian_machine import Machine
-from walk import DISKS, DOCUMENT, FOLDER, OWN_KERNEL, ROOT, Walk
+from walk import DISKS, DOCUMENT, OWN_KERNEL, ROOT, Walk
 from walked_document import commands
 
 pytestmark = pytest.mark.machine
@@ -44,17 +42,6 @@ iodepth=24
 thinktime={pause_us}
 thinktime_blocks=24
 """
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
-    image = FOLDER / "debian.img"
-    assert image.exists(), f"{image}: no disk; `make test-machine` makes it"
-    machine = Machine(image, FOLDER / "key", tmp_path)
-    try:
-        yield machine
-    finally:
-        machine.stop()
 
 
 def usual_work(walk: Walk) -> None:

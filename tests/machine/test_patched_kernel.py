@@ -10,9 +10,7 @@ end nothing may be left behind.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,71 +20,28 @@ from walked_document import Command, commands
 
 pytestmark = pytest.mark.machine
 
-#: The machine's disk and its observed state, to continue where the last run ended.
-STAGES = os.environ.get("LINNOS_MACHINE_STAGES")
 #: The folder of the kernel packages.
 KERNEL = Path(os.environ.get("LINNOS_MACHINE_KERNEL", FOLDER / "kernel-deb"))
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
-    image = FOLDER / "debian.img"
-    if STAGES and Path(STAGES, "disk.img").exists():
-        image = Path(STAGES, "disk.img")
-    assert image.exists(), f"{image}: no disk; `make test-machine-patched` makes it"
-    machine = Machine(image, FOLDER / "key", tmp_path)
-    try:
-        yield machine
-    finally:
-        machine.stop()
-
-
 def test_commands_of_the_document_work(machine: Machine) -> None:
     walk = Walk(machine)
-    before, seen, done = last_stage()
-    if not done:
-        assert "linnos" not in machine.run("uname -r")
-        machine.copy(ROOT / "tests" / "qemu" / "hinted_load.py", "hinted_load.py")
-        # The image only; the folder of the kernel build is next to it.
-        walk.bring(ROOT / "build" / "deb")
-        walk.bring(KERNEL)
-        before = walk.kept()
+    assert "linnos" not in machine.run("uname -r")
+    machine.copy(ROOT / "tests" / "qemu" / "hinted_load.py", "hinted_load.py")
+    # The image only; the folder of the kernel build is next to it.
+    walk.bring(ROOT / "build" / "deb")
+    walk.bring(KERNEL)
+    before = walk.kept()
 
-    for step, command in enumerate(commands(DOCUMENT)):
-        if step < done or command.section in OWN_KERNEL:
-            continue
-        seen |= one_step(walk, command)
-        # Models and modes are lost at a reboot.
-        if STAGES and "observe" not in seen:
-            leave_stage(machine, before, seen, step + 1)
+    seen: set[str] = set()
+    for command in commands(DOCUMENT):
+        if command.section not in OWN_KERNEL:
+            seen |= one_step(walk, command)
     assert seen == {"kernel", "tools", "trace", "train", "observe", "enforce", "off", "purge"}
 
     assert "linnos" not in machine.run("uname -r")
     assert walk.modes() == {}
     walk.expect_nothing_left(before)
-
-
-def last_stage() -> tuple[dict[str, set[str]], set[str], int]:
-    """Return the initial state, the observations since, and the number of commands done."""
-    stage = Path(STAGES or FOLDER, "stage.json")
-    if not STAGES or not stage.exists():
-        return {}, set(), 0
-    known = json.loads(stage.read_text())
-    before = {what: set(names) for what, names in known["before"].items()}
-    return before, set(known["seen"]), known["done"]
-
-
-def leave_stage(machine: Machine, before: dict[str, set[str]], seen: set[str], done: int) -> None:
-    """Save what `last_stage` reads, with the current disk."""
-    assert STAGES
-    Path(STAGES).mkdir(parents=True, exist_ok=True)
-    machine.save(Path(STAGES, "disk.img"))
-    known = {
-        "before": {what: sorted(names) for what, names in before.items()},
-        "seen": sorted(seen),
-        "done": done,
-    }
-    Path(STAGES, "stage.json").write_text(json.dumps(known))
 
 
 def one_step(walk: Walk, command: Command) -> set[str]:
