@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import io
 import os
-import shlex
 import shutil
 import signal
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from guest_runs import Ran, run_script
 from networks_by_hand import network
 
 from linnapp.lab.array import Array
@@ -21,18 +19,10 @@ from linnapp.lab.command import guest_environment
 from linnapp.lab.guest import Guest
 from linnapp.lab.uml import DEFAULT_KERNEL, run
 
-
-@dataclass(frozen=True)
-class Ran:
-    """The result of a command in the guest."""
-
-    status: int
-    stdout: str
-    stderr: str
-    dmesg: str
-
-
 Boot = Callable[..., Ran]
+
+#: Shell functions that every script in the lab's guest has.
+FUNCTIONS = Path(__file__).parent / "lab" / "guest.sh"
 
 #: Seconds until a test gives up on a guest; long enough for a busy machine.
 GIVE_UP_S = 1800.0
@@ -74,7 +64,8 @@ def guest_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def boot(tmp_path: Path, guest_programs: Path, monkeypatch: pytest.MonkeyPatch) -> Boot:
     """Boot the lab kernel and run a shell script in it.
 
-    The script sees ``$OUT``, the test's ``tmp_path``, which it may write to.
+    The script sees ``$OUT``, the test's ``tmp_path``, which it may write to, and the functions of
+    ``lab/guest.sh``.
     """
     if not DEFAULT_KERNEL.exists():
         pytest.fail(f"{DEFAULT_KERNEL}: no lab kernel; `make kernel` builds it")
@@ -90,7 +81,6 @@ def boot(tmp_path: Path, guest_programs: Path, monkeypatch: pytest.MonkeyPatch) 
         timeout_s: float = GIVE_UP_S,
     ) -> Ran:
         array = array or Array(size_mb=256)
-        stdout, stderr = io.BytesIO(), io.BytesIO()
         guest = Guest(
             kernel=kernel,
             out_dir=tmp_path,
@@ -99,18 +89,7 @@ def boot(tmp_path: Path, guest_programs: Path, monkeypatch: pytest.MonkeyPatch) 
             kernel_args=kernel_args,
             timeout_s=timeout_s,
         )
-        result = run(["sh", "-ec", script], guest, stdout=stdout, stderr=stderr)
-        ran = Ran(
-            result.status,
-            stdout.getvalue().decode(errors="replace"),
-            stderr.getvalue().decode(errors="replace"),
-            result.dmesg,
-        )
-        if check and ran.status:
-            raise AssertionError(
-                f"status {ran.status} of {shlex.quote(script)}\n{ran.stdout}\n{ran.stderr}"
-            )
-        return ran
+        return run_script(run, guest, f". {FUNCTIONS}\n{script}", tmp_path, check=check)
 
     return boot
 

@@ -65,16 +65,15 @@ class CheckedArray:
         lines = []
         for k in range(len(settings)):
             drive = f"/sys/kernel/config/flashsim/flash{k}"
+            seed = 1000 * self.seed + k
             lines += [
                 f"mkdir {drive}",
-                f"echo {profile} >{drive}/profile",
-                f"echo 64 >{drive}/size_mb",
-                f"echo {1000 * self.seed + k} >{drive}/seed",
-                f"echo 1 >{drive}/power",
+                f"write_settings {drive} profile={profile} size_mb=64 seed={seed} power=1",
             ]
             if settings[k]:
                 values = {**settings[k], "op": "read", "latency_us": stall_us}
-                lines += [f"echo {value} >{drive}/inject/{name}" for name, value in values.items()]
+                said = " ".join(f"{name}={value}" for name, value in values.items())
+                lines.append(f"write_settings {drive}/inject {said}")
         lines += [
             "mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 "
             f"--raid-devices={len(settings)} {devices} 2>/dev/null",

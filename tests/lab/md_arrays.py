@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from guest_runs import Ran
 from networks_by_hand import network
 from trees_by_hand import last_four
 
@@ -19,28 +19,13 @@ KERNELS = {"lab": BUILD / "linux-um" / "linux", "debug": BUILD / "linux-um-debug
 
 READS = "paced_reads /dev/md0"
 
-#: Delay of each read in a burst; drives have bursts of 100 ms in turn.
+#: Delay of each read in a burst of the shell function ``bursts``.
 BURST_US = 2000
-
-#: A shell function for the guest, which switches bursts on or off.
-BURSTS = f"""
-drives=$(ls -d /sys/block/flash? | wc -l)
-bursts() # 1|0 [DRIVES]: on all drives, or on the first ones
-{{
-	turns=${{2:-$drives}}
-	for k in $(seq 0 $((turns - 1))); do
-		for setting in arm=0 pattern=all op=read latency_us={BURST_US} window_us=100000 \\
-			window_every_us=100000 window_turns=$turns window_turn_mask=$((1 << k)) arm=$1; do
-			echo ${{setting#*=}} >/sys/kernel/config/flashsim/flash$k/inject/${{setting%=*}}
-		done
-	done
-}}
-"""
 
 #: Shell functions for the guest; $md is the folder of the array in sysfs.
 FUNCTIONS = f"""
 md=/sys/block/md0/md
-{BURSTS}
+drives=$(ls -d /sys/block/flash? | wc -l)
 models() # NAME: upload the model to all drives, in mode observe
 {{
 	for k in $(seq 0 $((drives - 1))); do
@@ -54,16 +39,24 @@ stats() # FILE...: print the sum over the drives
 		cat /sys/block/flash?/linnos/stats/$file | paste -sd+ | sed "s/.*/echo $file \\$((&))/" | sh
 	done
 }}
+create() # DRIVES OPTION...: make an array of the first drives, and fill it
+{{
+	n=$1
+	shift
+	tries=0 # CONFIG_DEBUG_KOBJECT_RELEASE lets go of the md0 before seconds later
+	until mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean "$@" --raid-devices=$n \
+		$(seq -f /dev/flash%g 0 $((n - 1))) 2>&1; do
+		tries=$((tries + 1))
+		[ $tries -lt 6 ] || exit 1
+		sleep 5
+	done
+	{READS} --fill
+}}
 spoil() # let reads of some sectors of the first drive fail
 {{
-	rule=/sys/kernel/config/flashsim/flash0/rules/errs
-	mkdir $rule
-	echo read >$rule/op
-	echo medium_error >$rule/fault
-	echo 10240 256 >$rule/ranges
-	echo 1 >$rule/enabled
+	rule flash0 errs op=read fault=medium_error 'ranges=10240 256'
 }}
-mend() {{ rmdir /sys/kernel/config/flashsim/flash0/rules/errs; }}
+mend() {{ remove_rule flash0 errs; }}
 wipe() # let the first drive fail, and return it empty
 {{
 	mdadm --fail /dev/md0 /dev/flash0
@@ -149,10 +142,10 @@ def recent_model() -> Model:
     return network(dict.fromkeys((15, 19, 23, 27), 500), (250_000, 0), threshold_us=1000)
 
 
-def result(path: Path) -> dict[str, Any]:
+def reads_of(ran: Ran, name: str) -> dict[str, Any]:
     """Return the result of paced_reads; no read may be lost or wrong."""
-    one: dict[str, Any] = json.loads(path.read_text())
-    assert one["errors"] == one["wrong"] == 0, path.name
+    one: dict[str, Any] = ran.json(name)
+    assert one["errors"] == one["wrong"] == 0, name
     return one
 
 
@@ -169,15 +162,15 @@ def assert_whole(state: str) -> None:
     assert degraded == "0" and array_state in ("active", "clean") and set(errors) == {"0"}
 
 
-def assert_odd_mirrors(folder: Path, n_reads: int) -> None:
+def assert_odd_mirrors(ran: Ran, n_reads: int) -> None:
     """Check that reads are right while the first drive has the bad sectors of ``spoil``."""
-    assert result(folder / "odd")["reads"] == n_reads
-    assert (folder / "after_odd").read_text().split()[0] == "0"
-    bad = [int(line.split()[0]) for line in (folder / "bad_blocks").read_text().splitlines()]
+    assert reads_of(ran, "odd")["reads"] == n_reads
+    assert ran.words("after_odd")[0] == "0"
+    bad = [int(line.split()[0]) for line in ran.text("bad_blocks").splitlines()]
     assert bad and all(10240 <= sector < 10496 for sector in bad)
-    assert (folder / "mismatches").read_text().split() == ["0"]
+    assert ran.words("mismatches") == ["0"]
     # md queries drives, and never sends hinted reads.
-    stats = dict(re.findall(r"(\w+) (\d+)", (folder / "stats").read_text()))
+    stats = dict(re.findall(r"(\w+) (\d+)", ran.text("stats")))
     assert stats["latency_critical"] == stats["revoked"] == "0"
     assert int(stats["probes"]) > 10
 

@@ -117,11 +117,9 @@ def test_an_array_is_enabled_restored_and_disabled(boot, tmp_path: Path) -> None
         recorded = lzma.decompress(RECORDING.read_bytes())
         (tmp_path / "recordings" / f"{drive}.blk").write_bytes(recorded)
     restored = RESTORED.replace("{capabilities}", f"-all,{bounding_set()}")
-    boot(BEGIN + ENABLED + RECORDED_ANEW + restored + DISABLED, Array(precondition=False))
-
-    def text(name: str) -> str:
-        return (tmp_path / name).read_text()
-
+    text = boot(
+        BEGIN + ENABLED + RECORDED_ANEW + restored + DISABLED, Array(precondition=False)
+    ).text
     before, enabled = text("found_before"), text("found_enabled")
     assert text("found_refused") == before and text("left_in_small") == ""
     assert before.split() == [*["off"] * 3, *["none"] * 3, "off"]

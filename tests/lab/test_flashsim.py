@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from guest_runs import Ran
 
 from linnapp.lab.array import Array
 
@@ -14,12 +15,12 @@ pytestmark = pytest.mark.lab
 
 READS = f"python3 {Path(__file__).with_name('time_reads.py')}"
 FIO = "fio --name=job --direct=1 --ioengine=io_uring --clocksource=clock_gettime --thread"
-INJECT = "/sys/kernel/config/flashsim/flash0/inject"
+COUNTERS = "cat /sys/kernel/debug/flashsim/flash0/counters >$OUT/"
 PROFILES = ["consumer", "consumer-nvme", "enterprise-a", "enterprise-b", "enterprise-c"]
 
 
-def _counters(path: Path) -> dict[str, int]:
-    return {name: int(value) for name, value in map(str.split, path.read_text().splitlines())}
+def _counters(ran: Ran, name: str) -> dict[str, int]:
+    return {counter: int(value) for counter, value in map(str.split, ran.text(name).splitlines())}
 
 
 def _drive(profile: str = "enterprise-a", size_mb: int = 256, precondition: bool = True) -> Array:
@@ -36,29 +37,27 @@ def test_reads_return_the_data_written(boot, profile: str) -> None:
     )
 
 
-def test_discarded_pages_read_as_zeros_and_free_memory(boot, tmp_path: Path) -> None:
-    boot(
+def test_discarded_pages_read_as_zeros_and_free_memory(boot) -> None:
+    ran = boot(
         r"""
-free() { awk '/^MemFree/ { print $2 }' /proc/meminfo; }
-free >$OUT/start
+free() { awk '/^MemFree/ { print $2 }' /proc/meminfo >>$OUT/free; }
+free
 yes abcdefghi | dd of=/dev/flash0 bs=1M count=128 oflag=direct iflag=fullblock
-free >$OUT/written
+free
 blkdiscard -o 1048576 -l 125829120 /dev/flash0
-free >$OUT/discarded
+free
 dd if=/dev/flash0 bs=1M count=128 iflag=direct | tr -d '\0' | wc -c >$OUT/left
 """,
         _drive(size_mb=128, precondition=False),
     )
-    start, written, discarded = (
-        int((tmp_path / name).read_text()) for name in ("start", "written", "discarded")
-    )
-    assert (tmp_path / "left").read_text() == f"{8 << 20}\n"
+    start, written, discarded = ran.numbers("free")
+    assert ran.text("left") == f"{8 << 20}\n"
     mib = 1024
     assert start - written > 120 * mib
     assert discarded - written > 110 * mib
 
 
-def test_a_buffer_that_splits_sectors_is_refused(boot, tmp_path: Path) -> None:
+def test_a_buffer_that_splits_sectors_is_refused(boot) -> None:
     script = r"""
 cat >/run/tmp/aligned.py <<'PYTHON'
 import mmap, os
@@ -78,15 +77,11 @@ for shift in (4, 256, 512):
 PYTHON
 python3 /run/tmp/aligned.py >$OUT/answers
 """
-    boot(script, _drive(size_mb=64, precondition=False))
-    assert (tmp_path / "answers").read_text().splitlines() == [
-        "4 Invalid argument",
-        "256 Invalid argument",
-        "512 right",
-    ]
+    answers = boot(script, _drive(size_mb=64, precondition=False)).text("answers")
+    assert answers == "4 Invalid argument\n256 Invalid argument\n512 right\n"
 
 
-def test_counting_words_are_stored_compactly_and_other_data_unchanged(boot, tmp_path: Path) -> None:
+def test_counting_words_are_stored_compactly_and_other_data_unchanged(boot) -> None:
     script = r"""
 cat >/run/tmp/series.py <<'PYTHON'
 import fcntl, mmap, os, struct
@@ -143,9 +138,9 @@ compare()
 PYTHON
 python3 /run/tmp/series.py >$OUT/grown_kb
 """
-    boot(script, _drive(size_mb=64, precondition=False))
+    ran = boot(script, _drive(size_mb=64, precondition=False))
     # 64 MiB written; the script's own memory counts as well.
-    assert int((tmp_path / "grown_kb").read_text()) < 8192
+    assert int(ran.text("grown_kb")) < 8192
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -164,15 +159,14 @@ def test_writes_add_a_latency_tail_to_stable_reads(boot, tmp_path: Path, profile
     assert mixed.max() < 50_000
 
 
-def test_random_writes_start_garbage_collection(boot, tmp_path: Path) -> None:
-    boot(
-        "cat /sys/kernel/debug/flashsim/flash0/counters >$OUT/before\n"
+def test_random_writes_start_garbage_collection(boot) -> None:
+    ran = boot(
+        f"{COUNTERS}before\n"
         f"{FIO} --filename=/dev/flash0 --rw=randwrite --bs=16k --iodepth=16 --size=256m"
-        " --io_size=512m >&2\n"
-        "cat /sys/kernel/debug/flashsim/flash0/counters >$OUT/after",
+        f" --io_size=512m >&2\n{COUNTERS}after",
         _drive("consumer"),
     )
-    before, after = _counters(tmp_path / "before"), _counters(tmp_path / "after")
+    before, after = (_counters(ran, name) for name in ("before", "after"))
     delta = {name: after[name] - before[name] for name in after}
     assert delta["write_sectors"] == 512 * 2048
     for name in ("gc_runs", "gc_pages_moved", "erases", "block_erases", "flushes"):
@@ -183,7 +177,7 @@ def test_random_writes_start_garbage_collection(boot, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("profile", ["consumer", "enterprise-a"])
-def test_large_io_takes_link_transfer_time(boot, tmp_path: Path, profile: str) -> None:
+def test_large_io_takes_link_transfer_time(boot, profile: str) -> None:
     script = r"""
 cat >/run/tmp/large.py <<'PYTHON'
 import mmap, os, time
@@ -200,8 +194,8 @@ PYTHON
 python3 /run/tmp/large.py >$OUT/took
 cat /sys/kernel/config/flashsim/flash0/host_transfer_ns >>$OUT/took
 """
-    boot(script, _drive(profile, size_mb=64, precondition=False))
-    write_ns, read_ns, transfer_ns = map(int, (tmp_path / "took").read_text().split())
+    ran = boot(script, _drive(profile, size_mb=64, precondition=False))
+    write_ns, read_ns, transfer_ns = ran.numbers("took")
     link_ns = 2048 * transfer_ns  # of 8 MiB
     assert link_ns < write_ns < 1.05 * link_ns
     assert link_ns < read_ns < 1.3 * link_ns
@@ -209,26 +203,23 @@ cat /sys/kernel/config/flashsim/flash0/host_transfer_ns >>$OUT/took
 
 def test_two_boots_give_the_same_times(boot, tmp_path: Path) -> None:
     script = (
-        f"{READS} /dev/flash0 1500 $OUT/reads.npy --write-share 0.3 --max-kb 1024\n"
-        "cat /sys/kernel/debug/flashsim/flash0/counters >$OUT/counters"
+        f"{READS} /dev/flash0 1500 $OUT/reads.npy --write-share 0.3 --max-kb 1024\n{COUNTERS}all"
     )
     boot(script, _drive("consumer"))
-    reads, counters = np.load(tmp_path / "reads.npy"), (tmp_path / "counters").read_text()
+    reads, counters = np.load(tmp_path / "reads.npy"), (tmp_path / "all").read_text()
     boot(script, _drive("consumer"))
     assert (np.load(tmp_path / "reads.npy")[:, 1] == reads[:, 1]).all()
-    assert (tmp_path / "counters").read_text() == counters
+    assert (tmp_path / "all").read_text() == counters
 
 
 @pytest.mark.parametrize("profile", ["consumer", "enterprise-a"])
 def test_oracle_includes_the_last_part_of_a_split_read(boot, tmp_path: Path, profile: str) -> None:
     # Four requests; every third is late, including the last ones of a read.
-    slow = f"echo 3 >{INJECT}/interval; echo 3000 >{INJECT}/latency_us; echo read >{INJECT}/op\n"
-    slow += f"echo interval >{INJECT}/pattern\n"
     boot(
         f"{READS} /dev/flash0 30 $OUT/idle.npy --read-kb 4096 --oracle\n"
         f"{READS} /dev/flash0 60 $OUT/busy.npy --read-kb 4096 --oracle --write-share 0.7"
         " --max-kb 1024\n"
-        f"sleep 3\n{slow} echo 1 >{INJECT}/arm\n"
+        "sleep 3; inject flash0 interval=3 latency_us=3000 op=read pattern=interval\n"
         f"{READS} /dev/flash0 30 $OUT/injected.npy --read-kb 4096 --oracle\n",
         _drive(profile),
     )
@@ -246,22 +237,18 @@ def test_oracle_includes_the_last_part_of_a_split_read(boot, tmp_path: Path, pro
 
 
 def test_injection_patterns_delay_the_stated_reads(boot, tmp_path: Path) -> None:
-    setup = f"echo read >{INJECT}/op; echo 5000 >{INJECT}/latency_us\n"
     runs = {
         "interval": "interval=50",
         "continuous": "period_ios=500 ratio_ppm=100000",
         "random": "ratio_ppm=100000",
     }
-    script = setup
-    for pattern, knobs in runs.items():
-        script += f"echo {pattern} >{INJECT}/pattern\n"
-        for knob in knobs.split():
-            name, value = knob.split("=")
-            script += f"echo {value} >{INJECT}/{name}\n"
-        script += f"echo 1 >{INJECT}/arm\n{READS} /dev/flash0 2000 $OUT/{pattern}.npy\n"
-    script += f"echo 0 >{INJECT}/arm\n{READS} /dev/flash0 500 $OUT/disarmed.npy\n"
-    script += "cat /sys/kernel/debug/flashsim/flash0/counters >$OUT/counters"
-    boot(script, _drive())
+    script = "".join(
+        f"inject flash0 op=read latency_us=5000 pattern={pattern} {knobs}\n"
+        f"{READS} /dev/flash0 2000 $OUT/{pattern}.npy\n"
+        for pattern, knobs in runs.items()
+    )
+    script += f"inject flash0 arm=0\n{READS} /dev/flash0 500 $OUT/disarmed.npy\n{COUNTERS}all"
+    ran = boot(script, _drive())
     slow = {
         name: np.flatnonzero(np.load(tmp_path / f"{name}.npy")[:, 1] > 5_000_000)
         for name in [*runs, "disarmed"]
@@ -271,10 +258,10 @@ def test_injection_patterns_delay_the_stated_reads(boot, tmp_path: Path) -> None
     assert 150 < len(slow["random"]) < 250
     assert len(slow["disarmed"]) == 0
     hits = sum(map(len, slow.values()))
-    assert _counters(tmp_path / "counters")["injected_reads"] == hits
+    assert _counters(ran, "all")["injected_reads"] == hits
 
 
-def test_wrong_settings_are_refused(boot, tmp_path: Path) -> None:
+def test_wrong_settings_are_refused(boot) -> None:
     ran = boot(
         r"""
 cd /sys/kernel/config/flashsim
@@ -295,7 +282,7 @@ rmdir flash9
 """,
         _drive(precondition=False),
     )
-    assert (tmp_path / "accepted").read_text() == ""
+    assert ran.text("accepted") == ""
     assert "flashsim: inject/pattern: no such value" in ran.dmesg
     assert "flashsim: inject/ratio_ppm: must be 0 to 1000000" in ran.dmesg
     assert "flashsim: drive/channels: must be 1 to 32" in ran.dmesg
@@ -319,7 +306,7 @@ dd if=/dev/flash0 of=/dev/null bs=1M count=4 iflag=direct
     )
 
 
-def test_an_open_disk_outlives_its_drive(boot, tmp_path: Path) -> None:
+def test_an_open_disk_outlives_its_drive(boot) -> None:
     script = r"""
 cat >/run/tmp/hold.py <<'PYTHON'
 import fcntl, os, struct
@@ -345,6 +332,6 @@ ls /dev/flash* >$OUT/left 2>/dev/null || true
 """
     ran = boot(script, _drive(size_mb=64, precondition=False))
     gone = "No such device"
-    assert (tmp_path / "answers").read_text().split("\n")[:-1] == ["latency", gone, gone, gone]
-    assert (tmp_path / "left").read_text() == ""
+    assert ran.text("answers").splitlines() == ["latency", gone, gone, gone]
+    assert ran.text("left") == ""
     assert "BUG" not in ran.dmesg and "WARNING" not in ran.dmesg

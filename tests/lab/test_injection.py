@@ -4,22 +4,20 @@ where, when and which reads; and that the emulator's oracle predicts them."""
 
 from __future__ import annotations
 
-import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from replays import DRIVES, replay, write_trace
 
 from linnapp.lab.array import Array
 from linnapp.trace import replay_log
 
 pytestmark = pytest.mark.lab
 
-BLOCK = 4096
-DRIVES = [f"/dev/flash{k}" for k in range(3)]
-CONFIG = "/sys/kernel/config/flashsim"
 READS = f"python3 {Path(__file__).with_name('time_reads.py')}"
 
 #: Maximum latency of an idle drive in us.
@@ -32,30 +30,28 @@ ALL_BUFFERED = {"buffer_mb": "256", "buffer_watermark_pct": "100", "flush_interv
 SUBMIT_US = 10
 
 
-def replay(
+def replayed(
     boot: Any, folder: Path, spec: str, n: int = 4000, every_us: int = 250, blocks_max: int = 1
 ) -> NDArray[Any]:
     """Return the log of equally spaced reads and writes of each drive, from 31 to 34 MiB."""
     rng = np.random.default_rng(1)
     for k in range(3):
-        with (folder / f"t{k}").open("w") as file:
-            file.write("fio version 3 iolog\n")
-            for i in range(n):
-                action = "write" if rng.random() < 0.2 else "read"
-                block, blocks = rng.integers(7936, 8704), rng.integers(1, blocks_max + 1)
-                at_us = i * every_us + k * every_us // 3
-                file.write(f"{at_us} d {action} {block * BLOCK} {blocks * BLOCK}\n")
-    boot(
-        f"replayer --devices {','.join(DRIVES)} --trace $OUT/t0,$OUT/t1,$OUT/t2 --policy baseline"
-        f" --prefill none --inject {spec} --json $OUT/o.json --log $OUT/o.log\n"
-        f"cat {CONFIG}/flash?/inject/pattern {CONFIG}/flash?/inject/arm >$OUT/after",
-        Array(size_mb=256, precondition=False, parameters=ALL_BUFFERED),
-    )
-    assert json.loads((folder / "o.json").read_text())["config"]["inject"] == [spec]
+        ios = []
+        for i in range(n):
+            action = "write" if rng.random() < 0.2 else "read"
+            block, blocks = rng.integers(7936, 8704), rng.integers(1, blocks_max + 1)
+            ios.append((i * every_us + k * every_us // 3, action, block, blocks))
+        write_trace(folder / f"t{k}", ios)
+    ran = replay(
+        boot, folder, "$OUT/t0,$OUT/t1,$OUT/t2",
+        f"--policy baseline --prefill none --inject {spec}",
+        after="cat $flashsim/flash?/inject/pattern $flashsim/flash?/inject/arm >$OUT/after",
+        array=Array(size_mb=256, precondition=False, parameters=ALL_BUFFERED),
+    )  # fmt: skip
+    assert ran.summary["config"]["inject"] == [spec]
     assert (folder / "after").read_text().split() == ["none"] * 3 + ["0"] * 3
-    log = replay_log.read(folder / "o.log")
-    assert len(log) == 3 * n
-    return log
+    assert len(ran.log) == 3 * n
+    return ran.log
 
 
 def submitted_ms(log: NDArray[Any]) -> NDArray[np.float64]:
@@ -77,7 +73,7 @@ def slots(
 
 
 def test_two_drives_are_slow_at_a_time_in_rotation(boot, tmp_path: Path) -> None:
-    log = replay(boot, tmp_path, "all:latency_us=3000,slot_ms=40,every_ms=150,rotate,at_once=2")
+    log = replayed(boot, tmp_path, "all:latency_us=3000,slot_ms=40,every_ms=150,rotate,at_once=2")
     turn, inside, sure = slots(log, 40, 150)
     mine = np.isin((log["home"] - turn) % 3, (0, 1))
     assert (slow(log) == (inside & mine))[sure].all()
@@ -87,7 +83,7 @@ def test_two_drives_are_slow_at_a_time_in_rotation(boot, tmp_path: Path) -> None
 
 def test_a_drive_is_slow_for_a_minute_from_a_stated_time(boot, tmp_path: Path) -> None:
     """Check that all I/O of this drive is slow in that minute, and no other I/O."""
-    log = replay(
+    log = replayed(
         boot,
         tmp_path,
         "all:latency_us=5000,start_ms=20000,slot_ms=60000,drive=1",
@@ -100,26 +96,8 @@ def test_a_drive_is_slow_for_a_minute_from_a_stated_time(boot, tmp_path: Path) -
     assert due.sum() == 1200
 
 
-def test_drive_is_slow_from_a_stated_time_to_the_end(boot, tmp_path: Path) -> None:
-    log = replay(boot, tmp_path, "all:latency_us=5000,start_ms=400,op=read,drive=0+2")
-    due = (log["home"] != 1) & (log["op"] == replay_log.READ) & (submitted_ms(log) > 400)
-    sure = np.abs(submitted_ms(log) - 400) > 1
-    np.testing.assert_array_equal(slow(log)[sure], due[sure])
-
-
-def test_a_ramp_rises_and_falls_in_its_slot(boot, tmp_path: Path) -> None:
-    log = replay(boot, tmp_path, "all:latency_us=8000,shape=ramp,op=read,slot_ms=80,every_ms=200")
-    log = log[log["op"] == replay_log.READ]
-    place_ms = submitted_ms(log) % 200
-    expected_us = 8000 * np.maximum(0, 1 - np.abs(place_ms / 40 - 1))
-    own_us = log["latency_ns"] / 1000 - expected_us
-    # 0.2 us of latency for each us between program and drive.
-    assert (own_us > -0.2 * SUBMIT_US).all() and (own_us < QUIET_US).all()
-    assert (expected_us > 7000).sum() > 100
-
-
 def test_only_io_that_touches_a_slow_region_is_slow(boot, tmp_path: Path) -> None:
-    log = replay(
+    log = replayed(
         boot, tmp_path, "all:latency_us=3000,region_start_mb=32,region_mb=1,drive=2", blocks_max=16
     )
     first, end = log["offset_bytes"], log["offset_bytes"] + log["size_bytes"]
@@ -143,20 +121,21 @@ def test_slow_reads_that_occupy_delay_those_behind_them(
     blocks = np.arange((30 if buffered else 24) * 256, 34 * 256)
     written = blocks if buffered else blocks[:0]
     read = rng.choice(blocks, 3000)
-    with (tmp_path / "t").open("w") as file:
-        file.write("fio version 3 iolog\n")
-        for i, block in enumerate((*written, *read)):
-            action = "write" if i < len(written) else "read"
-            file.write(f"{i * 250} d {action} {block * BLOCK} {BLOCK}\n")
+    actions = ["write"] * len(written) + ["read"] * len(read)
+    blocks = [*written, *read]
+    trace = write_trace(
+        tmp_path / "t",
+        ((i * 250, action, blocks[i], 1) for i, action in enumerate(actions)),
+    )
     late_reads = {}
     for occupy in ("", ",occupy"):
-        boot(
-            f"replayer --devices {DRIVES[0]} --trace $OUT/t --policy baseline --prefill none"
-            f" --inject all:latency_us={added_us},op=read,region_start_mb=32,region_mb=1{occupy}"
-            " --log $OUT/o.log",
-            Array(n_drives=1, size_mb=256, precondition=False, parameters=ALL_BUFFERED),
-        )
-        log = replay_log.read(tmp_path / "o.log")
+        log = replay(
+            boot, tmp_path, trace,
+            "--policy baseline --prefill none"
+            f" --inject all:latency_us={added_us},op=read,region_start_mb=32,region_mb=1{occupy}",
+            devices=DRIVES[:1],
+            array=Array(n_drives=1, size_mb=256, precondition=False, parameters=ALL_BUFFERED),
+        ).log  # fmt: skip
         log = log[log["op"] == replay_log.READ]
         touches = log["offset_bytes"] >> 20 == 32
         assert len(log) == 3000 and slow(log)[touches].all()
@@ -176,7 +155,7 @@ def test_slow_reads_that_occupy_delay_those_behind_them(
 
 
 def test_a_heavy_tail_has_the_median_and_the_tail_stated(boot, tmp_path: Path) -> None:
-    log = replay(
+    log = replayed(
         boot, tmp_path, "all:latency_us=1000,shape=pareto,tail=1.5,op=read", n=8000, every_us=2000
     )
     log = log[log["op"] == replay_log.READ]
@@ -209,27 +188,17 @@ KINDS = {
 }
 
 
-def knobs_of(kind: str) -> dict[str, str]:
-    return dict(knob.split("=") for knob in KINDS[kind].split())
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_oracle_predicts_the_measured_latencies(boot, tmp_path: Path, kind: str) -> None:
     """Five requests are always in the drive: reads that a fault rule holds there."""
-    knobs = "\n".join(f"echo {value} >{name}" for name, value in knobs_of(kind).items())
     boot(
         f"""
-mkdir {CONFIG}/flash0/rules/held; cd {CONFIG}/flash0/rules/held
-echo delay >fault; echo all >frequency; echo 60000000 >latency_us; echo '0 8' >ranges
-echo 1 >enabled
+rule flash0 held fault=delay frequency=all latency_us=60000000 'ranges=0 8'
 for k in 1 2 3 4 5; do dd if=/dev/flash0 of=/dev/null bs=4k count=1 iflag=direct 2>/dev/null & done
 sleep 0.1
-cd {CONFIG}/flash0/inject
-echo all >pattern
-{knobs}
-echo 1 >arm
+inject flash0 pattern=all {KINDS[kind]}
 {READS} /dev/flash0 2000 $OUT/reads.npy --max-kb 64 --oracle
-echo 0 >arm
+inject flash0 arm=0
 wait
 """,
         Array(n_drives=1, profile="enterprise-b", size_mb=256),
@@ -243,6 +212,6 @@ wait
     elif kind == "pareto":
         assert 0.4 < (extra_us > 300).mean() < 0.75 and 0.002 < (extra_us > 4070).mean() < 0.03
     else:
-        slow_us = int(knobs_of(kind)["latency_us"])
+        slow_us = int(re.findall(r"latency_us=(\d+)", KINDS[kind])[0])
         assert (extra_us > slow_us / 3).sum() > 10 and (extra_us < 200).sum() > 10
         assert extra_us.max() < slow_us + 400

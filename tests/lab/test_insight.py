@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import itertools
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from guest_runs import Ran
 
 from linnapp.lab.array import Array
 from linnapp.model import Model
@@ -21,9 +21,7 @@ HERE = Path(__file__).parent
 RUN = """
 export LINNAPP_STATE=/run/tmp/state
 linnapp upload --model {model} --device /dev/flash0 --mode enforce
-cd /sys/kernel/config/flashsim/flash0/inject
-echo interval >pattern && echo 5 >interval && echo 3000 >latency_us && echo read >op
-echo 1 >arm
+inject flash0 pattern=interval interval=5 latency_us=3000 op=read
 python {here}/hinted_reads.py /dev/flash0 100000 &
 reader=$!
 sleep 0.5
@@ -42,10 +40,9 @@ ls -d /sys/kernel/debug/tracing/instances/* >$OUT/instances.txt 2>/dev/null || :
 """
 
 
-def test_views_show_the_decisions_of_the_kernel(boot, tmp_path: Path, queue_model: Path) -> None:
-    boot(RUN.format(model=queue_model, here=HERE), Array(n_drives=1, size_mb=64))
-    last = json.loads((tmp_path / "last.json").read_text())
-    decisions: list[dict[str, Any]] = last["decisions"]
+def test_views_show_the_decisions_of_the_kernel(boot, queue_model: Path) -> None:
+    ran = boot(RUN.format(model=queue_model, here=HERE), Array(n_drives=1, size_mb=64))
+    decisions: list[dict[str, Any]] = ran.json("last.json")["decisions"]
     assert len(decisions) == 20
     for each in decisions:
         assert each["saw"]["pending"] == 1
@@ -56,11 +53,11 @@ def test_views_show_the_decisions_of_the_kernel(boot, tmp_path: Path, queue_mode
     assert len(slow) == 4
     assert all(each["outcome"].endswith("slow: a slow read admitted") for each in slow)
 
-    slowest = json.loads((tmp_path / "slow.json").read_text())["decisions"]
+    slowest = ran.json("slow.json")["decisions"]
     assert len(slowest) == 5
     assert all(3000 < each["latency_us"] < 4000 for each in slowest)
-    assert (tmp_path / "instances.txt").read_text() == ""  # no trace instance remains
-    (row,) = json.loads((tmp_path / "top.json").read_text())["drives"]
+    assert ran.text("instances.txt") == ""  # no trace instance remains
+    (row,) = ran.json("top.json")["drives"]
     seen = row["read_us_percentiles"]
     # Within 12 %, as the kernel counts them in buckets.
     assert 0 < seen["p50"] < 1000 and 0.88 * 3000 < seen["p99"] < 1.12 * 4000
@@ -68,22 +65,18 @@ def test_views_show_the_decisions_of_the_kernel(boot, tmp_path: Path, queue_mode
     assert row["reads_per_s"] == pytest.approx(row["per_second"]["reads"], abs=5)
     assert seen["reads"] == pytest.approx(row["reads_per_s"] * row["interval_s"], abs=5)
     assert row["per_second"]["slow"] == pytest.approx(row["reads_per_s"] / 5, rel=0.1)
-    _check_metrics(tmp_path, Model.load(queue_model))
+    _check_metrics(ran, Model.load(queue_model))
 
 
-def _check_metrics(folder: Path, model: Model) -> None:
+def _check_metrics(ran: Ran, model: Model) -> None:
     """Compare the exporter's values with the kernel's counters; no read came in between."""
     metrics = {}
-    for line in (folder / "metrics.txt").read_text().splitlines():
+    for line in ran.text("metrics.txt").splitlines():
         if not line.startswith("#"):
             name, _, value = line.rpartition(" ")
             metrics[name] = float(value)
-    counters = {
-        name: int(value)
-        for name, value in (
-            line.split() for line in (folder / "counters.txt").read_text().splitlines()
-        )
-    }
+    words = ran.words("counters.txt")
+    counters = dict(zip(words[::2], map(int, words[1::2]), strict=True))
     drive = '{drive="flash0"}'
     assert metrics["linnos_drives"] == 1
     assert metrics[f"linnos_reads_total{drive}"] == counters["reads"] > 100
@@ -91,7 +84,7 @@ def _check_metrics(folder: Path, model: Model) -> None:
     assert metrics[f"linnos_slow_reads_total{drive}"] == counters["slow"] > 20
     assert metrics[f"linnos_false_submits_total{drive}"] == counters["false_submits"] > 20
     assert metrics[f"linnos_inference_seconds_total{drive}"] == counters["inference_ns"] / 1e9
-    counts = [int(word) for word in (folder / "histogram.txt").read_text().split()]
+    counts = ran.numbers("histogram.txt")
     name = "linnos_read_latency_seconds"
     assert metrics[f"{name}_count{drive}"] == sum(counts) == counters["reads"]
     assert metrics[f'{name}_bucket{{drive="flash0",le="+Inf"}}'] == counters["reads"]
@@ -99,7 +92,7 @@ def _check_metrics(folder: Path, model: Model) -> None:
     faster = metrics[f'{name}_bucket{{drive="flash0",le="0.001024"}}']
     assert metrics[f'{name}_bucket{{drive="flash0",le="0.00256"}}'] == faster
     assert counters["reads"] - faster == pytest.approx(counters["reads"] / 5, abs=1)
-    read_ios, _, sectors, read_ms = map(int, (folder / "stat.txt").read_text().split()[:4])
+    read_ios, _, sectors, read_ms = ran.numbers("stat.txt")[:4]
     assert metrics[f"linnos_disk_reads_total{drive}"] == read_ios
     assert metrics[f"linnos_disk_read_bytes_total{drive}"] == sectors * 512
     assert metrics[f"linnos_disk_read_seconds_total{drive}"] == pytest.approx(read_ms / 1e3)

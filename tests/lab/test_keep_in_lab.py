@@ -52,14 +52,10 @@ def test_keeper_resets_a_drive_with_unexpected_refusals(boot, tmp_path: Path) ->
     save_conf(conf, DrivesConf({"/dev/flash0": DriveEntry("enforce", tmp_path / "never.linnos")}))
     hinted = Path(__file__).with_name("hinted_reads.py")
     capabilities = bounding_set(UNIT.with_name("linnapp-keep.service"))
-    boot(
+    text = boot(
         REFUSED.format(hinted=hinted, capabilities=capabilities),
         Array(n_drives=1, size_mb=64, precondition=False),
-    )
-
-    def text(name: str) -> str:
-        return (tmp_path / name).read_text()
-
+    ).text
     print(text("log"))
     assert text("mode") == "observe\n"
     assert "% of the hinted reads are refused (expected from training: 5%, the bound is 20%)" in (

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""A latency model in the kernel: upload, queries, replacement under load, all checked."""
+"""Models of both kinds in the kernel: each decision is computed again from its trace event, and its
+inputs from the blktrace recording; upload, refusal and replacement under load."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from guest_runs import Ran
 
 from linnapp.insight.explain import Choice, explain, from_events, typical_inputs
 from linnapp.learn.examples import digits
@@ -17,7 +18,14 @@ from linnapp.model import LatencyModel, Model
 from linnapp.model.engine import infer, predict_us
 from linnapp.model.file import CAP, FEATURES, LATENCIES, N_LEAVES, N_SPLITS
 from linnapp.trace import decisions
-from linnapp.trace.blktrace import BlktraceReader, parse_device
+from linnapp.trace.blktrace import (
+    MERGED,
+    REVOKED,
+    SPLIT,
+    BlktraceReader,
+    IoChunk,
+    parse_device,
+)
 
 pytestmark = pytest.mark.lab
 
@@ -27,22 +35,31 @@ USUAL = {
     "in_region": 0,
 }
 
-RUN = """
-linnapp generate demo -o /run/tmp/w --drives 3 --duration 1 --seed 7
+#: Record the reads and the decisions of the demo's workload.
+RECORD = """
+linnapp generate demo -o /run/tmp/w --drives 3 --duration SECONDS --seed 7
+# The drives' contents are not inspected, because that would be recorded.
+replay="replayer --devices $LINNOS_DRIVES --force $LINNOS_DRIVES --policy linnos --prefill none \\
+    --fit --trace /run/tmp/w/flash0.iolog,/run/tmp/w/flash1.iolog,/run/tmp/w/flash2.iolog --json"
 cd /sys/kernel/debug/tracing
 echo 65536 >buffer_size_kb
 echo 1 >events/linnos/linnos_decision/enable
 for d in flash0 flash1 flash2; do
-    linnapp upload --model $OUT/trees.linnos --device /dev/$d --mode observe >>$OUT/uploaded
-    cmp $OUT/trees.linnos /sys/block/$d/linnos/model
+    linnapp upload --model $OUT/KIND.linnos --device /dev/$d --mode MODE >>$OUT/uploaded
+    cmp $OUT/KIND.linnos /sys/block/$d/linnos/model
+    # Compare the model's own decisions, without probes.
+    echo 1000000000 >/sys/block/$d/linnos/probe_after_us
+    echo 1000000000 >/sys/block/$d/linnos/probe_after_revokes
     cat /sys/block/$d/dev >>$OUT/devs
 done
 linnapp status flash0 flash1 flash2 --json >$OUT/status.json
-linnapp trace $(echo $LINNOS_DRIVES | tr , ' ') -o $OUT -- replayer --devices $LINNOS_DRIVES \
-    --trace /run/tmp/w/flash0.iolog,/run/tmp/w/flash1.iolog,/run/tmp/w/flash2.iolog \
-    --policy linnos --prefill none --fit --json $OUT/run.json --force $LINNOS_DRIVES
+linnapp trace $(echo $LINNOS_DRIVES | tr , ' ') -o $OUT -- $replay $OUT/run.json
 cat trace >$OUT/decisions.txt
 cat per_cpu/cpu0/stats >$OUT/stats
+"""
+
+#: Then, with a latency model: refused models, and replacement under load.
+REPLACED = """
 for name in revoked latency_critical inferences false_revokes; do
     echo $name $(cat /sys/block/flash?/linnos/stats/$name) >>$OUT/counts
 done
@@ -55,12 +72,14 @@ for bad in cut magic crc; do
 done
 dmesg | grep 'model refused' >$OUT/refused
 
-# Back and forth under load.
-for d in flash0 flash1 flash2; do echo enforce >/sys/block/$d/linnos/mode; done
+
+for d in flash0 flash1 flash2; do
+    echo 10000 >/sys/block/$d/linnos/probe_after_us
+    echo 100 >/sys/block/$d/linnos/probe_after_revokes
+    echo enforce >/sys/block/$d/linnos/mode
+done
 echo >trace
-replayer --devices $LINNOS_DRIVES \
-    --trace /run/tmp/w/flash0.iolog,/run/tmp/w/flash1.iolog,/run/tmp/w/flash2.iolog \
-    --policy linnos --prefill none --fit --json $OUT/swapped.json --force $LINNOS_DRIVES &
+$replay $OUT/swapped.json &
 for i in $(seq 6); do
     for kind in network trees; do
         for d in flash0 flash1 flash2; do cat $OUT/$kind.linnos >/sys/block/$d/linnos/model; done
@@ -72,6 +91,78 @@ cat trace >$OUT/swapped.txt
 
 cat /sys/kernel/debug/block/flash?/rqos/linnos/in_flight >$OUT/in_flight
 """
+
+
+def recorded(boot: Any, kind: str, mode: str, seconds: int, further: str = "") -> Ran:
+    """Run `RECORD` and further commands; no event may be lost, and no read may fail."""
+    script = RECORD.replace("KIND", kind).replace("MODE", mode).replace("SECONDS", str(seconds))
+    ran: Ran = boot(script + further)
+    assert "overrun: 0\n" in ran.text("stats")
+    assert ran.json("run.json")["io_errors"] == 0
+    return ran
+
+
+def decisions_in(ran: Ran, name: str) -> npt.NDArray[Any]:
+    return decisions.parse_decisions((ran.out / name).read_bytes())
+
+
+def rows_of(mine: npt.NDArray[Any], reads: IoChunk) -> list[int]:
+    """Return the row of the recording for each decision about a drive.
+
+    It is the first read of the same block with this outcome. The last try of a read carries no hint
+    and leaves no event.
+    """
+    rows: dict[tuple[int, int], list[int]] = {}
+    for row, key in enumerate(zip(reads.sector.tolist(), reads.size_bytes.tolist(), strict=True)):
+        rows.setdefault(key, []).append(row)
+    found = []
+    for one in mine:
+        candidates = rows[int(one["sector"]), int(one["n_sectors"]) * 512]
+        row = next(
+            row
+            for row in candidates
+            if bool(reads.flags[row] & REVOKED) == one["revoked"]
+            and reads.pending[row] == one["pending"]
+        )
+        candidates.remove(row)
+        found.append(row)
+    return found
+
+
+def check_network(seen: npt.NDArray[Any], model: Model) -> npt.NDArray[Any]:
+    """Check the outputs of a network; return which reads were predicted slow."""
+    inputs = digits(seen["pending"], seen["hist_pending"], seen["hist_latency_us"])
+    out = infer(model, inputs, engine="numpy")
+    np.testing.assert_array_equal(seen["out_fast"], out[:, 0])
+    np.testing.assert_array_equal(seen["out_slow"], out[:, 1])
+    slow: npt.NDArray[Any] = out[:, 1] > out[:, 0]
+    assert slow.any() and not slow.all()
+    return slow
+
+
+@pytest.mark.parametrize("mode", ["observe", "enforce"])
+def test_kernel_and_blktrace_see_the_same(
+    boot: Any, tmp_path: Path, queue_model: Path, mode: str
+) -> None:
+    model = Model.load(queue_model)
+    model.save(tmp_path / "network.linnos")
+    ran = recorded(boot, "network", mode, 4)
+    seen = decisions_in(ran, "decisions.txt")
+    compared = met = 0
+    for k, dev in enumerate(ran.words("devs")):
+        mine = seen[seen["device"] == parse_device(dev)]
+        (chunk,) = BlktraceReader(tmp_path / f"flash{k}.blk")
+        reads = chunk.take(chunk.is_read)
+        row = rows_of(mine, reads)
+        for name in ("pending", "hist_pending", "hist_latency_us"):
+            np.testing.assert_array_equal(mine[name], getattr(reads, name)[row])
+        slow = check_network(mine, model)
+        np.testing.assert_array_equal(mine["revoked"], slow if mode == "enforce" else False)
+        compared += len(mine)
+        met |= int(np.bitwise_or.reduce(reads.flags))
+    assert compared == len(seen) > 5000
+    # Requests are counted, and a read may have several.
+    assert met & (MERGED | SPLIT)
 
 
 def made_trees() -> LatencyModel:
@@ -119,67 +210,50 @@ def test_predictions_of_the_kernel_equal_recomputed_ones(
     (tmp_path / "cut.linnos").write_bytes(data[:-1])
     (tmp_path / "magic.linnos").write_bytes(b"X" + data[1:])
     (tmp_path / "crc.linnos").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    ran = boot(RUN)
+    ran = recorded(boot, "trees", "observe", 1, REPLACED)
 
-    assert "overrun: 0\n" in (tmp_path / "stats").read_text()
-    drives = json.loads((tmp_path / "status.json").read_text())["drives"]
+    drives = ran.json("status.json")["drives"]
     assert [one["model_kind"] for one in drives] == ["latency"] * 3
     assert {one["model_id"] for one in drives} == {trees.model_id}
-    assert (tmp_path / "uploaded").read_text().count(f"latency model {trees.model_id}") == 3
-    refused = (tmp_path / "refused").read_text()
+    assert ran.text("uploaded").count(f"latency model {trees.model_id}") == 3
     for why in ("truncated file", "bad magic", "checksum mismatch"):
-        assert f"flash0: model refused: {why}" in refused
+        assert f"flash0: model refused: {why}" in ran.text("refused")
 
-    seen = decisions.parse_decisions((tmp_path / "decisions.txt").read_bytes())
+    seen = decisions_in(ran, "decisions.txt")
     assert len(seen) > 2000 and seen["of_latency"].all()
     check(seen, trees, enforced=False)
-    check_against_recording(seen, tmp_path, trees.overdue_us)
+    check_against_recording(seen, ran, trees.overdue_us)
     counts = {
-        name: sum(map(int, each))
-        for name, *each in map(str.split, (tmp_path / "counts").read_text().splitlines())
+        name: sum(map(int, each)) for name, *each in map(str.split, ran.text("counts").splitlines())
     }
     assert counts["latency_critical"] == counts["inferences"] == len(seen)
     assert counts["revoked"] == 0 < counts["false_revokes"]
-    device = (tmp_path / "devs").read_text().split()[0]
+    device = ran.words("devs")[0]
     text = (tmp_path / "decisions.txt").read_bytes()
     selection = from_events(text, trees, Choice(3), "flash0", device=device)
     assert selection.n_seen == np.count_nonzero(seen["device"] == parse_device(device))
     assert len(explain(selection, typical_inputs(selection))) == 3
 
-    swapped = decisions.parse_decisions((tmp_path / "swapped.txt").read_bytes())
+    swapped = decisions_in(ran, "swapped.txt")
     by_latency = swapped["of_latency"]
     assert np.count_nonzero(by_latency) > 200 and np.count_nonzero(~by_latency) > 200
     check(swapped[by_latency], trees, enforced=True)
-    by_network = swapped[~by_latency]
-    out = infer(
-        network,
-        digits(by_network["pending"], by_network["hist_pending"], by_network["hist_latency_us"]),
-        engine="numpy",
-    )
-    np.testing.assert_array_equal(by_network["out_fast"], out[:, 0])
-    np.testing.assert_array_equal(by_network["out_slow"], out[:, 1])
-    for name in ("run", "swapped"):
-        assert json.loads((tmp_path / f"{name}.json").read_text())["io_errors"] == 0
-    assert set((tmp_path / "in_flight").read_text().splitlines()) == {"0 pages, 0 reads"}
+    check_network(swapped[~by_latency], network)
+    assert ran.json("swapped.json")["io_errors"] == 0
+    assert set(ran.text("in_flight").splitlines()) == {"0 pages, 0 reads"}
     assert not any(word in ran.dmesg for word in ("BUG", "WARNING", "Call Trace"))
 
 
-def check_against_recording(seen: npt.NDArray[Any], folder: Path, overdue_us: int) -> None:
+def check_against_recording(seen: npt.NDArray[Any], ran: Ran, overdue_us: int) -> None:
     """Check that training features equal those in the kernel, except for the location."""
     compared = met = 0
     place = FEATURES.index("in_region")
-    for k, dev in enumerate((folder / "devs").read_text().split()):
-        (chunk,) = BlktraceReader(folder / f"flash{k}.blk", overdue_us=overdue_us)
+    for k, dev in enumerate(ran.words("devs")):
+        (chunk,) = BlktraceReader(ran.out / f"flash{k}.blk", overdue_us=overdue_us)
         reads = chunk.take(chunk.is_served_read)
         assert reads.features is not None
         mine = seen[seen["device"] == parse_device(dev)]
-        rows: dict[tuple[int, int], list[int]] = {}
-        for row, key in enumerate(
-            zip(reads.sector.tolist(), reads.size_bytes.tolist(), strict=True)
-        ):
-            rows.setdefault(key, []).append(row)
-        row = [rows[int(one["sector"]), int(one["n_sectors"]) * 512].pop(0) for one in mine]
-        taught = reads.features[row]
+        taught = reads.features[rows_of(mine, reads)]
         np.testing.assert_array_equal(mine["features"][:, :place], taught[:, :place])
         # The kernel does not report it for hinted reads.
         assert (mine["features"][:, place] == CAP).all()

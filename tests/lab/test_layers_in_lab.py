@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -30,13 +29,11 @@ def test_delays_are_found_where_they_were_put(boot, tmp_path: Path) -> None:
         f" --iodepth={DEPTH} --number_ios=3000 --clocksource=clock_gettime --randseed=1"
         " --output-format=json --output=$OUT/"
     )
-    rule = "/sys/kernel/config/flashsim/flash0/rules/late"
     queue = "/sys/block/flash0/queue"
     record = "linnapp trace /dev/flash0 -o $OUT/"
     boot(
         f"{record}plain -- {fio}plain.json\n"
-        f"mkdir {rule}; echo read >{rule}/op; echo all >{rule}/frequency\n"
-        f"echo delay >{rule}/fault; echo {DELAY_US} >{rule}/latency_us; echo 1 >{rule}/enabled\n"
+        f"rule flash0 late op=read frequency=all fault=delay latency_us={DELAY_US}\n"
         f"{record}late -- {fio}late.json\n"
         # Few tags: an I/O without a tag waits for a request.
         f"echo {TAGS} >{queue}/nr_requests\n"
@@ -62,13 +59,13 @@ def test_delays_are_found_where_they_were_put(boot, tmp_path: Path) -> None:
 
 
 @pytest.mark.lab
-def test_the_drives_that_serve_a_command_are_found(boot, tmp_path: Path) -> None:
+def test_the_drives_that_serve_a_command_are_found(boot) -> None:
     fio = (
         "fio --name=x --filename=/run/mnt/file --size=8m --direct=1 --clocksource=clock_gettime"
         " --randseed=1 --output=/dev/null --bs="
     )
     random = f"{fio}4k --number_ios=200 --rw=rand"
-    boot(
+    ran = boot(
         "mkfs.ext4 -q /dev/flash1; mount /dev/flash1 /run/mnt\n"
         f"{fio}64k --rw=write\n"
         f"linnapp layers --json -- {random}read >$OUT/reads.json\n"
@@ -79,9 +76,8 @@ def test_the_drives_that_serve_a_command_are_found(boot, tmp_path: Path) -> None
         "test $status = 1\n"
     )
     for kind in ("reads", "writes"):
-        said = json.loads((tmp_path / f"{kind}.json").read_text())
-        (found,) = said["recordings"]
+        (found,) = ran.json(f"{kind}.json")["recordings"]
         assert found["name"] == "flash1" and found["ios"] >= 200
-    cached = (tmp_path / "cached").read_text()
+    cached = ran.text("cached")
     assert "none of /dev/flash0, /dev/flash1, /dev/flash2" in cached
     assert "drop_caches" in cached

@@ -11,12 +11,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from md_arrays import BURSTS
-from test_replayer_in_lab import DRIVES
+from replays import DRIVES
 
 from linnapp.lab.guest import REPOSITORY
 from linnapp.lab.uml import DEFAULT_KERNEL
 from linnapp.model.file import LatencyModel
+
+TRAINED = " ".join(f"--trace traces/{Path(drive).name}.blk" for drive in DRIVES)
+WITH_MODELS = " ".join(f"{drive}=models/{Path(drive).name}.linnos" for drive in DRIVES)
+UPLOAD = (
+    "for d in flash0 flash1 flash2; do"
+    " linnapp upload --model models/$d.linnos --device /dev/$d --mode observe; done\n"
+)
 
 KERNELS = {"lab": DEFAULT_KERNEL, "stock": REPOSITORY / "build" / "linux-um-unpatched" / "linux"}
 
@@ -39,15 +45,12 @@ def test_fewer_reads_are_slow_than_at_the_default_replica(
     if not KERNELS[kernel].exists():
         pytest.fail(f"{KERNELS[kernel]}: no kernel; `make kernel-unpatched` builds it")
     drives = " ".join(DRIVES)
-    recordings = " ".join(f"--trace traces/{Path(drive).name}.blk" for drive in DRIVES)
-    with_models = " ".join(f"{drive}=models/{Path(drive).name}.linnos" for drive in DRIVES)
     example = f"{EXAMPLE} --every-us 1000 --slow-us 1000"
     again = f"bursts 1; {example} --seed 2 --reads {READS}"
     # Only a kernel with LinnOS can answer this.
     ask = (
         "bursts 0; cat /sys/block/flash0/linnos/mode >mode\n"
-        "for d in flash0 flash1 flash2; do linnapp upload --model models/$d.linnos"
-        " --device /dev/$d --mode observe; done\n"
+        f"{UPLOAD}"
         f"{again} --ask-kernel {drives} >asked\n"
         "bursts 0; cat /sys/block/flash?/linnos/stats/revoked >revoked\n"
         "cat /sys/kernel/debug/block/flash?/rqos/linnos/in_flight >in_flight\n"
@@ -58,14 +61,14 @@ def test_fewer_reads_are_slow_than_at_the_default_replica(
         "grep -q 'a kernel with LinnOS' asked\n"
     )
     boot(
-        f"{BURSTS}cd $OUT\n"
+        "cd $OUT\n"
         f"bursts 1; linnapp trace {drives} -o traces --"
         f" {example} --seed 5 --reads {RECORDED} --home-only {drives}\n"
-        f"linnapp train --kind latency -o models {recordings}\n"
+        f"linnapp train --kind latency -o models {TRAINED}\n"
         f"{again} --home-only {drives} >home\n"
-        f"{again} {with_models} >best\n"
-        f"{again} --hedge-percentile 95 {with_models} >hedged\n"
-        f"{again} --duplicates {with_models} >by_gain\n"
+        f"{again} {WITH_MODELS} >best\n"
+        f"{again} --hedge-percentile 95 {WITH_MODELS} >hedged\n"
+        f"{again} --duplicates {WITH_MODELS} >by_gain\n"
         f"{ask if kernel == 'lab' else no_linnos}",
         kernel=KERNELS[kernel],
     )
@@ -116,8 +119,6 @@ while os.path.exists("go"):
 @pytest.mark.lab
 def test_kernel_queries_help_with_load_that_the_library_cannot_see(boot, tmp_path: Path) -> None:
     drives = " ".join(DRIVES)
-    recordings = " ".join(f"--trace traces/{Path(drive).name}.blk" for drive in DRIVES)
-    with_models = " ".join(f"{drive}=models/{Path(drive).name}.linnos" for drive in DRIVES)
     example = f"{EXAMPLE} --every-us 1000 --slow-us 500"
     again = f"{example} --seed 2 --reads {READS}"
     (tmp_path / "other.py").write_text(OTHER)
@@ -126,15 +127,14 @@ def test_kernel_queries_help_with_load_that_the_library_cannot_see(boot, tmp_pat
         f'cd "$OUT"; {begin}'
         f"linnapp trace {drives} -o traces --"
         f" {example} --seed 5 --reads {RECORDED} --home-only {drives}\n"
-        f"rm go; wait $other; linnapp train --kind latency -o models {recordings}\n"
+        f"rm go; wait $other; linnapp train --kind latency -o models {TRAINED}\n"
         f"{begin}"
         f"{again} --home-only {drives} >home\n"
-        f"{again} {with_models} >alone\n"
+        f"{again} {WITH_MODELS} >alone\n"
         # No model was uploaded, so the kernel has no prediction.
-        f"{again} --ask-too {with_models} >without\n"
-        "for d in flash0 flash1 flash2; do linnapp upload --model models/$d.linnos"
-        " --device /dev/$d --mode observe; done\n"
-        f"{again} --ask-too {with_models} >asked\n"
+        f"{again} --ask-too {WITH_MODELS} >without\n"
+        f"{UPLOAD}"
+        f"{again} --ask-too {WITH_MODELS} >asked\n"
         f"{again} --ask-kernel {drives} >kernel\n"
         "rm go; wait $other\n"
     )
@@ -157,32 +157,22 @@ def test_one_thread_keeps_its_rate_with_a_stuck_replica(boot, tmp_path: Path, tr
     models = REPOSITORY / "models" / "example" / "latency"
     with_models = (f"{drive}={models / Path(drive).name}.linnos" for drive in DRIVES)
     given = " ".join(with_models if trees else DRIVES)
-    script = 'cd "$OUT"\n'
     # With a read every 2 ms, only the one that hangs is slow, although the others wait for it: the
     # latency of each read counts.
     paced = f"{EXAMPLE} --every-us 2000 --slow-us 1000 --seed 3 --reads 4000"
-    script += f"{EXAMPLE} --seed 3 --reads 20000 {given} >healthy\n"
+    script = f"cd $OUT; {EXAMPLE} --seed 3 --reads 20000 {given} >healthy\n"
     for name, (latency_us, fails) in STUCK.items():
-        rule = "/sys/kernel/config/flashsim/flash1/rules/stuck"
-        script += (
-            "cd /sys/kernel/config/flashsim/flash1/inject\n"
-            f"echo all >pattern; echo {latency_us} >latency_us; echo read >op\n"
-            'cd "$OUT"\n'
-        )
+        n_reads = 100_000 if latency_us < 10**6 else 1000
         if fails:
-            script += (
-                f"mkdir {rule}; cd {rule}; echo read >op; echo medium_error >fault\n"
-                'echo all >frequency; echo 1 >enabled; cd "$OUT"\n'
-            )
+            script += "rule flash1 stuck op=read fault=medium_error frequency=all\n"
         script += (
-            "echo 1 >/sys/kernel/config/flashsim/flash1/inject/arm\n"
+            f"inject flash1 pattern=all latency_us={latency_us} op=read\n"
             f"{paced} {given} >{name}\n"
-            f"{EXAMPLE} --seed 3 --reads {100_000 if latency_us < 10**6 else 1000} {given}"
-            f" >{name}_rate\n"
-            "echo 0 >/sys/kernel/config/flashsim/flash1/inject/arm\n"
+            f"{EXAMPLE} --seed 3 --reads {n_reads} {given} >{name}_rate\n"
+            "inject flash1 arm=0\n"
         )
         if fails:
-            script += f"rmdir {rule}\n"
+            script += "remove_rule flash1 stuck\n"
     boot(script)
     healthy = told(tmp_path / "healthy")
     for name, (latency_us, fails) in STUCK.items():

@@ -14,7 +14,7 @@ from md_arrays import (
     READS,
     assert_clean,
     built,
-    result,
+    reads_of,
     save_models,
 )
 from trees_by_hand import last_four
@@ -28,13 +28,6 @@ EVERY_US = 1000
 
 #: These models help, and this one misleads.
 HELPFUL, MISLEADING = ("recent", "latency"), "opposite"
-
-BEGIN = f"""
-mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 \
-	--raid-devices=3 /dev/flash0 /dev/flash1 /dev/flash2 2>&1
-{READS} --fill
-"""
-
 
 #: Reads with the array in a state, and what the guard says of them.
 RUN = f"""
@@ -72,7 +65,7 @@ def test_guarded_choosing_does_not_slow_reads(boot: Any, tmp_path: Path, kernel:
     last_four(90 + BURST_US, 90, 1000, threshold_us=1000, refuse_us=2**32 - 1, overdue_us=300).save(
         tmp_path / f"{MISLEADING}.linnos"
     )
-    script = FUNCTIONS + BEGIN + run("off", "off")
+    script = FUNCTIONS + "create 3 --level=1\n" + run("off", "off")
     for model in (*HELPFUL, MISLEADING):
         script += f"models {model}\n"
         for state in ("unguarded", "on"):
@@ -80,10 +73,10 @@ def test_guarded_choosing_does_not_slow_reads(boot: Any, tmp_path: Path, kernel:
     ran = boot(script + KNOWN, Array(size_mb=96, precondition=False), kernel=built(kernel))
 
     def mean_us(name: str) -> float:
-        return float(result(tmp_path / name)["mean_us"])
+        return float(reads_of(ran, name)["mean_us"])
 
     def guard(name: str) -> Guard:
-        return Guard.parse("md0", (tmp_path / f"{name}_guard").read_text())
+        return Guard.parse("md0", ran.text(f"{name}_guard"))
 
     off = mean_us("off")
     assert guard("off").state == "off"
@@ -100,7 +93,7 @@ def test_guarded_choosing_does_not_slow_reads(boot: Any, tmp_path: Path, kernel:
     assert unguarded > 1.5 * off and on < 1.03 * off
     assert found.state == "suspended" and found.redirected < N / 100
     # Later, the control group is less than a hundredth of the reads.
-    slow = {state: result(tmp_path / f"known_{state}")["slow"] for state in ("unguarded", "on")}
+    slow = {state: reads_of(ran, f"known_{state}")["slow"] for state in ("unguarded", "on")}
     print(f"{kernel}: slow reads while the guard knows: {slow}")
     assert 0 < slow["on"] - slow["unguarded"] < N / 100
     assert_clean(ran.dmesg)

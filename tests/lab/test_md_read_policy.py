@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from md_arrays import EACH_KERNEL, FUNCTIONS, READS, assert_clean, built, result
+from md_arrays import EACH_KERNEL, FUNCTIONS, READS, assert_clean, built, reads_of
 
 from linnapp.lab.array import Array
 
@@ -15,11 +14,9 @@ N_READS = 4000
 
 SCRIPT = f"""
 levels read_policy latency
-mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --bitmap=internal LEVEL \
-	--raid-devices=3 /dev/flash0 /dev/flash1 /dev/flash2 2>&1
+create 3 --bitmap=internal LEVEL
 cat $md/read_policy >$OUT/attribute
 refuses read_policy Latency 1 ''
-{READS} --fill
 for policy in default latency; do
 	echo $policy >$md/read_policy
 	bursts 1
@@ -38,29 +35,21 @@ mdadm --stop /dev/md0
 @pytest.mark.parametrize(
     "level", ["--level=1", "--level=10 --layout=n3", "--level=10 --layout=f3"], ids=lambda o: o[8:]
 )
-def test_read_policy_latency_avoids_a_slow_mirror(
-    boot: Any, tmp_path: Path, kernel: str, level: str
-) -> None:
+def test_read_policy_latency_avoids_a_slow_mirror(boot: Any, kernel: str, level: str) -> None:
     ran = boot(
         FUNCTIONS + SCRIPT.replace("LEVEL", level),
         Array(size_mb=32, precondition=False),
         kernel=built(kernel),
     )
-    assert (tmp_path / "levels").read_text().splitlines() == ["raid0", "raid10 default"]
-    assert (tmp_path / "attribute").read_text().split() == ["default", "latency"]
-    refused = (tmp_path / "refused").read_text().splitlines()
-    assert len(refused) == 3 and all("Invalid argument" in line for line in refused), refused
-    default, latency = (result(tmp_path / policy) for policy in ("default", "latency"))
-    print(
-        {
-            policy: (measured["mean_us"], measured["slow"])
-            for policy, measured in (("default", default), ("latency", latency))
-        }
-    )
+    assert ran.text("levels").splitlines() == ["raid0", "raid10 default"]
+    assert ran.words("attribute") == ["default", "latency"]
+    assert ran.text("refused").count("Invalid argument") == 3
+    default, latency = (reads_of(ran, policy) for policy in ("default", "latency"))
+    print("default and latency:", default["mean_us"], latency["mean_us"])
     assert default["reads"] == latency["reads"] == N_READS
     # Some reads find out that a mirror has become slow, and whether it still is.
     assert latency["mean_us"] < 0.85 * default["mean_us"]
     assert 0 < latency["slow"] < 0.75 * default["slow"]
-    assert result(tmp_path / "losses")["reads"] == N_READS
-    assert (tmp_path / "mismatches").read_text().split() == ["0"]
+    assert reads_of(ran, "losses")["reads"] == N_READS
+    assert ran.words("mismatches") == ["0"]
     assert_clean(ran.dmesg)

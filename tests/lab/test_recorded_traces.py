@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import json
 import lzma
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from replays import replay
 
 from linnapp.cli import cli
-from linnapp.trace import replay_log
 
 RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
 NAMES = ("fio", "pgbench")
@@ -43,14 +42,12 @@ def test_the_readme_shows_what_inspect_says(name: str, tmp_path: Path) -> None:
 def test_a_recording_is_replayed(boot, name: str, tmp_path: Path) -> None:
     """Every I/O of the first second is submitted when it is due."""
     trace = unpack(name, tmp_path)
-    boot(
-        f"linnapp convert {trace} $OUT/t.iolog --slice 0:1\n"
-        f"replayer --devices $LINNOS_DRIVES --trace {trace} --spread --duration 1 --fit"
-        " --policy baseline --json $OUT/o.json --log $OUT/o.log"
-    )
-    result = json.loads((tmp_path / "o.json").read_text())
-    log = replay_log.read(tmp_path / "o.log")
-    lines = [line.split() for line in (tmp_path / "t.iolog").read_text().splitlines()[1:]]
+    ran = replay(
+        boot, tmp_path, trace, "--spread --duration 1 --fit --policy baseline",
+        before=f"linnapp convert {trace} $OUT/t.iolog --slice 0:1",
+    )  # fmt: skip
+    result, log = ran.summary, ran.log
+    lines = [line.split() for line in ran.guest.text("t.iolog").splitlines()[1:]]
     wanted = sorted(int(line[0]) for line in lines if line[2] in ("read", "write"))
     assert len(log) == len(wanted) > 2000
     assert np.abs(np.sort(log["due_ns"]) / 1000 - wanted).max() <= 1

@@ -3,55 +3,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from replays import DRIVES, QUIET, ROTATING, replay, summary, write_trace, write_traces
 
 from linnapp.lab.array import Array
 from linnapp.trace import replay_log
 
 pytestmark = pytest.mark.lab
 
-BLOCK = 4096
-DRIVES = ("/dev/flash0", "/dev/flash1", "/dev/flash2")
-ROTATING = "continuous:latency_us=3000,op=read,ratio=100%,slot_ms=50,every_ms=200,rotate"
-
-
-def write_traces(
-    folder: Path, n: int, every_us: int, read_share: float, blocks_max: int = 8
-) -> str:
-    """Write one trace per drive; return the argument of --trace."""
-    names = []
-    for k in range(3):
-        rng = np.random.default_rng(k)
-        at = np.sort(rng.integers(0, n * every_us, n))
-        block = rng.integers(0, (128 << 20) // BLOCK, n)
-        blocks = rng.integers(1, blocks_max + 1, n)
-        action = np.where(rng.random(n) < read_share, "read", "write")
-        path = folder / f"t{k}.iolog"
-        with path.open("w") as file:
-            file.write("fio version 3 iolog\n")
-            for t, a, b, c in zip(at, action, block, blocks, strict=True):
-                file.write(f"{t} /dev/x {a} {b * BLOCK} {c * BLOCK}\n")
-        names.append(str(path))
-    return ",".join(names)
-
-
-def summary(path: Path) -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads(path.read_text())
-    return parsed
-
 
 def test_the_oracle_never_waits_for_a_burst_on_one_drive(boot, tmp_path: Path) -> None:
     traces = write_traces(tmp_path, 3000, 500, 1.0, blocks_max=1)
-    boot(
-        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy oracle"
-        f" --inject {ROTATING} --json $OUT/o.json"
-    )
-    result = summary(tmp_path / "o.json")
+    result = replay(boot, tmp_path, traces, f"--policy oracle --inject {ROTATING}").summary
     assert result["max_us"] < 3000
     assert result["extra_ios"] == 0
 
@@ -67,62 +33,53 @@ def test_reads_go_where_the_fewest_pages_are_pending(boot, tmp_path: Path) -> No
         ("write", 8, 1), ("read", 2, 0), ("read", 1, 2),  # 6, 13, 6
     ]  # fmt: skip
     n, every_us = 50, 50_000
-    home, others = tmp_path / "home.iolog", tmp_path / "none.iolog"
-    header = "fio version 3 iolog\n"
-    others.write_text(header)
-    home.write_text(
-        header
-        + "".join(
-            f"{i * every_us + k} /dev/x {action} {(16 * i + k) * 8 * BLOCK} {blocks * BLOCK}\n"
+    home = write_trace(
+        tmp_path / "home",
+        (
+            (i * every_us + k, action, (16 * i + k) * 8, blocks)
             for i in range(n)
             for k, (action, blocks, _) in enumerate(handful)
-        )
+        ),
     )
-    boot(
-        f"replayer --devices {','.join(DRIVES)} --trace {others},{home},{others}"
-        " --policy shortest-queue --inject interval:interval=1,latency_us=5000"
-        " --prefill none --settle-ms 0 --json $OUT/o.json --log $OUT/o.log"
-    )
-    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
-    assert (result["data_errors"], result["reads_failed"], result["extra_ios"]) == (0, 0, 0)
-    served = log[np.argsort(log["due_ns"], kind="stable")]["served_by"].reshape(n, -1)
+    others = write_trace(tmp_path / "none", ())
+    ran = replay(
+        boot, tmp_path, f"{others},{home},{others}",
+        f"--policy shortest-queue --inject interval:interval=1,latency_us=5000 {QUIET}",
+    )  # fmt: skip
+    ran.assert_right()
+    assert ran.summary["extra_ios"] == 0
+    served = ran.log[np.argsort(ran.log["due_ns"], kind="stable")]["served_by"].reshape(n, -1)
     assert (served == [drive for _, _, drive in handful]).all()
 
 
 def test_a_hedge_goes_where_the_fewest_pages_are_pending(boot, tmp_path: Path) -> None:
     """The next replica has a write in its queue, the one after that is idle."""
     n, every_us = 50, 50_000
-    home, next_, none = (tmp_path / f"{name}.iolog" for name in ("home", "next", "none"))
-    header = "fio version 3 iolog\n"
-    none.write_text(header)
-    for path, action, at_us, blocks in ((home, "read", 1, 1), (next_, "write", 0, 8)):
-        lines = (f"{i * every_us + at_us} d {action} 0 {blocks * BLOCK}\n" for i in range(n))
-        path.write_text(header + "".join(lines))
-    boot(
-        f"replayer --devices {','.join(DRIVES)} --trace {none},{home},{next_}"
-        " --policy shortest-queue-h95 --hedge-us 1000 --hedge-budget none"
+    none = write_trace(tmp_path / "none", ())
+    home = write_trace(tmp_path / "home", ((i * every_us + 1, "read", 0, 1) for i in range(n)))
+    next_ = write_trace(tmp_path / "next", ((i * every_us, "write", 0, 8) for i in range(n)))
+    ran = replay(
+        boot, tmp_path, f"{none},{home},{next_}",
+        "--policy shortest-queue-h95 --hedge-us 1000 --hedge-budget none"
         " --inject interval:interval=1,latency_us=5000,drive=1+2"
-        " --inject interval:interval=1,latency_us=10,drive=0"
-        " --prefill none --settle-ms 0 --json $OUT/o.json --log $OUT/o.log"
-    )
-    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
-    assert (result["data_errors"], result["reads_failed"]) == (0, 0)
-    reads = log[log["op"] == replay_log.READ]
+        f" --inject interval:interval=1,latency_us=10,drive=0 {QUIET}",
+    )  # fmt: skip
+    ran.assert_right()
+    reads = ran.log[ran.log["op"] == replay_log.READ]
     # The first idle drive is the default replica, which is slow.
-    assert len(reads) == result["hedged"] == result["hedges_won"] == n
+    assert len(reads) == ran.summary["hedged"] == ran.summary["hedges_won"] == n
     assert (reads["home"] == 1).all() and (reads["served_by"] == 0).all()
 
 
 def test_verdict_fails_over_around_the_ring_to_a_fast_drive(boot, tmp_path: Path) -> None:
     traces = write_traces(tmp_path, 3000, 500, 1.0, blocks_max=1)
-    boot(
-        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy verdict"
-        f" --inject {ROTATING} --threshold-us 2000 --failover-us 40"
-        " --json $OUT/o.json --log $OUT/o.log"
-    )
-    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
-    assert (result["data_errors"], result["reads_failed"], result["extra_ios"]) == (0, 0, 0)
-    assert result["bound_holds"] is True
+    ran = replay(
+        boot, tmp_path, traces,
+        f"--policy verdict --inject {ROTATING} --threshold-us 2000 --failover-us 40",
+    )  # fmt: skip
+    ran.assert_right()
+    result, log = ran.summary, ran.log
+    assert result["extra_ios"] == 0 and result["bound_holds"] is True
     assert result["config"]["threshold_us"] == [2000] * 3
     # No read waits for a burst; the next drive, which is not in one, takes it.
     assert result["max_us"] < 2000
@@ -137,30 +94,40 @@ def test_verdict_fails_over_around_the_ring_to_a_fast_drive(boot, tmp_path: Path
 
 def test_last_drive_takes_the_read_when_all_are_slow(boot, tmp_path: Path) -> None:
     traces = write_traces(tmp_path, 200, 2000, 1.0, blocks_max=1)
-    boot(
-        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy verdict"
-        " --inject continuous:latency_us=500,ratio=100% --threshold-us 300"
-        " --json $OUT/o.json --log $OUT/o.log"
-    )
-    log = replay_log.read(tmp_path / "o.log")
+    log = replay(
+        boot, tmp_path, traces,
+        "--policy verdict --inject continuous:latency_us=500,ratio=100% --threshold-us 300",
+    ).log  # fmt: skip
     assert (log["revocations"] == 2).all()
     assert (log["served_by"] == (log["home"] + 2) % 3).all()
     assert (log["latency_ns"] // 1000 - log["device_latency_us"] >= 30).all()
 
 
-def test_verdict_takes_each_drives_own_inflection_point(
+def test_policies_that_need_a_model_or_a_threshold_name_the_remedy(
     boot, tmp_path: Path, queue_model: Path
 ) -> None:
     traces = write_traces(tmp_path, 500, 1000, 1.0, blocks_max=1)
-    replay = f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy verdict"
-    boot(
-        f"{replay} 2>$OUT/refused && exit 1\n"
-        f"for d in {' '.join(DRIVES)}; do linnapp upload --model {queue_model} --device $d; done\n"
-        f"{replay} --json $OUT/o.json"
+    refused = "".join(
+        f"! replayer --devices {','.join(DRIVES)} --trace {traces} --policy {policy}"
+        f" --json $OUT/o.json 2>$OUT/{policy} || exit 1\n"
+        for policy in ("verdict", "linnos")
     )
-    assert "no inflection point" in (tmp_path / "refused").read_text()
-    assert "--threshold-us" in (tmp_path / "refused").read_text()
-    assert summary(tmp_path / "o.json")["config"]["threshold_us"] == [200] * 3
+    uploads = (
+        f"for d in {' '.join(DRIVES)}; do linnapp upload --model {queue_model} --device $d; done"
+    )
+    ran = replay(
+        boot,
+        tmp_path,
+        traces,
+        "--policy verdict",
+        before=f"{refused}[ ! -e $OUT/o.json ]\n{uploads}",
+    )
+    said = (tmp_path / "verdict").read_text()
+    assert "no inflection point" in said and "--threshold-us" in said
+    said = (tmp_path / "linnos").read_text()
+    assert "no model uploaded" in said and "linnapp upload" in said
+    # Each drive has the inflection point of its own model.
+    assert ran.summary["config"]["threshold_us"] == [200] * 3
 
 
 INJECTED = {
@@ -177,15 +144,12 @@ INJECTED = {
 
 
 def test_output_says_if_a_bound_holds(boot, tmp_path: Path) -> None:
-    traces = write_traces(tmp_path, 50, 1000, 1.0, blocks_max=1)
-    replay = f"replayer --devices {','.join(DRIVES)} --trace {traces}"
-    script = f"{replay} --policy baseline --json $OUT/none.json\n"
-    for number, inject in enumerate(INJECTED):
-        script += f"{replay} --policy oracle {inject} --json $OUT/{number}.json\n"
-    boot(script)
-    assert summary(tmp_path / "none.json")["bound_holds"] is None
-    for number, (inject, holds) in enumerate(INJECTED.items()):
-        assert summary(tmp_path / f"{number}.json")["bound_holds"] is holds, inject
+    runs = {"baseline": None, **{f"oracle {inject}": holds for inject, holds in INJECTED.items()}}
+    trace = write_traces(tmp_path, 50, 1000, 1.0, blocks_max=1)
+    start = f"replayer --devices {','.join(DRIVES)} --trace {trace} --policy"
+    boot("".join(f"{start} {run} --json $OUT/{k}.json\n" for k, run in enumerate(runs)))
+    for k, (run, holds) in enumerate(runs.items()):
+        assert summary(tmp_path / f"{k}.json")["bound_holds"] is holds, run
 
 
 @pytest.mark.parametrize("policy", ["linnos", "linnos-hl", "linnos-h99"])
@@ -193,20 +157,19 @@ def test_revoked_reads_fail_over_at_a_cost(
     boot, tmp_path: Path, queue_model: Path, policy: str
 ) -> None:
     traces = write_traces(tmp_path, 8000, 60, 0.8)
-    boot(
-        f"for d in {' '.join(DRIVES)}; do"
-        f" linnapp upload --model {queue_model} --device $d --mode enforce; done\n"
-        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy {policy} --hedge-us 400"
-        " --failover-us 15 --json $OUT/o.json --log $OUT/o.log\n"
-        "cat /sys/block/flash?/linnos/stats/revoked >$OUT/revoked"
-    )
-    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    ran = replay(
+        boot, tmp_path, traces, f"--policy {policy} --hedge-us 400 --failover-us 15",
+        before=f"for d in {' '.join(DRIVES)}; do"
+        f" linnapp upload --model {queue_model} --device $d --mode enforce; done",
+        after="cat /sys/block/flash?/linnos/stats/revoked >$OUT/revoked",
+    )  # fmt: skip
+    ran.assert_right()
+    result, log = ran.summary, ran.log
     revoked = log[log["revocations"] > 0]
     assert len(log) == 3 * 8000 == result["reads"] + result["writes"]
-    assert (result["data_errors"], result["io_errors"], result["reads_failed"]) == (0, 0, 0)
     assert result["revoked"] == len(revoked) > 100
     assert result["revocations"] == log["revocations"].sum()
-    kernel = sum(int(line) for line in (tmp_path / "revoked").read_text().split())
+    kernel = sum(map(int, (tmp_path / "revoked").read_text().split()))
     # Only the kernel counts a hedge that is revoked after its read was answered.
     assert result["revocations"] <= kernel
     if policy == "linnos":
@@ -219,37 +182,24 @@ def test_revoked_reads_fail_over_at_a_cost(
     assert result["hedged"] <= 0.05 * result["reads"]
 
 
-def test_linnos_without_a_model_is_refused_with_the_remedy(boot, tmp_path: Path) -> None:
-    traces = write_traces(tmp_path, 10, 100, 1.0)
-    ran = boot(
-        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy linnos"
-        " --json $OUT/o.json",
-        check=False,
-    )
-    assert ran.status == 1
-    assert "no model uploaded" in ran.stderr and "linnapp upload" in ran.stderr
-    assert not (tmp_path / "o.json").exists()
-
-
 @pytest.mark.parametrize("policy", ["baseline", "clone", "hedge", "shortest-queue-h95", "c3"])
 def test_a_drive_failing_mid_run_loses_no_read(boot, tmp_path: Path, policy: str) -> None:
     """Bad blocks of null_blk make one of three drives answer every I/O with an error."""
     traces = write_traces(tmp_path, 8000, 250, 0.8)
-    boot(
-        "cd /sys/kernel/config/nullb\n"
-        "for i in 1 2 3; do mkdir nullb$i; cd nullb$i; echo 256 >size; echo 1 >memory_backed;"
-        " echo 2 >irqmode; echo 80000 >completion_nsec; echo 1 >power; cd ..; done\n"
-        "(sleep 2; echo +0-524287 >nullb1/badblocks) &\n"
-        f"replayer --devices /dev/nullb1,/dev/nullb2,/dev/nullb3 --trace {traces} --policy {policy}"
-        " --hedge-us 70 --settle-ms 0 --json $OUT/o.json --log $OUT/o.log || [ $? = 2 ]"
-    )
-    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    ran = replay(
+        boot, tmp_path, traces, f"--policy {policy} --hedge-us 70 --settle-ms 0", status=2,
+        devices=[f"/dev/nullb{k}" for k in (1, 2, 3)],
+        before="null=/sys/kernel/config/nullb\nfor k in 1 2 3; do\nmkdir $null/nullb$k\n"
+        "write_settings $null/nullb$k size=256 memory_backed=1 irqmode=2 completion_nsec=80000"
+        " power=1\ndone\n(sleep 2; echo +0-524287 >$null/nullb1/badblocks) &",
+    )  # fmt: skip
+    result, log = ran.summary, ran.log
     read = log["op"] == replay_log.READ
     assert len(log) == 3 * 8000 and result["reads"] == np.count_nonzero(read)
     assert result["io_errors_by_drive"] == [result["io_errors"], 0, 0]
     assert result["io_errors"] > 100
     # Every read was answered, with the right content, by another drive.
-    assert (result["reads_failed"], result["data_errors"]) == (0, 0)
+    ran.assert_right(result["io_errors"])
     assert (log["served_by"][read] < 3).all()
     failed_over = read & ((log["flags"] & replay_log.IO_ERROR) != 0)
     assert failed_over.any() and (log["served_by"][failed_over] != 0).all()
@@ -261,40 +211,32 @@ def test_a_drive_failing_mid_run_loses_no_read(boot, tmp_path: Path, policy: str
 def test_every_corrupted_read_is_found(boot, tmp_path: Path) -> None:
     """Give each drive another fault; the 50th read comes after those at the replayer's start."""
     traces = write_traces(tmp_path, 4000, 250, 0.8, blocks_max=1)
-    rules = [f"/sys/kernel/config/flashsim/flash{k}/rules/r1" for k in range(3)]
-    boot(
-        "".join(
-            f"mkdir {rule}; echo read >{rule}/op; echo interval >{rule}/frequency\n"
-            f"echo 50 >{rule}/n; echo {fault} >{rule}/fault; echo 1 >{rule}/enabled\n"
-            for rule, fault in zip(rules, ("bit_flip", "zeros", "ones"), strict=True)
-        )
-        + f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy baseline"
-        " --json $OUT/o.json --log $OUT/o.log || [ $? = 2 ]\n"
-        f"cat {' '.join(f'{rule}/injected' for rule in rules)} >$OUT/injected"
-    )
-    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
-    wrong = log[(log["flags"] & replay_log.DATA_ERROR) != 0]
+    ran = replay(
+        boot, tmp_path, traces, "--policy baseline", status=2,
+        before="".join(
+            f"rule flash{k} r1 op=read frequency=interval n=50 fault={fault}\n"
+            for k, fault in enumerate(("bit_flip", "zeros", "ones"))
+        ),
+        after="cat $flashsim/flash?/rules/r1/injected >$OUT/injected",
+    )  # fmt: skip
+    wrong = ran.log[(ran.log["flags"] & replay_log.DATA_ERROR) != 0]
     injected = [int(line) for line in (tmp_path / "injected").read_text().split()]
     assert np.bincount(wrong["served_by"]).tolist() == injected and min(injected) > 50
-    assert result["data_errors"] == len(wrong)
+    assert ran.summary["data_errors"] == len(wrong)
 
 
 def test_a_rule_with_a_tag_hits_the_ios_that_carry_it_and_no_others(boot, tmp_path: Path) -> None:
     """Under `random`, drives serve the reads of all traces; those of one carry the tag."""
     traces = write_traces(tmp_path, 2000, 250, 0.8, blocks_max=1)
-    rule = "/sys/kernel/config/flashsim/flash1/rules/r1"
-    boot(
-        f"mkdir {rule}; echo read >{rule}/op; echo bit_flip >{rule}/fault; echo 100 >{rule}/tag\n"
-        f"echo 1 >{rule}/enabled\n"
-        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy random --tag 100,0,200"
-        " --json $OUT/o.json --log $OUT/o.log || [ $? = 2 ]\n"
-        f"cat {rule}/matched {rule}/injected >$OUT/counts"
-    )
-    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
-    assert result["config"]["tags"] == [100, 0, 200]
-    at_drive = (log["op"] == replay_log.READ) & (log["served_by"] == 1)
-    tagged = at_drive & (log["home"] == 0)
-    wrong = (log["flags"] & replay_log.DATA_ERROR) != 0
+    ran = replay(
+        boot, tmp_path, traces, "--policy random --tag 100,0,200", status=2,
+        before="rule flash1 r1 op=read fault=bit_flip tag=100",
+        after="cd $flashsim/flash1/rules/r1; cat matched injected >$OUT/counts",
+    )  # fmt: skip
+    assert ran.summary["config"]["tags"] == [100, 0, 200]
+    at_drive = (ran.log["op"] == replay_log.READ) & (ran.log["served_by"] == 1)
+    tagged = at_drive & (ran.log["home"] == 0)
+    wrong = (ran.log["flags"] & replay_log.DATA_ERROR) != 0
     assert (wrong == tagged).all()
     assert 300 < tagged.sum() < at_drive.sum() / 2
     assert (tmp_path / "counts").read_text().split() == [str(tagged.sum())] * 2
@@ -302,25 +244,18 @@ def test_a_rule_with_a_tag_hits_the_ios_that_carry_it_and_no_others(boot, tmp_pa
 
 def test_lost_writes_are_found_when_their_blocks_are_read(boot, tmp_path: Path) -> None:
     """Every block is written twice and then read; one write in ten is lost."""
-    blocks = np.random.default_rng(1).permutation(2000) * BLOCK
-    trace = tmp_path / "t.iolog"
-    with trace.open("w") as file:
-        file.write("fio version 3 iolog\n")
-        for at_us, action in ((0, "write"), (300_000, "write"), (600_000, "read")):
-            file.writelines(
-                f"{at_us + i * 100} d {action} {b} {BLOCK}\n" for i, b in enumerate(blocks)
-            )
-    rule = "/sys/kernel/config/flashsim/flash0/rules/r1"
-    boot(
-        f"mkdir {rule}; echo write >{rule}/op; echo interval >{rule}/frequency; echo 10 >{rule}/n\n"
-        f"echo lost_write >{rule}/fault; echo 1 >{rule}/enabled\n"
-        f"replayer --devices /dev/flash0 --trace {trace} --policy baseline --prefill none"
-        " --json $OUT/o.json || [ $? = 2 ]\n"
-        f"cat {rule}/injected >$OUT/injected"
-    )
+    blocks = np.random.default_rng(1).permutation(2000)
+    rounds = ((0, "write"), (300_000, "write"), (600_000, "read"))
+    ios = ((us + i * 100, what, at, 1) for us, what in rounds for i, at in enumerate(blocks))
+    ran = replay(
+        boot, tmp_path, write_trace(tmp_path / "t", ios), "--policy baseline --prefill none",
+        devices=DRIVES[:1], status=2,
+        before="rule flash0 r1 op=write frequency=interval n=10 fault=lost_write",
+        after="cat $flashsim/flash0/rules/r1/injected >$OUT/injected",
+    )  # fmt: skip
     # Both rounds hit the same blocks, which are never written and read as zeros.
     assert int((tmp_path / "injected").read_text()) == 400
-    assert summary(tmp_path / "o.json")["data_errors"] == 200
+    assert ran.summary["data_errors"] == 200
 
 
 def test_a_second_interrupt_does_not_wait_for_the_drives(boot, tmp_path: Path) -> None:
@@ -345,92 +280,73 @@ def test_unsubmitted_loser_is_cancelled_and_counted(boot, tmp_path: Path) -> Non
     Only there can the kernel cancel a read.
     """
     traces = write_traces(tmp_path, 3000, 300, 0.8, blocks_max=1)
-    count = (
-        "for d in flash0 flash1 flash2; do awk '$1 == \"reads\" { print $2 }'"
-        " /sys/kernel/debug/flashsim/$d/counters; done"
-    )
-    boot(
-        f"{count} >$OUT/before\n"
-        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy hedge --hedge-us 300"
-        f" --hedge-budget 50% --inject {ROTATING} --json $OUT/o.json --log $OUT/o.log"
+    count = "for d in flash0 flash1 flash2; do counter $d reads; done >$OUT/"
+    ran = replay(
+        boot, tmp_path, traces,
+        f"--policy hedge --hedge-us 300 --hedge-budget 50% --inject {ROTATING}"
         # The drives' contents are not inspected, because the counters would include that.
-        f" --force {','.join(DRIVES)}\n"
-        f"{count} >$OUT/after",
-        Array(size_mb=256, parameters={"queue_depth": "2"}),
-    )
-    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+        f" --force {','.join(DRIVES)}",
+        before=f"{count}before", after=f"{count}after",
+        array=Array(size_mb=256, parameters={"queue_depth": "2"}),
+    )  # fmt: skip
+    ran.assert_right()
+    result, log = ran.summary, ran.log
     assert 100 < result["cancelled"] < result["cancels_tried"]
-    # No read is lost or counted twice, and the data is right.
+    # No read is lost or counted twice.
     assert len(log) == 3 * 3000 == result["reads"] + result["writes"]
-    assert (result["data_errors"], result["io_errors"], result["reads_failed"]) == (0, 0, 0)
     assert (log["served_by"] < 3).all()
     # Cancelled reads never reached a drive; every other attempt did, once.
     served = result["reads"] + result["extra_ios"] - result["cancelled"]
     before, after = (
-        sum(int(line) for line in (tmp_path / name).read_text().split())
-        for name in ("before", "after")
+        sum(map(int, (tmp_path / name).read_text().split())) for name in ("before", "after")
     )
     assert result["blocks_checked"] == served == after - before
 
 
+#: Commands, the drives and options of a run after them, its exit status, and a part of its message.
+OVERWRITES = [
+    ("", "/dev/flash0", 0, ""),
+    ("", "/dev/flash0", 0, ""),
+    ("mkfs.ext4 -q /dev/flash1", "/dev/flash0,/dev/flash1", 1, "(ext4), which"),
+    ("mount /dev/flash1 $mnt", "/dev/flash1 --force /dev/flash1", 1, "drive /dev/flash1: in use"),
+    ("", "/dev/flash1 --readonly", 0, ""),
+    (
+        "umount $mnt; hold /dev/flash2",
+        *("/dev/flash2 --force /dev/flash2", 1, "drive /dev/flash2: in use: process"),
+    ),
+    ("kill $held", "/dev/flash1 --force /dev/flash1", 0, ""),
+    # One partition, from sector 2048 on, of 65536.
+    (
+        r"put 446 '\0\0\0\0\203\0\0\0\0\10\0\0\0\0\1\0'; put 510 '\125\252'"
+        "; blockdev --rereadpt /dev/flash2",
+        *("/dev/flash2", 1, "(dos), which"),
+    ),
+    ("", "/dev/flash2p1", 0, ""),
+    ("", "/dev/flash2,/dev/flash2p1 --force /dev/flash2", 1, "or one is a part of the other"),
+    (
+        "hold /dev/flash2p1",
+        *("/dev/flash2 --force /dev/flash2", 1, "drive /dev/flash2: in use: process"),
+    ),
+    (
+        "kill $held; mkfs.ext4 -q /dev/flash2p1; mount /dev/flash2p1 $mnt",
+        *("/dev/flash2 --force /dev/flash2", 1, "in use: it or a part of it is mounted"),
+    ),
+]
+
+
 def test_drives_with_data_or_mounts_are_not_overwritten(boot, tmp_path: Path) -> None:
-    trace = tmp_path / "t"
-    trace.write_text(f"fio version 3 iolog\n0 /dev/x read 0 {BLOCK}\n0 /dev/x write 0 {BLOCK}\n")
-    boot(
-        f"""
-run() {{
-    name=$1; shift
-    status=0
-    replayer --trace {trace} --policy baseline "$@" >$OUT/$name 2>&1 || status=$?
-    echo "status $status" >>$OUT/$name
-}}
-run fresh --devices /dev/flash0
-run again --devices /dev/flash0
-mkfs.ext4 -q /dev/flash1
-run ext4 --devices /dev/flash0,/dev/flash1
-mkdir /run/tmp/m
-mount /dev/flash1 /run/tmp/m
-run mounted --devices /dev/flash1 --force /dev/flash1
-run readonly --devices /dev/flash1 --readonly
-umount /run/tmp/m
-sleep 1000 </dev/flash2 &
-run held --devices /dev/flash2 --force /dev/flash2
-kill $!
-run forced --devices /dev/flash1 --force /dev/flash1
-# One partition, from sector 2048 on, of 65536.
-printf '\\0\\0\\0\\0\\203\\0\\0\\0\\0\\10\\0\\0\\0\\0\\1\\0' |
-    dd of=/dev/flash2 bs=1 seek=446 conv=notrunc 2>/dev/null
-printf '\\125\\252' | dd of=/dev/flash2 bs=1 seek=510 conv=notrunc 2>/dev/null
-blockdev --rereadpt /dev/flash2
-run table --devices /dev/flash2
-run part --devices /dev/flash2p1
-run both --devices /dev/flash2,/dev/flash2p1 --force /dev/flash2
-sleep 1000 </dev/flash2p1 &
-run part_held --devices /dev/flash2 --force /dev/flash2
-kill $!
-mkfs.ext4 -q /dev/flash2p1
-mount /dev/flash2p1 /run/tmp/m
-run part_mounted --devices /dev/flash2 --force /dev/flash2
-umount /run/tmp/m
-""",
-        Array(size_mb=64),
+    trace = write_trace(tmp_path / "t", ((0, "read", 0, 1), (0, "write", 0, 1)))
+    script = (
+        "mnt=/run/tmp/m; mkdir $mnt\n"
+        "hold() { sleep 1000 <$1 & held=$!; }\n"
+        "put() { printf $2 | dd of=/dev/flash2 bs=1 seek=$1 conv=notrunc 2>/dev/null; }\n"
     )
-    said = {
-        name: (tmp_path / name).read_text()
-        for name in (
-            "fresh", "again", "ext4", "mounted", "readonly", "held", "forced",
-            "table", "part", "both", "part_held", "part_mounted",
+    for k, (commands, options, _, _) in enumerate(OVERWRITES):
+        script += (
+            f"{commands}\nstatus=0; replayer --trace {trace} --policy baseline --devices {options}"
+            f" >$OUT/{k} 2>&1 || status=$?\necho status $status >>$OUT/{k}\n"
         )
-    }  # fmt: skip
-    status = {name: int(text.split()[-1]) for name, text in said.items()}
-    assert status == {
-        "fresh": 0, "again": 0, "ext4": 1, "mounted": 1, "readonly": 0, "held": 1, "forced": 0,
-        "table": 1, "part": 0, "both": 1, "part_held": 1, "part_mounted": 1,
-    }, said  # fmt: skip
-    assert "drive /dev/flash1: carries" in said["ext4"] and "(ext4)" in said["ext4"]
-    assert "drive /dev/flash1: in use" in said["mounted"]
-    assert "drive /dev/flash2: in use: process" in said["held"]
-    assert "(dos), which" in said["table"]
-    assert "or one is a part of the other" in said["both"]
-    assert "drive /dev/flash2: in use: process" in said["part_held"]
-    assert "drive /dev/flash2: in use: it or a part of it is mounted" in said["part_mounted"]
+    boot(f"{script}umount $mnt\n", Array(size_mb=64))
+    for k, (_, options, status, message) in enumerate(OVERWRITES):
+        said = (tmp_path / str(k)).read_text()
+        assert said.endswith(f"status {status}\n") and message in said, (options, said)

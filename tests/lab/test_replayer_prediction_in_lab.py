@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from test_replayer_in_lab import DRIVES, ROTATING, summary, write_traces
+from replays import DRIVES, QUIET, ROTATING, summary, write_traces
 
 from linnapp.cli import cli
 from linnapp.model.file import LatencyModel
@@ -21,10 +21,7 @@ def test_fastest_avoids_a_drive_during_its_burst_and_returns(boot, tmp_path: Pat
     for n in (2500, 12000):
         (tmp_path / f"{n}").mkdir()
         traces.append(write_traces(tmp_path / f"{n}", n, 300, 0.8))
-    replayer = (
-        f"replayer --devices {','.join(DRIVES)} --inject {ROTATING} --quiet --prefill none"
-        " --settle-ms 0"
-    )
+    replayer = f"replayer --devices {','.join(DRIVES)} --inject {ROTATING} {QUIET}"
     boot(
         f"linnapp trace {' '.join(DRIVES)} -o $OUT -- {replayer} --trace {traces[1]}"
         " --policy baseline --json $OUT/baseline.json"

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import click
 import pytest
+from replays import ROTATING
 from short_loop import short_scenario
-from test_replayer_in_lab import ROTATING
 
 from linnapp.lab import guests
 from linnapp.lab.guest import REPOSITORY

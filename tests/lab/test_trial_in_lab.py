@@ -16,10 +16,10 @@ TRIAL = "linnapp trial /dev/md0 --block-s 1"
 
 #: One of the drives is slow at any time, for 400 ms each; its first slow reads are unpredictable.
 BEGIN = f"""
-{FUNCTIONS.replace("=100000", "=400000")}
+burst_us=400000
+{FUNCTIONS}
 export LINNAPP_STATE=$OUT/state LINNAPP_CONF=$OUT/etc/drives.conf
-mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 --raid-devices=3 \\
-    /dev/flash0 /dev/flash1 /dev/flash2 2>&1
+create 3 --level=1
 refused() {{ ! linnapp trial "$@" 2>>$OUT/refused || exit 1; }}
 load() {{ {READS} 200000 500 >/dev/null & load=$!; }}
 """
@@ -88,10 +88,8 @@ def test_trial_measures_the_gain_of_choosing_and_leaves_no_files(boot, tmp_path:
     never = recent_model()
     never.output_bias[0] = 10**9
     never.save(tmp_path / "never.linnos")
-    boot(BEGIN + REFUSED + TRIALS + ENDED, Array(size_mb=64, precondition=False))
-
-    def text(name: str) -> str:
-        return (tmp_path / name).read_text()
+    ran = boot(BEGIN + REFUSED + TRIALS + ENDED, Array(size_mb=64, precondition=False))
+    text = ran.text
 
     print(text("refused"), text("said"), text("helps"), text("nothing"), text("after_ended"))
     for why in ("flash0: no md array", "no mirror has a model", "0.0 is not in the range",

@@ -8,43 +8,51 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
-from md_arrays import BURSTS
+from guest_runs import Ran
+from md_arrays import reads_of
 
 from linnapp.lab.array import Array
 from linnapp.lab.guest import REPOSITORY
 
+if TYPE_CHECKING:
+    from conftest import Boot
+
 pytestmark = pytest.mark.lab
 
+CRASH = Path(__file__).with_name("crash_mirror.py")
 SOURCE = REPOSITORY / "liblinnos" / "ublk"
 EXAMPLE = REPOSITORY / "build" / "liblinnos" / "examples" / "read_replicas"
 READS = "paced_reads /dev/ublkb0"
 DRIVES = "/dev/flash0 /dev/flash1 /dev/flash2"
 
-SHELL = f"""{BURSTS}
+SHELL = """
 # The guest cannot write to the host's folder.
 mount -t tmpfs none /var/lib
-rules=/sys/kernel/config/flashsim
 start() # OUTPUT OPTION...: returns when the device is there
-{{
+{
 	to=$1; shift
 	linnos-ublk --json "$@" >$OUT/$to 2>$OUT/$to.err &
 	server=$!
 	until [ -s $OUT/$to ]; do kill -0 $server; sleep 0.01; done
-}}
-stop() {{ kill -${{1:-TERM}} $server; status=0; wait $server || status=$?; }}
-fail() # DRIVE OP FREQUENCY N
-{{
-	mkdir $rules/flash$1/rules/$2
-	cd $rules/flash$1/rules/$2
-	echo $2 >op; echo medium_error >fault; echo $3 >frequency; echo $4 >n; echo 1 >enabled
-	cd /
-}}
-heal() {{ rmdir $rules/flash$1/rules/$2; }}
-reads_of() {{ awk '$1 == "reads" {{ print $2 }}' /sys/kernel/debug/flashsim/flash$1/counters; }}
+}
+stop() { kill -${1:-TERM} $server; status=0; wait $server || status=$?; }
+killed() { stop KILL; [ $status = 137 ]; }
+stopped() { stop; [ $status = ${1:-0} ]; }
+read_slowly() # OUTPUT DEVICE
+{
+	bursts 1
+	paced_reads $2 4000 500 >$OUT/reads_$1
+	bursts 0
+}
+fail() # DRIVE OP FREQUENCY N: let I/O fail
+{
+	rule flash$1 $2 op=$2 fault=medium_error frequency=$3 n=$4
+}
 """
 
 
@@ -67,23 +75,20 @@ def sanitized() -> Path:
     return built(REPOSITORY / "build" / "ublk-ubsan", ubsan)
 
 
-def run(boot: Any, folder: Path, script: str, **parameters: str) -> None:
-    """Run a script with linnos-ublk; each command must succeed."""
-    boot(
-        f"PATH={folder}:$PATH\n{SHELL}{script}",
-        Array(size_mb=32, precondition=False, parameters=parameters),
-    )
+Run = Callable[..., Ran]
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+@pytest.fixture
+def run(boot: Boot, folder: Path) -> Run:
+    """Return a function that runs a script with linnos-ublk; each command must succeed."""
 
+    def run(script: str, programs: Path = folder, **parameters: str) -> Ran:
+        return boot(
+            f"PATH={programs}:$PATH\n{SHELL}{script}",
+            Array(size_mb=32, precondition=False, parameters=parameters),
+        )
 
-def check_reads(path: Path) -> dict[str, Any]:
-    """Return the result of paced_reads; no read may be lost or wrong."""
-    one: dict[str, Any] = json.loads(path.read_text())
-    assert one["errors"] == one["wrong"] == 0, path.name
-    return one
+    return run
 
 
 RECORDINGS = [f"--trace $OUT/traces/flash{k}.blk" for k in range(3)]
@@ -96,81 +101,76 @@ linnapp train --kind latency -o $OUT/models {" ".join(RECORDINGS)}
 WITH_MODELS = " ".join(f"/dev/flash{k}=$OUT/models/flash{k}.linnos" for k in range(3))
 
 
-def test_reads_move_away_from_a_slow_drive(boot: Any, folder: Path, tmp_path: Path) -> None:
-    run(
-        boot,
-        folder,
-        f"""
-        bursts 1; {RECORDED} bursts 0
-        start turns --assume-clean --margin 100 --probe-after-ms 0 {DRIVES}
-        {READS} --fill
-        bursts 1; {READS} 4000 500 >$OUT/reads_turns; bursts 0
-        stop; [ $status = 0 ]
-        start home --compare {DRIVES}
-        bursts 1; {READS} 4000 500 >$OUT/reads_home; bursts 0
-        stop; [ $status = 0 ]
-        start best --compare {WITH_MODELS}
-        bursts 1; {READS} 4000 500 >$OUT/reads_best; bursts 0
-        stop; [ $status = 0 ]
-        start hedged --compare --hedge-percentile 95 {WITH_MODELS}
-        bursts 1; {READS} 4000 500 >$OUT/reads_hedged; bursts 0
-        stop HUP; [ $status = 0 ]
+#: Options of the server for each run.
+SERVERS = {
+    "turns": f"--assume-clean --margin 100 --probe-after-ms 0 {DRIVES}",
+    "home": f"--compare {DRIVES}",
+    "best": f"--compare {WITH_MODELS}",
+    "hedged": f"--compare --hedge-percentile 95 {WITH_MODELS}",
+    "hedge": "--compare --margin 100 --probe-after-ms 0 --hedge-us 200 --max-duplicates 100 "
+    + DRIVES,
+}
+
+
+def test_reads_move_away_from_a_slow_drive(run: Run) -> None:
+    script = f"bursts 1; {RECORDED} bursts 0\n"
+    for name, options in SERVERS.items():
+        script += f"""
+        start {name} {options}
+        [ {name} != turns ] || {READS} --fill
+        read_slowly {name} /dev/ublkb0
+        stop {"HUP" if name == "hedged" else "TERM"}; [ $status = 0 ]
         [ ! -e /dev/ublkb0 ]; [ ! -e /dev/ublkc0 ]
-        start hedge --compare --margin 100 --probe-after-ms 0 --hedge-us 200 \\
-            --max-duplicates 100 {DRIVES}
-        bursts 1; {READS} 4000 500 >$OUT/reads_hedge; bursts 0
-        stop; [ $status = 0 ]
+        """
+    ran = run(
+        f"""{script}
         mdadm --create /dev/md0 --run --metadata=1.0 --assume-clean --bitmap=none --level=1 \\
             --raid-devices=3 {DRIVES} >$OUT/mdadm 2>&1
-        bursts 1; {READS.replace("ublkb0", "md0")} 4000 500 >$OUT/reads_md; bursts 0
+        read_slowly md /dev/md0
         mdadm --stop /dev/md0 2>>$OUT/mdadm
-        """,
+        """
     )
-    turns, best, hedged = (
-        check_reads(tmp_path / f"reads_{k}") for k in ("turns", "best", "hedged")
-    )
-    hedge, md = (check_reads(tmp_path / f"reads_{k}") for k in ("hedge", "md"))
+    read = {name: reads_of(ran, f"reads_{name}") for name in (*SERVERS, "md")}
+    left = {name: ran.json_lines(name) for name in SERVERS}
+    turns, best, hedged = (read[name] for name in ("turns", "best", "hedged"))
     # md has the same drives, and chooses by pending I/O and the position of the last read.
-    assert best["mean_us"] < md["mean_us"] and best["slow"] < md["slow"]
+    assert best["mean_us"] < read["md"]["mean_us"] and best["slow"] < read["md"]["slow"]
     # Hedging alone needs many more reads.
-    assert hedged["mean_us"] < hedge["mean_us"]
-    assert lines(tmp_path / "hedge")[-1]["hedges"] > 5 * lines(tmp_path / "hedged")[-1]["hedges"]
+    assert hedged["mean_us"] < read["hedge"]["mean_us"]
+    assert left["hedge"][-1]["hedges"] > 5 * left["hedged"][-1]["hedges"] > 0
     # Without models reads stay at the default replica, round robin, which is reported.
-    home, stopped = check_reads(tmp_path / "reads_home"), lines(tmp_path / "home")[-1]
+    home, stopped = read["home"], left["home"][-1]
     assert stopped["redirected"] == 0 and stopped["not_choosing"] == 3
     assert home["slow"] > 0.3 * home["reads"] and turns["slow"] > 0.3 * turns["reads"]
-    assert "3 of 3 replicas have no model" in (tmp_path / "home.err").read_text()
-    (anonymous,) = (tmp_path / "best.err").read_text().splitlines()
+    assert "3 of 3 replicas have no model" in ran.text("home.err")
+    (anonymous,) = ran.text("best.err").splitlines()
     assert "/dev/flash0 has no serial number or other identity" in anonymous
     assert best["slow"] < turns["slow"] / 3 and best["mean_us"] < 0.65 * turns["mean_us"]
     assert hedged["slow"] < best["slow"]
-    ready, stopped = lines(tmp_path / "best")
+    ready, stopped = left["best"]
     assert (ready["state"], stopped["state"]) == ("ready", "stopped")
     assert stopped["redirected"] > 1000 and stopped["reads_failed"] == 0
-    stopped = lines(tmp_path / "hedged")[-1]
-    assert 0 < stopped["hedges"] <= 0.05 * stopped["reads"]
+    assert left["hedged"][-1]["hedges"] <= 0.05 * left["hedged"][-1]["reads"]
 
 
-def test_reads_are_right_when_drives_fail(boot: Any, sanitized: Path, tmp_path: Path) -> None:
+def test_reads_are_right_when_drives_fail(run: Run, sanitized: Path) -> None:
     """Reads fail at times on all drives, then the writes of one drive; under UBSan."""
-    run(
-        boot,
-        sanitized,
+    ran = run(
         f"""
         start errors --assume-clean --hedge-percentile 90 {DRIVES}
         {READS} --fill
         fail 0 read interval 7; fail 1 read interval 11; fail 2 read interval 13
         {READS} 3000 500 --writes >$OUT/reads_errors
-        for k in 0 1 2; do heal $k read; done
+        for k in 0 1 2; do remove_rule flash$k read; done
         {READS} --fill
         {READS} 3000 500 --writes >$OUT/reads_dropped &
         load=$!
         sleep 0.5
         fail 1 write all_after 20
         wait $load
-        before=$(reads_of 1)
+        before=$(counter flash1 reads)
         {READS} 500 500 >$OUT/reads_after
-        [ $(reads_of 1) = $before ]
+        [ $(counter flash1 reads) = $before ]
         fio --name=v --filename=/dev/ublkb0 --rw=randrw --bsrange=4k-128k --ioengine=libaio \\
           --iodepth=16 --direct=1 --size=8m --verify=crc32c --verify_fatal=1 --fsync=32 \\
           --clocksource=clock_gettime --output=$OUT/fio
@@ -179,50 +179,49 @@ def test_reads_are_right_when_drives_fail(boot: Any, sanitized: Path, tmp_path: 
           --iodepth=32 --direct=1 --offset=16m --size=256k --norandommap --io_size=32m \\
           --refill_buffers --clocksource=clock_gettime --output=$OUT/fio
         kill -USR1 $server
-        stop; [ $status = 3 ]
-        heal 1 write
+        stopped 3
+        remove_rule flash1 write
         cmp /dev/flash0 /dev/flash2
         status=0; linnos-ublk --compare {DRIVES} 2>$OUT/differ || status=$?
         [ $status = 1 ]
         ! linnos-ublk --assume-clean {DRIVES} 2>$OUT/stale || exit 1
         ! linnos-ublk --assume-clean /dev/flash1 /dev/flash2 2>$OUT/stale_first || exit 1
         start again --resync {DRIVES}
-        stop; [ $status = 0 ]
+        stopped
         cmp /dev/flash0 /dev/flash1; cmp /dev/flash0 /dev/flash2
         start clean --assume-clean {DRIVES}
-        stop; [ $status = 0 ]
+        stopped
         """,
+        sanitized,
     )
-    assert check_reads(tmp_path / "reads_errors")["written"] > 300
-    assert check_reads(tmp_path / "reads_dropped")["written"] > 300
-    assert check_reads(tmp_path / "reads_after")["reads"] == 500
-    err = (tmp_path / "errors.err").read_text()
+    assert reads_of(ran, "reads_errors")["written"] > 300
+    assert reads_of(ran, "reads_dropped")["written"] > 300
+    assert reads_of(ran, "reads_after")["reads"] == 500
+    err = ran.text("errors.err")
     _, no_models, dropped = err.splitlines()
     assert "3 of 3 replicas have no model" in no_models
     assert "/dev/flash1 DROPPED: write of " in dropped and "2 of 3 replicas left" in dropped
-    _, running, stopped = lines(tmp_path / "errors")
+    _, running, stopped = ran.json_lines("errors")
     assert running["state"] == "running" and stopped["degraded"] == 1
     assert [one["in"] for one in stopped["replicas"]] == [True, False, True]
     assert stopped["failovers"] > 100 and stopped["reads_failed"] == 0
     assert stopped["writes_failed"] == 0 and stopped["flushes"] > 0
     assert stopped["writes_waited"] > 100
-    assert "/dev/flash0 and /dev/flash1 differ at byte" in (tmp_path / "differ").read_text()
+    assert "/dev/flash0 and /dev/flash1 differ at byte" in ran.text("differ")
     for name in ("stale", "stale_first"):
-        stale = (tmp_path / name).read_text()
+        stale = ran.text(name)
         assert "/dev/flash1 is out of date, because a write failed on it" in stale
         assert "linnos-ublk --resync /dev/flash" in stale
 
 
-def test_device_of_a_killed_server_can_be_removed(boot: Any, folder: Path, tmp_path: Path) -> None:
-    run(
-        boot,
-        folder,
+def test_device_of_a_killed_server_can_be_removed(run: Run) -> None:
+    ran = run(
         f"""
         start killed --assume-clean --device 0 {DRIVES}
         {READS} --fill
         {READS} 2000 500 >$OUT/reads_killed 2>&1 & load=$!
         sleep 0.3
-        stop KILL; [ $status = 137 ]
+        killed
         wait $load || :
         linnos-ublk --remove 0
         [ ! -e /dev/ublkb0 ]; [ ! -e /dev/ublkc0 ]
@@ -244,36 +243,34 @@ def test_device_of_a_killed_server_can_be_removed(boot: Any, folder: Path, tmp_p
         [ ! -e /dev/ublkb0 ]; cmp /dev/flash0 /dev/flash1
         """,
     )
-    assert "there is no such ublk device" in (tmp_path / "gone").read_text()
+    assert "there is no such ublk device" in ran.text("gone")
     # A file, like a drive, can belong to one mirror only.
-    locked = (tmp_path / "locked").read_text()
+    locked = ran.text("locked")
     assert "/run/b is locked by another linnos-ublk" in locked
-    assert check_reads(tmp_path / "reads_live")["reads"] == 500
-    assert lines(tmp_path / "live")[-1]["state"] == "stopped"
+    assert reads_of(ran, "reads_live")["reads"] == 500
+    assert ran.json_lines("live")[-1]["state"] == "stopped"
 
 
-def test_server_starts_after_a_killed_server(boot: Any, folder: Path, tmp_path: Path) -> None:
+def test_server_starts_after_a_killed_server(run: Run) -> None:
     """The first is killed before it starts the device, where it waits at a FIFO, others later."""
-    run(
-        boot,
-        folder,
+    ran = run(
         f"""
         mkdir -p /run/linnos-ublk; mkfifo /run/linnos-ublk/0.new
         linnos-ublk --recover --device 0 --assume-clean {DRIVES} 2>$OUT/before & server=$!
         until [ -e /dev/ublkc0 ]; do kill -0 $server; sleep 0.01; done
         ! linnos-ublk --device 0 --assume-clean $OUT/a $OUT/b 2>$OUT/making || exit 1
-        stop KILL; [ $status = 137 ]; rm /run/linnos-ublk/0.new
+        killed; rm /run/linnos-ublk/0.new
         [ -e /dev/ublkc0 ]; [ ! -e /dev/ublkb0 ]
         start recovered --recover --device 0 --assume-clean {DRIVES}
         {READS} --fill
-        stop; [ $status = 0 ]
+        stopped
 
         start live --device 0 --assume-clean {DRIVES}
         ! linnos-ublk --device 0 --assume-clean $OUT/a $OUT/b 2>$OUT/served || exit 1
         stop KILL
         start again --device 0 --assume-clean {DRIVES}
         {READS} 300 500 >$OUT/reads_again
-        stop; [ $status = 0 ]
+        stopped
 
         start waits --recover --device 0 --assume-clean {DRIVES}
         stop KILL
@@ -281,21 +278,17 @@ def test_server_starts_after_a_killed_server(boot: Any, folder: Path, tmp_path: 
         linnos-ublk --remove 0
         """,
     )
-    assert check_reads(tmp_path / "reads_again")["reads"] == 300
-    assert "is being created or deleted by another server" in (tmp_path / "making").read_text()
-    assert "is served by process " in (tmp_path / "served").read_text()
-    assert "waits for a server; take it over with --recover" in (tmp_path / "waiting").read_text()
+    assert reads_of(ran, "reads_again")["reads"] == 300
+    assert "is being created or deleted by another server" in ran.text("making")
+    assert "is served by process " in ran.text("served")
+    assert "waits for a server; take it over with --recover" in ran.text("waiting")
     for name in ("recovered", "again"):
-        assert (
-            "which a killed server had left, was deleted" in (tmp_path / f"{name}.err").read_text()
-        )
+        assert "which a killed server had left, was deleted" in ran.text(f"{name}.err")
 
 
-def test_file_system_survives_killed_servers(boot: Any, folder: Path, tmp_path: Path) -> None:
+def test_file_system_survives_killed_servers(run: Run) -> None:
     """The server is killed three times during I/O of a file system; nothing fails or is lost."""
-    run(
-        boot,
-        folder,
+    ran = run(
         f"""
         same="--recover --device 0 --assume-clean --hedge-percentile 90 {DRIVES}"
         start 0 $same
@@ -309,7 +302,7 @@ def test_file_system_survives_killed_servers(boot: Any, folder: Path, tmp_path: 
         load=$!
         for k in 1 2 3; do
             sleep 0.2
-            stop KILL; [ $status = 137 ]
+            killed
             [ -b /dev/ublkb0 ]
             sleep 0.$k
             start $k $same
@@ -319,30 +312,28 @@ def test_file_system_survives_killed_servers(boot: Any, folder: Path, tmp_path: 
         umount /run/m
         e2fsck -fn /dev/ublkb0 >$OUT/fsck
         [ -e /run/linnos-ublk/0 ]
-        stop; [ $status = 0 ]
+        stopped
         [ ! -e /dev/ublkb0 ]; [ ! -e /run/linnos-ublk/0 ]
         cmp /dev/flash0 /dev/flash1; cmp /dev/flash0 /dev/flash2
         """,
     )
-    said = (tmp_path / "fio").read_text()
+    said = ran.text("fio")
     for job in json.loads(said[said.index("{") :])["jobs"]:
         assert job["error"] == 0 and job["write"]["runtime"] >= 1800
     for k in range(4):
-        said_by_server = (tmp_path / f"{k}.err").read_text()
+        said_by_server = ran.text(f"{k}.err")
         assert "DROPPED" not in said_by_server
         # The file system has written before each kill.
         assert ("MiB that could differ" in said_by_server) == (k > 0)
-    assert "is served by process " in (tmp_path / "served").read_text()
+    assert "is served by process " in ran.text("served")
 
 
-def test_failed_flush_is_reported_after_a_recovery(boot: Any, folder: Path, tmp_path: Path) -> None:
+def test_failed_flush_is_reported_after_a_recovery(run: Run) -> None:
     """A drive fails a flush, another has not answered it yet, and the server is killed.
 
     A repeated flush would succeed, because the drive is back, but without the data written before.
     """
-    run(
-        boot,
-        folder,
+    ran = run(
         f"""
         dmsetup create late --noudevsync --noudevrules \\
             --table "0 $(cat /sys/block/flash2/size) linear /dev/flash2 0"
@@ -350,36 +341,29 @@ def test_failed_flush_is_reported_after_a_recovery(boot: Any, folder: Path, tmp_
         start first $same
         {READS} --fill
         dmsetup suspend --noudevsync --nolockfs late
-        echo 0 >$rules/flash1/power
+        echo 0 >$flashsim/flash1/power
         sync /dev/ublkb0 & flush=$!
         sleep 0.1
         kill -KILL $server
         sleep 0.1
         dmsetup resume --noudevsync late
         wait $server || :
-        echo 1 >$rules/flash1/power
+        echo 1 >$flashsim/flash1/power
         start second $same
         wait $flush
         {READS} 300 500 >$OUT/reads_second
-        stop; [ $status = 3 ]
+        stopped 3
         cmp /dev/flash0 /dev/flash2; ! cmp -s /dev/flash0 /dev/flash1 || exit 1
         """,
         volatile_cache="1",
     )
-    assert check_reads(tmp_path / "reads_second")["reads"] == 300
-    assert "/dev/flash1 DROPPED: flush of " in (tmp_path / "first.err").read_text()
-    assert (
-        "/dev/flash1 was DROPPED before the device was recovered"
-        in (tmp_path / "second.err").read_text()
-    )
+    assert reads_of(ran, "reads_second")["reads"] == 300
+    assert "/dev/flash1 DROPPED: flush of " in ran.text("first.err")
+    assert "/dev/flash1 was DROPPED before the device was recovered" in ran.text("second.err")
 
 
-def test_dropped_replica_stays_out_after_a_recovery(
-    boot: Any, folder: Path, tmp_path: Path
-) -> None:
-    run(
-        boot,
-        folder,
+def test_dropped_replica_stays_out_after_a_recovery(run: Run) -> None:
+    ran = run(
         f"""
         same="--recover --device 0 --assume-clean"
         start first $same {DRIVES}
@@ -387,16 +371,16 @@ def test_dropped_replica_stays_out_after_a_recovery(
         fail 1 write all_after 1
         {READS} 300 500 --writes >$OUT/reads_first
         stop KILL
-        heal 1 write
+        remove_rule flash1 write
         {READS} 300 500 >$OUT/reads_waiting & load=$!
         ! linnos-ublk $same /dev/flash0 /dev/flash1 2>$OUT/fewer || exit 1
         ! linnos-ublk $same /dev/flash1 /dev/flash0 /dev/flash2 2>$OUT/order || exit 1
-        before=$(reads_of 1)
+        before=$(counter flash1 reads)
         start second $same {DRIVES}
         wait $load
         {READS} 300 500 --writes >$OUT/reads_second
-        [ $(reads_of 1) = $before ]
-        stop; [ $status = 3 ]
+        [ $(counter flash1 reads) = $before ]
+        stopped 3
         cmp /dev/flash0 /dev/flash2; ! cmp -s /dev/flash0 /dev/flash1 || exit 1
 
         # A device whose record is lost, and one that cannot be taken over.
@@ -407,17 +391,32 @@ def test_dropped_replica_stays_out_after_a_recovery(
         ! linnos-ublk --recover --assume-clean {DRIVES} 2>$OUT/usage || exit 1
         """,
     )
-    assert check_reads(tmp_path / "reads_waiting")["reads"] == 300
-    assert check_reads(tmp_path / "reads_second")["written"] > 30
-    assert "/dev/flash1 was DROPPED before the device was recovered" in (
-        (tmp_path / "second.err").read_text()
-    )
-    stopped = lines(tmp_path / "second")[-1]
+    assert reads_of(ran, "reads_waiting")["reads"] == 300
+    assert reads_of(ran, "reads_second")["written"] > 30
+    assert "/dev/flash1 was DROPPED before the device was recovered" in (ran.text("second.err"))
+    stopped = ran.json_lines("second")[-1]
     assert [one["in"] for one in stopped["replicas"]] == [True, False, True]
     for name in ("fewer", "order"):
-        assert "/run/linnos-ublk/0: the device has other replicas" in (tmp_path / name).read_text()
-    assert "No such file or directory; name the replicas" in (tmp_path / "unknown").read_text()
-    assert "--recover needs the number of the device" in (tmp_path / "usage").read_text()
+        assert "/run/linnos-ublk/0: the device has other replicas" in ran.text(name)
+    assert "No such file or directory; name the replicas" in ran.text("unknown")
+    assert "--recover needs the number of the device" in ran.text("usage")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("n_moments", [10, pytest.param(200, marks=pytest.mark.crashes)])
+def test_mirror_is_equal_and_complete_after_crashes_at_random_moments(
+    run: Run, n_moments: int
+) -> None:
+    """Check that all readable replicas are equal, and no flushed data is missing."""
+    ran = run(f"python3 {CRASH} {n_moments} 1 >$OUT/done 2>$OUT/progress")
+    done = ran.json("done")
+    print(done)
+    assert done["crashes"] == n_moments and done["writes"] > 100 * n_moments
+    # Without a repair replicas would differ, and the option that skips it is refused.
+    assert done["differed"] > n_moments / 4 and done["refused"] > n_moments / 4
+    assert all(done[kind] for kind in ("dropped", "missing", "in_resync", "recovered", "copied"))
+    # A write to a marked region needs no additional I/O.
+    assert done["record_writes_first"] > 0 and done["record_writes_later"] == 0
 
 
 #: A server that is stopped before it has started.
@@ -428,35 +427,30 @@ os.execvp("linnos-ublk", ["linnos-ublk", *sys.argv[1:]])
 """
 
 
-def test_immediate_stop_completes_the_work_of_a_killed_server(
-    boot: Any, folder: Path, tmp_path: Path
-) -> None:
+def test_immediate_stop_completes_the_work_of_a_killed_server(run: Run, tmp_path: Path) -> None:
     """There are more slow writes than tags, so some always wait in the kernel."""
     (tmp_path / "stopped.py").write_text(STOPPED_AT_ONCE)
-    run(
-        boot,
-        folder,
+    ran = run(
         f"""
         same="--recover --device 0 --queue-depth 8 --assume-clean {DRIVES}"
         start first $same
-        cd $rules/flash0/inject
-        echo all >pattern; echo write >op; echo 200000 >latency_us; echo 1 >arm; cd /
+        inject flash0 pattern=all op=write latency_us=200000
         fio --name=w --filename=/dev/ublkb0 --rw=randwrite --bs=4k --ioengine=libaio \\
             --iodepth=32 --number_ios=32 --size=16m --direct=1 --clocksource=clock_gettime \\
             --refill_buffers --output=$OUT/fio --output-format=json &
         load=$!
         until [ "$(awk '{{ print $2 }}' /sys/block/ublkb0/inflight)" = 8 ]; do sleep 0.001; done
-        stop KILL; [ $status = 137 ]
+        killed
         python3 $OUT/stopped.py --json $same >$OUT/second
         wait $load
         [ ! -e /dev/ublkb0 ]
         cmp /dev/flash0 /dev/flash1; cmp /dev/flash0 /dev/flash2
         """,
     )
-    said = (tmp_path / "fio").read_text()
+    said = ran.text("fio")
     (job,) = json.loads(said[said.index("{") :])["jobs"]
     assert (job["error"], job["write"]["total_ios"]) == (0, 32)
-    _, stopped = lines(tmp_path / "second")
+    _, stopped = ran.json_lines("second")
     assert 8 < stopped["writes"] <= 32
 
 
@@ -481,16 +475,12 @@ int ioctl(int fd, unsigned long request, ...)
 """
 
 
-def test_server_refuses_invalid_setups_and_names_the_remedy(
-    boot: Any, folder: Path, tmp_path: Path
-) -> None:
+def test_server_refuses_invalid_setups_and_names_the_remedy(run: Run, tmp_path: Path) -> None:
     subprocess.run(
         ["gcc", "-shared", "-fPIC", "-o", tmp_path / "large_blocks.so", "-x", "c", "-"],
         input=LARGE_BLOCKS, check=True, text=True,
     )  # fmt: skip
-    run(
-        boot,
-        folder,
+    ran = run(
         """
         mkdir /dev/shm/u; cd /dev/shm/u
         truncate -s 4M a b; truncate -s 3M small
@@ -531,7 +521,7 @@ def test_server_refuses_invalid_setups_and_names_the_remedy(
         blkdiscard -o 64K -l 128K /dev/ublkb0
         blkdiscard -z -o 1M -l 64K /dev/ublkb0
         mkdir -p m; mkfs.ext4 -q -b 4096 /dev/ublkb0 2>$OUT/mkfs
-        stop; [ $status = 0 ]
+        stopped
         cmp a b
         start drives --assume-clean --queue-depth 1 /dev/flash0 /dev/flash2
         [ $(cat /sys/block/ublkb0/queue/discard_max_bytes) = 0 ]
@@ -539,9 +529,9 @@ def test_server_refuses_invalid_setups_and_names_the_remedy(
         mkfs.ext4 -q /dev/ublkb0; mount /dev/ublkb0 m
         dd if=/dev/urandom of=m/x bs=1M count=4 conv=fsync 2>/dev/null
         umount m; e2fsck -fn /dev/ublkb0 >/dev/null
-        stop; [ $status = 0 ]
+        stopped
         cmp /dev/flash0 /dev/flash2
         """,
     )
-    assert lines(tmp_path / "files")[-1]["zeroed"] >= 2
-    assert lines(tmp_path / "drives")[-1]["flushes"] > 0
+    assert ran.json_lines("files")[-1]["zeroed"] >= 2
+    assert ran.json_lines("drives")[-1]["flushes"] > 0
