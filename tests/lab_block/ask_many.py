@@ -40,14 +40,6 @@ def use(name: str, model: str) -> None:
     (Path("/sys/block") / name / "linnos" / "model").write_bytes(data)
 
 
-def state(name: str) -> dict[str, str]:
-    """Return the visible state of a drive, except for the counters of inferences."""
-    folder = Path("/sys/block") / name / "linnos" / "stats"
-    found = {p.name: p.read_text() for p in folder.iterdir() if "inference" not in p.name}
-    found["in_flight"] = Path(f"/sys/kernel/debug/block/{name}/rqos/linnos/in_flight").read_text()
-    return found
-
-
 def the_kernels_own_answer() -> None:
     """Check that the answer equals the tracepoint's and the decision about a hinted read."""
     for fd in FDS:
@@ -150,17 +142,6 @@ def rights() -> None:
     assert asked_by_nobody().splitlines()[0] == "0"
 
 
-def nothing_changes() -> None:
-    """Check that queries, above all those with LOOK, change nothing; policy tests check more."""
-    before = [state(name) for name in NAMES]
-    inferences = int(linnos("nullb_a", "stats/inferences"))
-    for _ in range(50):
-        ask(FDS)
-        ask(FDS, flags=LOOK)
-    assert [state(name) for name in NAMES] == before
-    assert int(linnos("nullb_a", "stats/inferences")) == inferences + 100
-
-
 def kinds() -> None:
     """Check drives without a model, with a network among latency models, and in mode off."""
     use("nullb_b", "slow")
@@ -210,17 +191,6 @@ def a_promise() -> None:
     read(FDS[0])
 
 
-def unasked() -> None:
-    """Check that drives keep counting while there are no queries."""
-    reads = [int(linnos(name, "stats/reads")) for name in NAMES]
-    told = ask(FDS, flags=LOOK)
-    subprocess.run(["sleep", "30"], check=True)
-    for fd in FDS:
-        read(fd)
-    assert ask(FDS) == told, told
-    assert [int(linnos(name, "stats/reads")) for name in NAMES] == [n + 4 for n in reads]
-
-
 def parts_and_stacks() -> None:
     subprocess.run(["addpart", "/dev/nullb_a", "1", "2048", "2048"], check=True)
     part = os.open("/dev/nullb_a1", os.O_RDONLY)
@@ -248,9 +218,7 @@ if __name__ == "__main__":
     one_to_sixteen()
     bad_memory()
     rights()
-    nothing_changes()
     kinds()
     a_promise()
-    unasked()
     parts_and_stacks()
     gone()

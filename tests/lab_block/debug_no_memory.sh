@@ -2,7 +2,6 @@
 # Each allocation fails once: in hinted reads by every interface, on the disk, on files and
 # on dm-crypt, in the upload of a model, and when a policy is switched on. The
 # faults with which null_blk loses or returns a request occur once, too.
-. "$TESTS/lib.sh"
 
 for kind in failslab fail_page_alloc; do
 	dir=/sys/kernel/debug/$kind
@@ -101,15 +100,13 @@ while :; do
 	said=$("$TOOLS/failnth" $n /run/enforce $dir/mode) || fail failnth
 	case $said in
 	ok*)	expect "mode, allocation $n" enforce "$(cat $dir/mode)"
-		expect "mode, allocation $n, hinted" "ok=0 busy=2 other=0" \
-			"$(lcread -n 2 /dev/nullb_v)"
+		revokes 2 "mode, allocation $n, hinted" /dev/nullb_v
 		# the policy works without its debugfs file
 		[ ! -e /sys/kernel/debug/block/nullb_v/rqos/linnos/in_flight ] ||
 			expect_idle nullb_v ;;
 	*)	refused=$((refused + 1))
 		expect "mode, allocation $n" off "$(cat $dir/mode)"
-		expect "mode, allocation $n, hinted" "ok=2 busy=0 other=0" \
-			"$(lcread -n 2 /dev/nullb_v)" ;;
+		admits 2 "mode, allocation $n, hinted" /dev/nullb_v ;;
 	esac
 	remove_null_disk nullb_v
 	case $said in *struck) n=$((n + 1)) ;; *) break ;; esac
@@ -117,5 +114,4 @@ while :; do
 done
 echo "mode: $((n - 1)) allocations, $refused refused it"
 [ $refused -gt 0 ] || fail "no allocation failed"
-clean_log
 no_leaks

@@ -2,7 +2,6 @@
 # Passthrough commands (SG_IO to scsi_debug, the NVMe ioctl and io_uring's NVMe command to
 # nvme-loop) are neither decided nor counted, whatever the policy. Zeroes that an NVMe drive
 # writes are not counted either.
-. "$TESTS/lib.sh"
 
 # passes KIND DISK DEVICE: 1 command, then 32
 passes()
@@ -24,9 +23,9 @@ passes()
 
 	# between reads that are revoked, and reads that are admitted
 	"$TOOLS/passthrough" $1 $device 200 >"$OUT/said" &
-	expect "$1, hinted, slow" "ok=0 busy=50 other=0" "$(lcread -n 50 /dev/$2)"
+	revokes 50 "$1, hinted, slow" /dev/$2
 	use_model $2 fast enforce
-	expect "$1, hinted, fast" "ok=50 busy=0 other=0" "$(lcread -n 50 /dev/$2)"
+	admits 50 "$1, hinted, fast" /dev/$2
 	wait
 	expect "$1" "ok=200" "$(cat "$OUT/said")"
 	expect "$1: hinted reads" 100 $(($(stat_of $2 latency_critical) - hinted))
@@ -60,7 +59,7 @@ for zero in "blkdiscard -f -z -l 4194304" "fallocate -z -l 4194304"; do
 		pages=$(in_flight nullb_l)
 		[ "${pages%% *}" -le $most ] || most=${pages%% *}
 		expect "$zero" "0 pages, 0 reads" "$(in_flight $nvme)"
-		expect "$zero, hinted" "ok=0 busy=1 other=0" "$(lcread /dev/$nvme)"
+		revokes 1 "$zero, hinted" /dev/$nvme
 		sleep 0.003
 	done
 	wait $! || exit 1
@@ -75,4 +74,3 @@ expect_idle nullb_l
 no_nvme
 # no_leaks is not called: DEBUG_KOBJECT_RELEASE makes the namespace leak its character device.
 remove_null_disk nullb_l
-clean_log

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 # A drive returns requests by BLK_STS_RESOURCE and by blk_mq_requeue_request() in turn: each
 # read is decided once and counted once.
-. "$TESTS/lib.sh"
 
 null_disk nullb_q
 disk=nullb_q
@@ -18,7 +17,7 @@ for scheduler in none mq-deadline kyber; do
 	echo $scheduler >/sys/block/$disk/queue/scheduler
 	before=$(stat_of $disk latency_critical)
 	struck=$(faults $requeue)
-	expect "hinted, $scheduler" "ok=200 busy=0 other=0" "$(lcread -n 200 /dev/$disk)"
+	admits 200 "hinted, $scheduler" /dev/$disk
 	expect "decisions, $scheduler" 200 $(($(stat_of $disk latency_critical) - before))
 	[ "$(faults $requeue)" -gt $((struck + 30)) ] || fail "$scheduler: nothing was requeued"
 	expect_idle $disk
@@ -27,8 +26,7 @@ done
 # a revoked read does not reach the driver
 use_model $disk slow enforce
 struck=$(faults $requeue)
-expect "hinted, slow" "ok=0 busy=200 other=0" "$(lcread -n 200 /dev/$disk)"
+revokes 200 "hinted, slow" /dev/$disk
 expect "requeued" "$struck" "$(faults $requeue)"
 expect_idle $disk
-clean_log
 no_leaks

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 # A zoned drive: the block layer delays writes until the previous one completes, zones are
 # reset under writes, and writes miss the write pointer.
-. "$TESTS/lib.sh"
 
 null_disk nullb_z zoned=1 zone_size=4 zone_nr_conv=0
 disk=nullb_z
@@ -10,7 +9,7 @@ for bytes in 4096 65536; do
 	dd if=/dev/zero of=/dev/$disk bs=$bytes count=16 oflag=direct 2>/dev/null ||
 		fail "sequential write of a zone"
 	expect_idle $disk
-	expect "hinted, zoned" "ok=4 busy=0 other=0" "$(lcread -n 4 /dev/$disk)"
+	admits 4 "hinted, zoned" /dev/$disk
 	blkzone reset /dev/$disk || fail "blkzone reset"
 	expect_idle $disk
 done
@@ -56,12 +55,11 @@ dd if=/dev/zero of=/dev/$disk bs=4096 count=1 seek=9000 oflag=direct 2>/dev/null
 	fail "a write off the write pointer succeeded"
 expect_idle $disk
 # a read across two zones is split at their border
-expect "hinted, two zones" "ok=1 busy=0 other=0" "$(lcread -o 4128768 -s 131072 /dev/$disk)"
+admits 1 "hinted, two zones" -o 4128768 -s 131072 /dev/$disk
 expect_idle $disk
 use_model $disk slow enforce
-expect "hinted, zoned, slow" "ok=0 busy=4 other=0" "$(lcread -n 4 /dev/$disk)"
+revokes 4 "hinted, zoned, slow" /dev/$disk
 expect_idle $disk
 remove_null_disk nullb_z
 remove_null_disk nullb_h
-clean_log
 no_leaks

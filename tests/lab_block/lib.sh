@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Sourced by the block-layer tests that run in the lab's guest.
+# Sourced before the block-layer tests that run in the lab's guest. After them, nothing may be left in
+# the kernel log.
 #
 # $LCREAD is the hinted reader (lcread.c), $MODELS holds slow.linnos, which calls
 # every read slow, fast.linnos, queue.linnos and deep.linnos, slow from 10 and 300
@@ -7,6 +8,9 @@
 # region.linnos, slow if another read is in flight in its region.
 
 set -u
+
+trace=/sys/kernel/tracing
+[ -d $trace/events ] || trace=/sys/kernel/debug/tracing
 
 fail()
 {
@@ -149,6 +153,54 @@ lcread()
 	"$LCREAD" -p "$@" || fail "lcread $*"
 }
 
+# admits N WHAT [OPTION...] FILE: check that N reads with these options of lcread succeed
+admits()
+{
+	number=$1 subject=$2
+	shift 2
+	expect "$subject" "ok=$number busy=0 other=0" "$(lcread -n $number "$@")"
+}
+
+# revokes N WHAT [OPTION...] FILE: check that N hinted reads are revoked
+revokes()
+{
+	number=$1 subject=$2
+	shift 2
+	expect "$subject" "ok=0 busy=$number other=0" "$(lcread -n $number "$@")"
+}
+
+# requests DISK: print the number of reads that the drive got
+requests()
+{
+	awk '{ print $1 }' "/sys/block/$1/stat"
+}
+
+uptime_ms()
+{
+	awk '{ print int($1 * 1000) }' /proc/uptime
+}
+
+as_nobody()
+{
+	setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$@"
+}
+
+# mount_cgroups FOLDER: with an io controller
+mount_cgroups()
+{
+	mkdir -p $1
+	mount -t cgroup2 none $1 || fail "no cgroups"
+	echo +io >$1/cgroup.subtree_control || fail "no io controller"
+}
+
+# mount_ext4 DISK: make a file system, at /run/mnt/fs
+mount_ext4()
+{
+	mkfs.ext4 -q -F /dev/$1 || fail mkfs.ext4
+	mkdir -p /run/mnt/fs
+	mount -t ext4 /dev/$1 /run/mnt/fs || fail mount
+}
+
 # refuses WHAT FILE [OPTION...]: check that hinted reads by every interface return EOPNOTSUPP
 refuses()
 {
@@ -157,8 +209,7 @@ refuses()
 	for interface in preadv2 uring fixed aio; do
 		expect "$what, $interface, hinted" "EOPNOTSUPP EOPNOTSUPP " \
 			"$("$LCREAD" -e $interface -n 2 "$@" "$file" | tr '\n' ' ')"
-		expect "$what, $interface, unhinted" "ok=2 busy=0 other=0" \
-			"$(lcread -u -e $interface -n 2 "$@" "$file")"
+		admits 2 "$what, $interface, unhinted" -u -e $interface "$@" "$file"
 	done
 }
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # No operation leaves anything counted as in flight, and only hinted reads are revoked.
-. "$TESTS/lib.sh"
 
 null_disk nullb_a discard=1 cache_size=0
 disk=nullb_a
@@ -14,8 +13,7 @@ for bytes in 512 4096 8192 65536 1048576; do
 	dd if=/dev/$disk of=/dev/null bs=$bytes count=4 iflag=direct 2>/dev/null ||
 		fail "read of $bytes"
 	expect_idle $disk
-	expect "hinted, $bytes" "ok=0 busy=4 other=0" \
-		"$(lcread -n 4 -s $bytes /dev/$disk)"
+	revokes 4 "hinted, $bytes" -s $bytes /dev/$disk
 	expect_idle $disk
 done
 expect revoked 20 "$(stat_of $disk revoked)"
@@ -26,7 +24,7 @@ dd if=/dev/zero of=/dev/$disk bs=1M count=16 conv=fsync 2>/dev/null
 echo 3 >/proc/sys/vm/drop_caches
 dd if=/dev/$disk of=/dev/null bs=1M count=16 2>/dev/null
 echo 3 >/proc/sys/vm/drop_caches
-expect "buffered" "ok=4 busy=0 other=0" "$(lcread -b -u -n 4 /dev/$disk)"
+admits 4 "buffered" -b -u /dev/$disk
 expect_idle $disk
 echo none >/sys/block/$disk/queue/scheduler
 
@@ -48,8 +46,8 @@ expect_idle $disk
 # partitions count for their disk
 addpart /dev/$disk 1 2048 8192 || fail addpart
 use_model $disk slow enforce
-expect "hinted, partition" "ok=0 busy=2 other=0" "$(lcread -n 2 /dev/${disk}1)"
-expect "unhinted, partition" "ok=2 busy=0 other=0" "$(lcread -u -n 2 /dev/${disk}1)"
+revokes 2 "hinted, partition" /dev/${disk}1
+admits 2 "unhinted, partition" -u /dev/${disk}1
 expect_idle $disk
 
 # reads beyond the end, and misaligned ones, fail before or after they are counted
@@ -63,4 +61,3 @@ use_model nullb_bad fast enforce
 expect "bad blocks" "ok=0 busy=0 other=4" "$(lcread -n 4 /dev/nullb_bad)"
 expect_idle nullb_bad
 expect "admitted bad" 4 "$(stat_of nullb_bad admitted)"
-clean_log

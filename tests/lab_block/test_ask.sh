@@ -2,7 +2,6 @@
 # Programs query which of their drives should serve a read (BLKEXPECT): the answers are the
 # kernel's own predictions, permissions are checked, invalid queries fail, and drives can be
 # removed.
-. "$TESTS/lib.sh"
 
 null_disk nullb_a completion_nsec=40000
 null_disk nullb_b completion_nsec=100000
@@ -45,4 +44,3 @@ for round in $(seq 5); do
 	wait $asking || fail "round $round"
 done
 expect_idle nullb_p
-clean_log

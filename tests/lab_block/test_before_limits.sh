@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: MIT
 # A read is decided before its cgroup is throttled or charged for it: a refused read has
 # neither waited nor been charged, and an admitted one is not refused after it has waited.
-. "$TESTS/lib.sh"
 
 null_disk nullb_c
 disk=nullb_c
 device=$(cat /sys/block/$disk/dev)
 cgroup=/run/mnt/cgroup
-mkdir -p $cgroup
-mount -t cgroup2 none $cgroup || fail "no cgroups"
-echo +io >$cgroup/cgroup.subtree_control || fail "no io controller"
+mount_cgroups $cgroup
 mkdir $cgroup/limited
 echo "$device rbps=1048576" >$cgroup/limited/io.max || fail "no io.max"
 
@@ -19,7 +16,6 @@ limited()
 	sh -c "echo \$\$ >$cgroup/limited/cgroup.procs && exec \"$LCREAD\" -p \"\$@\"" limited "$@" ||
 		fail "limited $*"
 }
-uptime_ms() { awk '{ print int($1 * 1000) }' /proc/uptime; }
 read_bytes() { sed -n "s/^$device .*rbytes=\([0-9]*\).*/\1/p" $cgroup/limited/io.stat; }
 
 # as many bytes as its limit allows in ten seconds
@@ -38,8 +34,6 @@ waited=$(($(uptime_ms) - before))
 expect "charged to the cgroup" 65536 "$(read_bytes)"
 
 # a trace shows the start and the end of a refused read
-trace=/sys/kernel/tracing
-[ -d $trace/events ] || trace=/sys/kernel/debug/tracing
 echo 1 >$trace/events/block/block_bio_queue/enable
 echo 1 >$trace/events/block/block_bio_complete/enable
 echo 1 >$trace/events/block/block_rq_issue/enable
@@ -70,7 +64,6 @@ sleep 0.3
 remove_null_disk $disk
 wait
 umount $cgroup
-clean_log
 # Before Linux 6.18 blk_throtl_exit() does not free the limits of a disk that is removed while it
 # has some, because blkg_destroy_all() has already cleared the bit that says that there are limits.
 no_leaks 512

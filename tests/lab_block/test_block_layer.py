@@ -22,7 +22,7 @@ from linnapp.lab.array import Array
 from linnapp.model.file import N_SPLITS
 
 if TYPE_CHECKING:
-    from conftest import Ran
+    from guest_runs import Ran
 
 HERE = Path(__file__).parent
 SCRIPTS = sorted(path.stem for path in HERE.glob("test_*.sh"))
@@ -71,7 +71,7 @@ def run_script(
 ) -> None:
     ran = boot(
         f"export TESTS={HERE} TOOLS={tools} LCREAD={tools}/lcread MODELS={models}\n"
-        f"sh {HERE / name}.sh",
+        f"sh -c '. $TESTS/lib.sh; . $0; clean_log' {HERE / name}.sh",
         kernel_args=("null_blk.nr_devices=0",),
         check=False,
         **how,

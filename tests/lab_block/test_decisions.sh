@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: MIT
 # The trace event has the reason of each decision. Mode observe shows which reads enforce would
 # have refused. Each inference takes the time that the lab charges for it.
-. "$TESTS/lib.sh"
 
 # each I/O takes 20 ms, so a probe is late
 null_disk nullb_e completion_nsec=20000000
 disk=nullb_e
-trace=/sys/kernel/tracing
-[ -d $trace/events ] || trace=/sys/kernel/debug/tracing
 event=$trace/events/linnos/linnos_decision
 echo 1 >$event/enable
 # found: print the fields of the last decision
@@ -36,12 +33,11 @@ echo 0 >$event/enable
 
 # an inference takes 1 ms, so 100 reads that are refused at once take 100 ms
 charge=/sys/module/flashsim/parameters/charge_ns
-uptime_ms() { awk '{ print int($1 * 1000) }' /proc/uptime; }
 use_model $disk slow enforce
 for charge_ns in 1000000 0; do
 	echo $charge_ns >$charge || fail "no $charge"
 	before=$(uptime_ms)
-	expect "refused, $charge_ns ns" "ok=0 busy=100 other=0" "$(lcread -n 100 /dev/$disk)"
+	revokes 100 "refused, $charge_ns ns" /dev/$disk
 	took=$(($(uptime_ms) - before))
 	case $charge_ns in
 	0)	[ $took -lt 50 ] || fail "100 refused reads took $took ms" ;;
@@ -49,4 +45,3 @@ for charge_ns in 1000000 0; do
 	esac
 done
 expect_idle $disk
-clean_log

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Discards and zeroes written by the drive are not counted as load and never revoked. If
 # the drive cannot write zeroes, the block layer writes them, and these writes count.
-. "$TESTS/lib.sh"
 
-trace=/sys/kernel/tracing
-[ -d $trace/events ] || trace=/sys/kernel/debug/tracing
 queued=$trace/events/block/block_bio_queue
 echo 1 >$queued/enable || fail "no block events"
 
@@ -92,4 +89,3 @@ expect_idle nullb_n
 erases flash0
 remove_null_disk nullb_d
 remove_null_disk nullb_n
-clean_log

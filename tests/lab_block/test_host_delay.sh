@@ -2,16 +2,11 @@
 # Delays in the host do not count as latency of the drive: the limits of a cgroup (io.max,
 # iocost), the wait for a tag, a scheduler. Delayed I/O does not count as pending either. So
 # the limit of one cgroup does not make the drive look slow to another.
-. "$TESTS/lib.sh"
 
 cgroups=/run/cgroup
-mkdir $cgroups
-mount -t cgroup2 none $cgroups || fail "no cgroup2"
-echo +io >$cgroups/cgroup.subtree_control || fail "no io controller"
+mount_cgroups $cgroups
 mkdir $cgroups/limited $cgroups/free
 
-trace=/sys/kernel/tracing
-[ -d $trace/events ] || trace=/sys/kernel/debug/tracing
 echo 1 >$trace/events/linnos/enable
 
 # in_cgroup NAME COMMAND...
@@ -96,4 +91,3 @@ for scheduler in none mq-deadline; do
 	expect_no_slow nullb_q "$scheduler"
 done
 expect_idle nullb_q
-clean_log

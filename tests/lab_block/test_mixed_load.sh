@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Two disks with all kinds of I/O at once: reads with and without the hint, writes, fsync,
 # discards, while model and mode of the policy change.
-. "$TESTS/lib.sh"
 
 null_disk nullb_m discard=1
 null_disk nullb_n discard=1 max_sectors=16
@@ -51,4 +50,3 @@ for disk in nullb_m nullb_n; do
 	expect_idle $disk
 	remove_null_disk $disk
 done
-clean_log

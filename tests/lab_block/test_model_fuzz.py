@@ -20,7 +20,7 @@ from linnapp.model import engine
 from linnapp.model.engine import parse_in_c
 
 if TYPE_CHECKING:
-    from conftest import Ran
+    from guest_runs import Ran
 
 HERE = Path(__file__).parent
 #: LINNOS_FUZZ_FILES=100000 takes about ten minutes.

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 # A disk that cannot be an SSD has no policy by default, and refuses the hint. A disk
 # behind a controller has one.
-. "$TESTS/lib.sh"
 
 virtual=/sys/module/blk_linnos/parameters/virtual
 echo N >$virtual
@@ -21,6 +20,5 @@ no_scsi_disk
 echo Y >$virtual
 null_disk nullb_n
 use_model nullb_n slow enforce
-expect asked "ok=0 busy=3 other=0" "$(lcread -n 3 /dev/nullb_n)"
+revokes 3 asked /dev/nullb_n
 remove_null_disk nullb_n
-clean_log

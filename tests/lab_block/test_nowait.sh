@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # RWF_NOWAIT: an admitted bio that gets no request is no longer counted.
-. "$TESTS/lib.sh"
 
 # the disk serves one request at a time, in 20 ms
 null_disk nullb_n hw_queue_depth=1 completion_nsec=20000000
@@ -28,4 +27,3 @@ expect "too large not to wait" EAGAIN "$("$LCREAD" -f 0x8008 -s 65536 /dev/nullb
 expect "admitted first" 1 "$(stat_of nullb_k admitted)"
 expect_idle nullb_k
 expect_idle $disk
-clean_log

@@ -2,7 +2,6 @@
 # Switching the policy off and on takes effect at once, whatever is in flight. Each I/O that
 # was counted when it was sent is subtracted when it completes, and no other is. A disk that
 # is removed meanwhile waits for its I/O.
-. "$TESTS/lib.sh"
 
 # each I/O takes half a minute
 null_disk nullb_o completion_nsec=30000000000
@@ -59,4 +58,3 @@ echo off >$dir/mode
 sleep 1
 remove_null_disk $disk
 wait
-clean_log

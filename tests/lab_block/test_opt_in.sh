@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Only block devices and files of ext4, xfs and f2fs accept the hint: for direct reads, through
 # every interface. All others return EOPNOTSUPP, and no drive is repaired or blamed for errors.
-. "$TESTS/lib.sh"
 
 a=nullb_a
 b=nullb_b
@@ -18,23 +17,19 @@ takes()
 {
 	use_model $a fast enforce
 	for interface in preadv2 uring fixed aio; do
-		expect "$1, $interface, fast" "ok=2 busy=0 other=0" \
-			"$(lcread -e $interface -n 2 "$2")"
+		admits 2 "$1, $interface, fast" -e $interface "$2"
 	done
 	use_model $a slow enforce
 	for interface in preadv2 uring fixed aio; do
-		expect "$1, $interface, hinted" "ok=0 busy=2 other=0" \
-			"$(lcread -e $interface -n 2 "$2")"
-		expect "$1, $interface, direct since" "ok=0 busy=2 other=0" \
-			"$(lcread -t -e $interface -n 2 "$2")"
+		revokes 2 "$1, $interface, hinted" -e $interface "$2"
+		revokes 2 "$1, $interface, direct since" -t -e $interface "$2"
 		for how in "" -b -w "-w -b"; do
 			case $interface$how in
 			fixed-w*)	continue ;;
 			?*-*)	expect "$1, $interface $how, hinted" "EOPNOTSUPP EOPNOTSUPP " \
 					"$("$LCREAD" $how -e $interface -n 2 "$2" | tr '\n' ' ')" ;;
 			esac
-			expect "$1, $interface $how, unhinted" "ok=2 busy=0 other=0" \
-				"$(lcread $how -u -e $interface -n 2 -o 32768 "$2")"
+			admits 2 "$1, $interface $how, unhinted" $how -u -e $interface -o 32768 "$2"
 		done
 	done
 	expect_idle $a
@@ -51,10 +46,8 @@ takes_sizes()
 {
 	for bytes in 512 4096 8192 65536; do
 		[ "$1-$bytes" != f2fs-512 ] || continue
-		expect "$1, $bytes bytes, hinted" "ok=0 busy=4 other=0" \
-			"$(lcread -n 4 -s $bytes "$2")"
-		expect "$1, $bytes bytes, unhinted" "ok=4 busy=0 other=0" \
-			"$(lcread -u -n 4 -s $bytes "$2")"
+		revokes 4 "$1, $bytes bytes, hinted" -s $bytes "$2"
+		admits 4 "$1, $bytes bytes, unhinted" -u -s $bytes "$2"
 	done
 }
 
@@ -87,11 +80,11 @@ for fs in ext4 xfs f2fs; do
 
 	# freezing, remounting read-only and thawing under an open file change nothing
 	fsfreeze -f $mnt || fail "freeze $fs"
-	expect "$fs frozen" "ok=0 busy=2 other=0" "$(lcread -n 2 $mnt/file)"
+	revokes 2 "$fs frozen" $mnt/file
 	fsfreeze -u $mnt
 	mount -o remount,ro $mnt || fail "remount $fs"
 	writes=$(writes_of $a)
-	expect "$fs read-only" "ok=0 busy=20 other=0" "$(lcread -n 20 -s 8192 $mnt/file)"
+	revokes 20 "$fs read-only" -s 8192 $mnt/file
 	expect "$fs, writes" "$writes" "$(writes_of $a)"
 	mount -o remount,rw $mnt || fail "remount $fs"
 
@@ -106,7 +99,7 @@ for fs in ext4 xfs f2fs; do
 		unmount /run/mnt/over
 		# a loop device is a block device
 		loop=$(losetup --find --show --direct-io=on $mnt/file) || fail losetup
-		expect "loop device" "ok=2 busy=0 other=0" "$(lcread -n 2 "$loop")"
+		admits 2 "loop device" "$loop"
 		losetup -d "$loop"
 	fi
 	# a read that is not aligned to the blocks of f2fs goes through the page cache
@@ -173,4 +166,3 @@ for what, fd in (("pipe", reader), ("socket", left.fileno())):
 END
 expect_idle $a
 expect_idle $b
-clean_log

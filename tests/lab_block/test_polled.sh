@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Reads whose submitter polls for the completion are decided and counted like others.
-. "$TESTS/lib.sh"
 
 # An I/O takes 50 ms with an interrupt, but none when it is polled. The disk is not backed by
 # memory, which null_blk would allocate while it polls and may not sleep.
@@ -11,19 +10,19 @@ use_model $disk fast enforce
 
 milliseconds() { echo $(($(date +%s%N) / 1000000)); }
 before=$(milliseconds)
-expect "polled, admitted" "ok=64 busy=0 other=0" "$(lcread -e poll -n 64 -s 16384 /dev/$disk)"
+admits 64 "polled, admitted" -e poll -s 16384 /dev/$disk
 [ $(($(milliseconds) - before)) -lt 1000 ] || fail "nothing was polled"
 expect_idle $disk
 expect admitted 64 "$(stat_of $disk admitted)"
 
 use_model $disk slow enforce
-expect "polled, revoked" "ok=0 busy=64 other=0" "$(lcread -e poll -n 64 -s 16384 /dev/$disk)"
+revokes 64 "polled, revoked" -e poll -s 16384 /dev/$disk
 expect_idle $disk
 
 # RWF_HIPRI | RWF_LATCRIT
-expect "hipri, revoked" "ok=0 busy=8 other=0" "$(lcread -f 0x8001 -n 8 /dev/$disk)"
+revokes 8 "hipri, revoked" -f 0x8001 /dev/$disk
 use_model $disk fast enforce
-expect "hipri, admitted" "ok=8 busy=0 other=0" "$(lcread -f 0x8001 -n 8 /dev/$disk)"
+admits 8 "hipri, admitted" -f 0x8001 /dev/$disk
 expect_idle $disk
 
 # Many reads and writes of several sizes are in flight. None is so large that it is split: its parts
@@ -33,4 +32,3 @@ fio --name=polled --filename=/dev/$disk --direct=1 --rw=randrw --bsrange=4k-64k 
 	--clocksource=clock_gettime --output=/dev/null || fail fio
 expect_idle $disk
 
-clean_log

@@ -2,7 +2,6 @@
 # A read that the device's limits split into requests of a smaller size class is probed as
 # rarely as an unsplit one: at most one hinted read in fifty goes to a slow drive, and a
 # fast drive whose model predicts slow serves them.
-. "$TESTS/lib.sh"
 
 probing_disk()
 {
@@ -25,13 +24,11 @@ admitted()
 	echo $n
 }
 
-requests() { awk '{ print $1 }' /sys/block/$disk/stat; }
-
 # the drive is so slow that every read is late
 probing_disk nullb_v virt_boundary=1 completion_nsec=2000000
-before=$(requests)
+before=$(requests $disk)
 lcread -u -s 131072 -k 512 /dev/$disk >/dev/null
-[ $(($(requests) - before)) -gt 16 ] || fail "virt_boundary does not split the read"
+[ $(($(requests $disk) - before)) -gt 16 ] || fail "virt_boundary does not split the read"
 for skew in 0 512; do
 	n=$(admitted $skew)
 	[ $n -ge 1 ] || fail "$skew bytes off: no probes, $n"
@@ -54,4 +51,3 @@ told=$(python3 -B $TESTS/ask.py probes 2000 /dev/$disk)
 n=$(admitted 0)
 [ $n -ge 1 ] && [ $n -le 20 ] || fail "after that $n of 1000 reads were admitted"
 expect_idle $disk
-clean_log

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: MIT
 # Refusals of hinted reads do not reveal which blocks another user reads, whatever the
 # model. md, and programs that may open the drive, can see that.
-. "$TESTS/lib.sh"
 
 null_disk nullb_s
 disk=nullb_s
-mkfs.ext4 -q -F /dev/$disk || fail mkfs.ext4
-mkdir -p /run/mnt/fs
-mount -t ext4 /dev/$disk /run/mnt/fs || fail mount
+mount_ext4 $disk
 chmod 755 /run/mnt /run/mnt/fs
 dd if=/dev/urandom of=/run/mnt/fs/secret bs=1M count=4 conv=fsync 2>/dev/null
 chmod 600 /run/mnt/fs/secret
@@ -20,8 +17,7 @@ for block in 3 20 60; do
 	victim=$!
 	sleep 0.05
 	expect "block $block, what refusals tell another user" "" \
-		"$(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all \
-			python3 -B $TESTS/region_spy.py /run/mnt/fs/own)"
+		"$(as_nobody python3 -B $TESTS/region_spy.py /run/mnt/fs/own)"
 	expect "block $block, what a program that may read the drive is told" "1 of 64 regions" \
 		"$(python3 -B $TESTS/ask.py regions /dev/$disk)"
 	kill $victim
@@ -29,4 +25,3 @@ for block in 3 20 60; do
 done
 umount /run/mnt/fs
 expect_idle $disk
-clean_log

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: MIT
 # Only root can write the files and read models; all users can read the other files.
-. "$TESTS/lib.sh"
 
 null_disk nullb_u
 use_model nullb_u slow observe
 dir=$(linnos_dir nullb_u)
-as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$@"; }
 
 for file in mode probe_after_us probe_after_revokes failover_us; do
 	as_nobody sh -c "echo 1 > $dir/$file" 2>/dev/null && fail "another user wrote $file"
@@ -38,4 +36,3 @@ done
 expect failover_us 15 "$(cat $dir/failover_us)"
 echo 1000000 >$dir/failover_us || fail "failover_us of a second"
 expect mode observe "$(cat $dir/mode)"
-clean_log

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: MIT
 # Reads of a SCSI drive (scsi_debug) fail. The driver first completes their good part, of no bytes,
 # without an error. This must not count as a completion with a latency.
-. "$TESTS/lib.sh"
 
 scsi_disk 100000
 use_model $disk fast enforce
 dir=$(linnos_dir $disk)
 
 bad=$((582 * 4096)) # medium errors are at sectors 4660 to 4669
-expect "good" "ok=4 busy=0 other=0" "$(lcread -n 4 /dev/$disk)"
+admits 4 "good" /dev/$disk
 histogram=$(cat $dir/latency_us_histogram)
 echo 2 >$host/opts
 for size in 4096 16384; do
@@ -31,6 +30,5 @@ expect "in flight" "1 pages, 1 reads" "$(in_flight $disk)"
 echo 0 >$host/opts
 wait $unanswered
 expect_idle $disk
-expect "good again" "ok=4 busy=0 other=0" "$(lcread -n 4 /dev/$disk)"
+admits 4 "good again" /dev/$disk
 no_scsi_disk
-clean_log

@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: MIT
 # A read that the block layer splits is decided once, as a whole; its parts are counted,
 # each as a request.
-. "$TESTS/lib.sh"
 
 null_disk nullb_s max_sectors=8
 disk=nullb_s
 [ "$(cat /sys/block/$disk/queue/max_sectors_kb)" -le 4 ] || fail "no small requests"
 use_model $disk slow enforce
-trace=/sys/kernel/tracing
-[ -d $trace/events ] || trace=/sys/kernel/debug/tracing
 echo 1 >$trace/events/linnos/enable
 
-requests_before=$(awk '{ print $1 }' /sys/block/$disk/stat)
-expect "revoked as a whole" "ok=0 busy=1 other=0" "$(lcread -s 262144 /dev/$disk)"
-expect "no request" "$requests_before" "$(awk '{ print $1 }' /sys/block/$disk/stat)"
+requests_before=$(requests $disk)
+revokes 1 "revoked as a whole" -s 262144 /dev/$disk
+expect "no request" "$requests_before" "$(requests $disk)"
 expect decisions 1 "$(grep -c linnos_decision: $trace/trace)"
 
 use_model $disk fast enforce
-expect "admitted as a whole" "ok=1 busy=0 other=0" "$(lcread -s 262144 /dev/$disk)"
+admits 1 "admitted as a whole" -s 262144 /dev/$disk
 expect decisions 2 "$(grep -c linnos_decision: $trace/trace)"
-requests=$(($(awk '{ print $1 }' /sys/block/$disk/stat) - requests_before))
+requests=$(($(requests $disk) - requests_before))
 [ $requests -ge 64 ] || fail "the read was not split: $requests requests"
 expect reads $((requests + 1)) "$(stat_of $disk reads)"
 expect_idle $disk
@@ -40,4 +37,3 @@ echo 10 >/sys/block/nullb_t/linnos/probe_after_revokes
 expect "large reads, probes among them" "ok=3 busy=97 other=0" \
 	"$(lcread -n 100 -s 262144 /dev/nullb_t)"
 expect_idle nullb_t
-clean_log
