@@ -384,7 +384,6 @@ static void wake(void *data, ssize_t bytes, int osd)
 {
 	struct waiting *w = data;
 
-	(void)osd;
 	pthread_mutex_lock(&w->lock);
 	w->bytes = bytes;
 	w->has_ended = true;

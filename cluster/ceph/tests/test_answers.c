@@ -149,7 +149,6 @@ static void *answer(void *said)
 
 static void ignore(int number)
 {
-	(void)number;
 }
 
 /* Return how often of @n times the counters are read from a handle that answers with @said. */

@@ -49,7 +49,6 @@ static void end(void *data, ssize_t bytes, int osd)
 {
 	struct slot *slot = data;
 
-	(void)osd;
 	check(slot, bytes);
 	assert(atomic_exchange(&slot->is_used, false));
 }
@@ -111,7 +110,6 @@ static void *serve(void *data)
 {
 	uint64_t random = 1;
 
-	(void)data;
 	while (!is_closed) {
 		unsigned int n = requests(), k;
 		bool fails;
@@ -144,7 +142,6 @@ static void change(struct monitors *m)
 
 static void *change_map(void *data)
 {
-	(void)data;
 	while (!is_closed) {
 		tell_monitors(change);
 		/* the placement of OSDs and the handles are outdated now */
