@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -75,7 +74,7 @@ def identity_of(name: str) -> dict[str, str]:
     """Return the values that a disk reports, or the UUID of an md array."""
     directory = sysfs_root() / "block" / name
     if is_md(name):
-        uuid = _read_line(directory / "md" / "uuid") or _uuid_by_mdadm(name)
+        uuid = _read_line(directory / "md" / "uuid")
         return {"uuid": uuid.replace("-", ":").lower()} if uuid else {}
     found = {
         key: next(filter(None, (_read_line(directory / file) for file in files)), "")
@@ -90,22 +89,6 @@ def _read_line(path: Path) -> str:
     with contextlib.suppress(OSError):
         text = path.read_text(errors="replace")
     return " ".join("".join(c for c in text if c.isprintable() or c.isspace()).split())
-
-
-def _uuid_by_mdadm(name: str) -> str:
-    """Return the UUID of an array on kernels without ``md/uuid``."""
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        ran = subprocess.run(
-            ["mdadm", "--detail", "--export", str(node_of(name))],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=10,
-        )
-        for line in ran.stdout.splitlines():
-            if line.startswith("MD_UUID="):
-                return line.removeprefix("MD_UUID=").strip()
-    return ""
 
 
 def warn_of_name(name: str) -> str | None:
