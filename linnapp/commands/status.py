@@ -100,7 +100,7 @@ def _row(drive: Drive) -> dict[str, Any]:
         "model_kind": drive.model_kind,
         "threshold_us": snapshot.threshold_us,
         **drive.probes,
-        "p99_us": percentile_us(snapshot.latency_counts or [], 99),
+        "p99_us": percentile_us(snapshot.latency_counts, 99),
         "refused_share": _share(stats.get("revoked", 0), stats.get("latency_critical", 0)),
         "failover_us": drive.failover_us,
         "inference_ns_mean": stats.get("inference_ns", 0) / inferences if inferences else None,

@@ -480,8 +480,6 @@ class WatchedDrive:
 
     def _is_slow(self) -> bool:
         """Return true if the median of the reads served since the last result is slow."""
-        if self._counts is None or self._counts_before is None:
-            return False
         pairs = zip(self._counts, self._counts_before, strict=True)
         served = [now - before for now, before in pairs]
         us = percentile_us(served, 50) if sum(served) >= MIN_SERVED else None

@@ -161,8 +161,4 @@ class DriveCollector(Collector):
         yield from families.values()
         yield _array_asks()
         yield _reset_times()
-        latencies = {
-            now.name: now.latency_counts for now in found if now.latency_counts is not None
-        }
-        if latencies:
-            yield _histogram(latencies)
+        yield _histogram({now.name: now.latency_counts for now in found})

@@ -30,7 +30,7 @@ class Snapshot:
     model_id: str | None
     threshold_us: int
     stats: dict[str, int]
-    latency_counts: list[int] | None
+    latency_counts: list[int]
     disk: dict[str, int]
 
     @classmethod
@@ -71,7 +71,7 @@ class DriveRow:
     read_us_mean: float | None
     #: `p50` and `p99` of the reads that the policy has timed between the snapshots, within 12 %,
     #: and their number `reads`. The times are from issue to completion, the drive's own. Empty if
-    #: there were none: the policy is off, or the kernel is too old.
+    #: there were none, for example because the policy is off.
     read_us_percentiles: dict[str, float]
     #: `reads_per_s`, `writes_per_s`: completed I/Os.
     reads_per_s: float
@@ -138,8 +138,8 @@ class WatchedDrive:
             return None
         moved = {name: now.stats[name] - before.stats.get(name, 0) for name in now.stats}
         disk = {name: now.disk[name] - before.disk.get(name, 0) for name in now.disk}
-        histograms = (now.latency_counts or [], before.latency_counts or [])
-        counts = [after - first for after, first in zip(*histograms, strict=False)]
+        histograms = zip(now.latency_counts, before.latency_counts, strict=True)
+        counts = [after - first for after, first in histograms]
         if min([*moved.values(), *counts, disk["read_ios"], disk["write_ios"]]) < 0:
             return None  # another disk of that name
         interval_s = now.time_s - before.time_s

@@ -239,16 +239,9 @@ class Drive(Switchable):
         return self._number("failover_us")
 
     @property
-    def latency_counts(self) -> list[int] | None:
-        """Number of reads by latency, in the buckets of :mod:`linnapp.drive.latencies`.
-
-        None if the kernel does not count them or uses other buckets.
-        """
-        path = self._directory / "latency_us_histogram"
-        words = read_text(path).split() if path.exists() else []
-        if len(words) != N_BUCKETS or not all(map(str.isdecimal, words)):
-            return None
-        return [int(word) for word in words]
+    def latency_counts(self) -> list[int]:
+        """Number of reads by latency, in the buckets of :mod:`linnapp.drive.latencies`."""
+        return _numbers(self._directory / "latency_us_histogram", N_BUCKETS)
 
     @property
     def stats(self) -> dict[str, int]:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from linnapp.drive import recording, tracefs
+from linnapp.drive.latencies import N_BUCKETS
 from linnapp.model import LatencyModel, load_model
 
 #: Files of a drive's directory `linnos`.
@@ -24,6 +25,7 @@ _FILES = {
     "probe_after_us": "1000",
     "probe_after_revokes": "10",
     "failover_us": "15",
+    "latency_us_histogram": " ".join(["0"] * N_BUCKETS),
     "stats/reads": "12",
     "stats/revoked": "3",
 }

@@ -30,7 +30,7 @@ from linnapp.drive import comparison as comparison_module
 from linnapp.drive import maintain, switches
 from linnapp.drive.comparison import compare, compare_means, compare_predictions
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
-from linnapp.drive.latencies import LOWEST_US, N_BUCKETS
+from linnapp.drive.latencies import LOWEST_US
 from linnapp.drive.maintain import (
     MIN_CHECKS,
     MIN_SERVED,
@@ -607,8 +607,7 @@ class Load:
 
     def _count_latencies(self, us: int, n: int) -> None:
         path = self._linnos / "latency_us_histogram"
-        text = path.read_text() if path.exists() else " ".join(["0"] * N_BUCKETS)
-        counts = [int(word) for word in text.split()]
+        counts = [int(word) for word in path.read_text().split()]
         counts[bisect.bisect_right(LOWEST_US, us) - 1] += n
         path.write_text(" ".join(map(str, counts)) + "\n")
 

@@ -27,6 +27,7 @@ from test_training import array_trace
 
 import linnapp
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf, parse, save_conf
+from linnapp.drive.latencies import N_BUCKETS
 from linnapp.model import LatencyModel
 
 HERE = Path(__file__).parent
@@ -110,6 +111,7 @@ def add_drive(state: Path, disk: str, model: LatencyModel) -> None:
         ("dev", "8:0"), ("stat", "1 " * 11), ("linnos/mode", "enforce"),
         ("linnos/model_id", model.model_id), ("linnos/model_kind", "latency"),
         ("linnos/threshold_us", model.threshold_us),
+        ("linnos/latency_us_histogram", "0 " * N_BUCKETS),
         ("linnos/stats/revoked", 0), ("linnos/stats/latency_critical", 0),
     ):  # fmt: skip
         (directory / name).write_text(f"{text}\n")

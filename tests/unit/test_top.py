@@ -138,11 +138,6 @@ def test_rates_means_and_bursts(kernel: Kernel, clock: Callable[[float], None]) 
     (_, idle) = array.take_snapshot()
     assert (idle.read_us_mean, idle.reads_per_s, idle.burst_s) == (None, 0, None)
     assert idle.read_us_percentiles == {}
-    # An older kernel has no histogram, another one has other buckets.
-    (kernel.root / "block/sda/linnos/latency_us_histogram").unlink()
-    replaced(kernel.root / "block/sdb/linnos/latency_us_histogram", "1 2 3\n")
-    clock(1)
-    assert "p99" not in text(table(array.take_snapshot(), 200), 200)
     totals = kernel.totals["sdb"]
     totals["inferences"], totals["inference_ns"] = 2000, 240_000
     kernel.goes_on(0)
