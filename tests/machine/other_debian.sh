@@ -30,7 +30,7 @@ unshare --mount --pid --fork true 2>/dev/null || skip "this machine allows no na
 packaging/apt/install.sh packaging/apt/chroot.txt || skip "debootstrap cannot be installed"
 . tests/machine/apt_here.sh
 
-cache=${LINNOS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/linnos}/$other
+cache=${LINNOS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/linnos}/other-debian/$other
 mkdir -p "$cache"/{packages,pip,ccache}
 exec 9>"$cache/lock"
 flock 9
