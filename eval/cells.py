@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from eval import heimdall, workers
-from eval.cache import Cache, code_version, digest
+from eval.cache import Cache, code_version
 from linnapp.lab import guests
 from linnapp.lab.array import Array
 from linnapp.lab.work import write_json
@@ -399,10 +399,3 @@ def read_log(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     columns["latency_us"] = reads["latency_ns"] / 1000.0
     columns["start_us"] = (reads["due_ns"] + reads["lag_ns"]) / 1000.0
     return columns
-
-
-def brief(summary: dict[str, Any]) -> dict[str, Any]:
-    """A run's record without its long configuration, for data files."""
-    kept = {key: value for key, value in summary.items() if key != "config"}
-    kept["config_digest"] = digest(summary.get("config", {}))
-    return kept

@@ -10,9 +10,9 @@ table.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -116,7 +116,8 @@ def demo(
         if trace is None:
             sources, train_s = run.generate(half_s), float(half_s)
         else:
-            sources, train_s = workload(trace, run.array, out / "workload", check=check_teaches)
+            check_teaches(trace, inspected(trace))
+            sources, train_s = workload(trace, run.array, out / "workload")
         recorded_s = train_s if record_s is None else min(record_s, train_s)
         train_slice = slice_traces(sources, out / "train", 0, recorded_s)
         replay_slice = slice_traces(sources, out / "replay", train_s, 2 * train_s)
@@ -182,6 +183,7 @@ def demo(
     print("Next: `make tour`, a minute in this terminal: bursts as `linnapp top` shows them.")
 
 
+@functools.cache
 def inspected(trace: Path) -> dict[str, Any]:
     """Return the output of `linnapp inspect` for a trace."""
     facts: dict[str, Any] = json.loads(linnapp("inspect", str(trace), "--json"))
@@ -203,21 +205,12 @@ def check_teaches(trace: Path, given: dict[str, Any]) -> None:
 
 
 def workload(
-    trace: Path,
-    array: Array,
-    out: Path,
-    target_iops: float = TARGET_IOPS,
-    check: Callable[[Path, dict[str, Any]], None] | None = None,
+    trace: Path, array: Array, out: Path, target_iops: float = TARGET_IOPS
 ) -> tuple[list[Path], float]:
-    """Convert a given trace to an iolog; return it and the length in seconds of its halves.
-
-    `check` may refuse the trace because of what :func:`inspected` returns for it.
-    """
+    """Convert a given trace to an iolog; return it and the length in seconds of its halves."""
     out.mkdir(parents=True, exist_ok=True)
     volume = out / "volume.iolog"
     given = inspected(trace)
-    if check:
-        check(trace, given)
     rerate = max(1.0, target_iops / given["iops_mean"])
     linnapp(
         "convert", str(trace), str(volume),

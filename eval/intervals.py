@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from linnapp import stats
 from linnapp.stats import LEVEL, Floats, Interval
 
-RESAMPLES = stats.N_RESAMPLES
-
 #: The number of slower reads that a percentile needs.
 RESTS_ON = 100
 

@@ -115,54 +115,41 @@ class Run:
         return None if gain is None or ours is None or gain > -LEVEL else ours / gain
 
 
-@dataclass(frozen=True)
-class Count:
-    """The number of runs in which a policy is slower and faster than a reference."""
+def count(
+    runs: list[Run], policy: str, reference: str, measure: str = MEAN
+) -> dict[str, Any] | None:
+    """Count the runs in which a policy is slower and faster than a reference.
 
-    policy: str
-    reference: str
-    n: int
-    slower: int
-    faster: int
-    #: How many of these are significant; None for percentiles, and if blocks were not kept.
-    surely_slower: int | None
-    surely_faster: int | None
-    #: The share by which it is slower where that is most, and the run.
-    worst: float
-    where: str
-    calm: float | None
-    bursts: float | None
-
-
-def count(runs: list[Run], policy: str, reference: str, measure: str = MEAN) -> Count | None:
-    """Count the runs in which a policy is slower and faster; None if it was never replayed."""
+    Returns
+    -------
+    dict or None
+        ``slower`` and ``faster``; ``surely_slower`` and ``surely_faster``, how many of these are
+        significant, which is None for percentiles; ``worst``, the share by which it is slower where
+        that is most, and ``where``, that run; ``calm`` and ``bursts``, the medians of such shares.
+        None if the policy was never replayed.
+    """
     found = [
         (share, run) for run in runs if (share := run.above(policy, reference, measure)) is not None
     ]
     if not found:
         return None
     level = RULES_LEVEL if reference == BEST_RULE else LEVEL
-    slower = [run for share, run in found if share > level]
-    faster = [run for share, run in found if share < -LEVEL]
-    sure = [_significant(part, policy, reference, measure) for part in (slower, faster)]
+    sides = {
+        "slower": [run for share, run in found if share > level],
+        "faster": [run for share, run in found if share < -LEVEL],
+    }
     worst, where = max(found, key=lambda item: item[0])
-
-    def middle(slowness: str) -> float | None:
+    counted: dict[str, Any] = {"worst": worst, "where": where.name}
+    for side, part in sides.items():
+        known = (
+            [run.is_significant(policy, reference) for run in part] if measure == MEAN else [None]
+        )
+        counted[side] = len(part)
+        counted[f"surely_{side}"] = None if None in known else sum(map(bool, known))
+    for slowness in (CALM, BURSTS):
         shares = [share for share, run in found if run.slowness == slowness]
-        return median(shares) if shares else None
-
-    return Count(
-        policy=policy, reference=reference, n=len(found), slower=len(slower), faster=len(faster),
-        surely_slower=sure[0], surely_faster=sure[1], worst=worst, where=where.name,
-        calm=middle(CALM), bursts=middle(BURSTS),
-    )  # fmt: skip
-
-
-def _significant(runs: list[Run], policy: str, reference: str, measure: str) -> int | None:
-    if measure != MEAN:
-        return None
-    known = [run.is_significant(policy, reference) for run in runs]
-    return None if None in known else sum(map(bool, known))
+        counted[slowness] = median(shares) if shares else None
+    return counted
 
 
 def runs_of(table: LongTable) -> list[Run]:

@@ -12,7 +12,6 @@ the name of a trace and the measurements are kept.
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -121,7 +120,6 @@ class TraceAtRate:
         return {"file": file_digest([self.path])[:16], "iops": self.iops, "recipe": recipe}
 
 
-@functools.cache
 def inspect(path: Path, name: str) -> dict[str, Any]:
     """Return what `linnapp inspect` says about a trace; StepError if it has no reads."""
     try:

@@ -25,7 +25,6 @@ from eval.cells import (
     N_DRIVES,
     REPLAYER_OPTIONS,
     Cell,
-    brief,
     trained,
     write_workload,
 )
@@ -317,7 +316,8 @@ def replay_beside(
     summary = guests.replay(scenario, "baseline", folder, prepare=before, finish=after)
     for done in (DATA, "baseline.log"):
         (folder / done).unlink()
-    return brief(summary)
+    del summary["config"]
+    return summary
 
 
 def _uploaded(case: Case, array: PartedArray, models: Sequence[str], folder: Path) -> str:
