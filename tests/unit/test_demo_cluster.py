@@ -119,10 +119,7 @@ def test_best_alternative_is_neither_the_library_nor_the_oracle() -> None:
     assert "takes 2.0 us in the mean" in said and "The best rival, lowest own last" in said
     said = demo_cluster.result_text(changed(prediction={"mean_us": 1}))
     assert f"The best rival, {RULES['prediction']}, takes 1.0 us" in said
-
-
-def test_difference_is_named_if_its_interval_contains_zero() -> None:
-    for ends, says in (((0.1, 0.05, 0.2), False), ((0.1, -0.05, 0.2), True)):
+    for low, says in ((0.05, False), (-0.05, True)):
         table = changed()
-        table.add(PLACE, "library", "mean_us", Interval(*ends), "own-latency")
+        table.add(PLACE, "library", "mean_us", Interval(0.1, low, 0.2), "own-latency")
         assert ("do not differ significantly" in demo_cluster.result_text(table)) == says

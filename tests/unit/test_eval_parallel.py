@@ -20,41 +20,29 @@ from linnapp.learn.network import TrainingOptions
 from linnapp.learn.options import Recipe
 
 
-def test_a_step_begins_when_those_before_it_are_done() -> None:
-    work = Work(2)
-    begun: list[str] = []
-    steps: dict[str, Step[str]] = {}
+def test_steps_begin_when_those_before_them_are_done_and_wait_for_no_others() -> None:
+    work, begun = Work(2), list[str]()
+    goes_on = threading.Event()
 
-    def add(name: str, *after: str) -> None:
+    def add(name: str, *after: Step[str]) -> Step[str]:
         def call() -> str:
             begun.append(name)
-            return "".join(steps[other].result for other in after) + name
+            return "".join(step.result for step in after) + name
 
-        steps[name] = work.add("test", call, [steps[other] for other in after])
+        return work.add("test", call, list(after))
 
-    add("a")
-    add("b")
-    add("c", "a", "b")
-    add("d", "c")
+    first, second = add("a"), add("b")
+    last = add("d", add("c", first, second))
+    # With a barrier between the kinds it would never end.
+    waiting = work.add("recording", lambda: goes_on.wait(600))
+    work.add("replaying", goes_on.set, [last])
     work.do()
-    assert steps["d"].result == "abcd"
+    assert last.result == "abcd" and waiting.result
     assert begun[2:] == ["c", "d"]
 
 
-def test_no_cpu_waits_for_the_last_of_a_kind() -> None:
-    work = Work(2)
-    goes_on = threading.Event()
-    last = work.add("recording", lambda: goes_on.wait(600))
-    ready = work.add("recording", lambda: None)
-    work.add("replaying", goes_on.set, [ready])
-    work.do()
-    # With a barrier between the kinds it would never have ended.
-    assert last.result
-
-
 def test_no_task_starts_after_an_error() -> None:
-    work = Work(1)
-    begun: list[str] = []
+    work, begun = Work(1), list[str]()
 
     def fail() -> None:
         raise ValueError("no")

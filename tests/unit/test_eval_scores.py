@@ -156,32 +156,24 @@ def _seed(
     return blocks
 
 
-def _trials(mean_us: dict[str, float], n_seeds: int) -> list[Pooled]:
-    rng = np.random.default_rng(20)
-    return [Pooled([_seed(rng, mean_us) for _ in range(n_seeds)]) for _ in range(TRIALS)]
-
-
 def two_errors(rate: float, trials: int = TRIALS) -> float:
     return 2 * math.sqrt(rate * (1 - rate) / trials)
 
 
 @pytest.mark.parametrize("n_seeds", [3, 5])
-def test_pooled_interval_covers_the_mean_at_the_stated_rate(n_seeds: int) -> None:
+def test_pooled_intervals_cover_and_differ_at_the_stated_rate(n_seeds: int) -> None:
     """Scale all latencies of each seed; the interval over seeds should contain 100 us."""
-    found = [trial.mean("a") for trial in _trials({"a": 100.0}, n_seeds)]
+    rng = np.random.default_rng(20)
+    means = {"a": 100.0, "b": 100.0}
+    trials = [Pooled([_seed(rng, means) for _ in range(n_seeds)]) for _ in range(TRIALS)]
+    found = [trial.mean("a") for trial in trials]
     held = np.mean([i.low <= 100.0 <= i.high for i in found])
     assert abs(held - 0.95) <= two_errors(0.95) + 0.015
     # The interval is not too wide: the seeds' spread alone requires t * 0.2 / sqrt(n).
     wide = 2 * stats.student_t(0.975, n_seeds - 1) * 100 * SEED_SPREAD / n_seeds**0.5
     assert np.median([i.high - i.low for i in found]) < 2 * wide
-
-
-@pytest.mark.parametrize("n_seeds", [3, 5])
-def test_pooled_difference_has_the_stated_false_positive_rate(n_seeds: int) -> None:
-    trials = _trials({"a": 100, "b": 100}, n_seeds)
-    assert np.mean([trial.below("a", "b").excludes_zero for trial in trials]) <= 0.05 + two_errors(
-        0.05
-    )
+    called = np.mean([trial.below("a", "b").excludes_zero for trial in trials])
+    assert called <= 0.05 + two_errors(0.05)
 
 
 def test_pooled_difference_generalises_over_seeds_not_blocks() -> None:
@@ -239,8 +231,7 @@ def test_one_seed_has_the_stated_false_positive_rate() -> None:
         called["p90"] += drawn.percentile_below("a", "b", 90.0, (1.0, 1.0001)).excludes_zero
         if drawn.below("a", "b").excludes_zero:
             assert drawn.below("b", "a").excludes_zero
-    assert called["mean"] / trials <= 0.05 + two_errors(0.05, trials)
-    assert called["p90"] / trials <= 0.05 + two_errors(0.05, trials)
+    assert max(called.values()) / trials <= 0.05 + two_errors(0.05, trials)
 
 
 @pytest.mark.parametrize(("n_differ", "excludes_zero"), [(5, False), (6, True)])

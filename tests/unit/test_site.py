@@ -31,15 +31,12 @@ CHROMIUM = shutil.which("chromium")
 SITE = ROOT / "build" / "site"
 
 
-def laid_out(clone: Path) -> Path:
-    """Return the pages of a clone, laid out for mkdocs."""
+def make_clone(clone: Path) -> None:
+    """Copy the scripts of the site into a new repository."""
     (clone / "docs").mkdir(exist_ok=True)
-    for name in ("build_site.py", "reference_pages.py", "site.css"):
+    for name in ("build_site.py", "reference_pages.py", "site.css", "site_hooks.py"):
         shutil.copy(ROOT / "docs" / name, clone / "docs")
     subprocess.run(["git", "init", "-q", clone], check=True)
-    script = "import build_site; build_site.lay_out()"
-    subprocess.run([sys.executable, "-c", script], cwd=clone / "docs", check=True)
-    return clone / "build" / "site-pages"
 
 
 def test_pages_and_what_they_link_to_are_laid_out_as_in_the_clone(tmp_path: Path) -> None:
@@ -54,7 +51,10 @@ def test_pages_and_what_they_link_to_are_laid_out_as_in_the_clone(tmp_path: Path
     (tmp_path / "kernel" / "a.c").write_text("int a;\n")
     (tmp_path / "kernel" / "b.c").touch()
     (tmp_path / "texts" / "MIT.txt").touch()
-    pages = laid_out(tmp_path)
+    make_clone(tmp_path)
+    script = "import build_site; build_site.lay_out()"
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path / "docs", check=True)
+    pages = tmp_path / "build" / "site-pages"
     assert (pages / "README.md").read_text() == (
         "# Top\n\n[index](docs/README.md#a), [kernel](kernel/README.md#k), "
         "[texts](texts/listing.md), [file](kernel/a.c), `[code](gone)`\n"
@@ -67,13 +67,10 @@ def test_pages_and_what_they_link_to_are_laid_out_as_in_the_clone(tmp_path: Path
 @pytest.mark.skipif(not PYTHON.exists(), reason="`make docs` has not been run here")
 @pytest.mark.parametrize("link", ["gone.md", "gone.c", "README.md#gone"])
 def test_build_site_fails_when_a_link_is_dead(tmp_path: Path, link: str) -> None:
-    (tmp_path / "docs").mkdir()
+    make_clone(tmp_path)
     (tmp_path / "README.md").write_text(f"# Top\n\n[dead]({link})\n")
-    for name in ("build_site.py", "reference_pages.py", "site.css", "site_hooks.py"):
-        shutil.copy(ROOT / "docs" / name, tmp_path / "docs")
     settings = (ROOT / "docs" / "mkdocs.yml").read_text()
     (tmp_path / "docs" / "mkdocs.yml").write_text(settings[: settings.index("\nnav:\n") + 1])
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
     ran = subprocess.run(
         [PYTHON, tmp_path / "docs" / "build_site.py"], capture_output=True, text=True, check=False
     )
