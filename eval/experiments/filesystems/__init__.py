@@ -82,12 +82,12 @@ def add_case(
             drive = [seed[i]["drive"] for seed in seeds]
             ios = sum(counts["reads"] + counts["writes"] for counts in drive)
             hit = sum(counts["injected_reads"] + counts["injected_writes"] for counts in drive)
-            longer = Interval.from_json(reports.slowdown(base, run))
+            longer = reports.slowdown(base, run)
             _add(table, here, "", slowdown=longer, hit=hit / max(ios, 1))
         scattered = replace(slowness, pattern=PATTERNS[0])
         if slowness != scattered and scattered in case.slownesses:
             same = runs[1 + case.slownesses.index(scattered)]
-            _add(table, here, "", over_random=Interval.from_json(reports.slowdown(same, run)))
+            _add(table, here, "", over_random=reports.slowdown(same, run))
         if by_kind and slowness in (NONE, *COMMON):
             for kind, count in run["count"].items():
                 mean_us = sum(run["total_us"][kind]) / sum(count)
@@ -99,7 +99,7 @@ def add_case(
                     longer_us = (mean_us - base_us) / (base_us + software[kind])
                     _add(table, here, kind, slowdown_charged=longer_us)
                 if i:
-                    longer = Interval.from_json(reports.slowdown(base, run, kind))
+                    longer = reports.slowdown(base, run, kind)
                     _add(table, here, kind, slowdown=longer)
         if case.steps:
             _add_commits(table, here, [seed[i]["steps"] for seed in seeds])

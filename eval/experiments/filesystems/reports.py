@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eval import intervals
 from eval.experiments.filesystems.guest.mixes import KINDS
 from linnapp import stats
 from linnapp.lab.work import StepError
+from linnapp.stats import Interval
 
 #: Blocks that the operations of a thread are divided into. On every drive a block has the same
 #: operations.
@@ -61,7 +61,7 @@ def counters(before: Path, after: Path) -> dict[str, int]:
     return {name: last[name] - first[name] for name in wanted}
 
 
-def slowdown(base: dict[str, Any], slowed: dict[str, Any], kind: str | None = None) -> Any:
+def slowdown(base: dict[str, Any], slowed: dict[str, Any], kind: str | None = None) -> Interval:
     """Return the share by which operations, of one kind or all, take longer, with its interval.
 
     Both runs are results of :func:`of_operations` or :func:`pooled`; their blocks are paired.
@@ -69,14 +69,11 @@ def slowdown(base: dict[str, Any], slowed: dict[str, Any], kind: str | None = No
     if base["count"] != slowed["count"]:
         raise StepError("the operations on a slow drive are not those on the drive as it is")
     kinds = [kind] if kind else list(base["total_us"])
-    whole, part = (_sum([run["total_us"][k] for k in kinds]) for run in (base, slowed))
-    ratio = stats.ratio_interval(part.tolist(), whole.tolist())
-    return [None if v is None else v - 1 for v in ratio.to_json()]
-
-
-def _sum(columns: list[list[float]]) -> NDArray[Any]:
-    total: NDArray[Any] = np.asarray(columns).sum(axis=0)
-    return total
+    whole, part = (
+        np.sum([run["total_us"][k] for k in kinds], axis=0).tolist() for run in (base, slowed)
+    )
+    ratio = stats.ratio_interval(part, whole)
+    return Interval(ratio.value - 1, ratio.low - 1, ratio.high - 1)
 
 
 def pooled(runs: list[dict[str, Any]]) -> dict[str, Any]:
