@@ -196,10 +196,6 @@ class LongTable:
                 part._numbers[key] = number
         return part
 
-    def update(self, other: LongTable) -> None:
-        """Add all rows of another table."""
-        self._numbers.update(other.items())
-
     def add_missing_places(self, older: LongTable) -> bool:
         """Add the places that only an older table has. Return true if there are any."""
         missing = {*older.places} - {*self.places}

@@ -18,7 +18,7 @@ import jinja2
 from eval import contenders
 from eval.cache import RESULTS
 from eval.experiment import Table
-from eval.long_table import FASTER, SLOWER, LongTable, Place, verdict
+from eval.long_table import FASTER, SLOWER, LongTable, Place
 from eval.scores import number
 from eval.study import Study
 from linnapp.lab.work import write_text
@@ -126,7 +126,7 @@ def environment() -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, autoescape=False,
     )  # fmt: skip
-    made.filters.update(cell=cell, slower=percent_slower, verdict=verdict)
+    made.filters.update(cell=cell, slower=percent_slower)
     made.tests["capped"] = lambda policy: "cap" in policy
     made.globals.update(
         table_of=committed,
@@ -142,8 +142,6 @@ def environment() -> jinja2.Environment:
         median=statistics.median,
         rivals=contenders.rivals,
         LITTLE=contenders.LITTLE,
-        zip=zip,
-        abs=abs,
     )
     return made
 

@@ -9,60 +9,35 @@ and are reported separately.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from eval import grid
 from eval.cells import Replayed
 from eval.experiment import Context
 from eval.study import Study, described
 
-
-class Kind(NamedTuple):
-    """A kind of slowness."""
-
-    name: str
-    #: Option `--inject` of the replayer. :func:`spec` replaces the lengths in braces, which depend
-    #: on the workload.
-    spec: str | None
-    #: Whether training adds bursts of this kind.
-    seen: bool
-
-
 _SLOTS = "op=read,slot_ms={slot_ms},every_ms={every_ms},rotate"
-_KINDS = (
-    Kind("none", None, True),
-    Kind(
-        "constant, one drive after another", f"continuous:ratio=100%,latency_us=2000,{_SLOTS}", True
+
+#: Options `--inject` of the replayer. :func:`spec` replaces the lengths in braces, which depend on
+#: the workload. Training adds bursts of the second kind only.
+KINDS = {
+    "none": None,
+    "constant, one drive after another": f"continuous:ratio=100%,latency_us=2000,{_SLOTS}",
+    "ramp": f"continuous:ratio=100%,shape=ramp,latency_us=4000,{_SLOTS}",
+    "proportional to the queue": (
+        f"continuous:ratio=100%,shape=queue,at_depth=4,latency_us=1000,{_SLOTS}"
     ),
-    Kind("ramp", f"continuous:ratio=100%,shape=ramp,latency_us=4000,{_SLOTS}", False),
-    Kind(
-        "proportional to the queue",
-        f"continuous:ratio=100%,shape=queue,at_depth=4,latency_us=1000,{_SLOTS}",
-        False,
+    "heavy-tailed": f"continuous:ratio=100%,shape=pareto,tail=1.2,latency_us=500,{_SLOTS}",
+    "a slow region": (
+        "continuous:ratio=100%,latency_us=2000,op=read,drive=0,region_start_mb=0,region_mb=256"
     ),
-    Kind(
-        "heavy-tailed",
-        f"continuous:ratio=100%,shape=pareto,tail=1.2,latency_us=500,{_SLOTS}",
-        False,
-    ),
-    Kind(
-        "a slow region",
-        "continuous:ratio=100%,latency_us=2000,op=read,drive=0,region_start_mb=0,region_mb=256",
-        False,
-    ),
-    Kind("two drives at once", f"continuous:ratio=100%,latency_us=2000,{_SLOTS},at_once=2", False),
-    Kind(
-        "fail-slow, one drive from a fifth of the time on",
+    "two drives at once": f"continuous:ratio=100%,latency_us=2000,{_SLOTS},at_once=2",
+    "fail-slow, one drive from a fifth of the time on": (
         "continuous:ratio=100%,latency_us=2000,op=read,drive=1,start_ms={every_ms},"
-        "slot_ms={rest_ms}",
-        False,
+        "slot_ms={rest_ms}"
     ),
-)
+}
 
 #: The length of a burst and the time from one to the next, as shares of the replay.
 SLOT_SHARE, EVERY_SHARE = 0.04, 0.2
-
-KINDS = {kind.name: kind for kind in _KINDS}
 
 POLICIES = (
     "baseline", "clone", "shortest-queue", "shortest-queue-h95", "shortest-queue-h95, 5% cap",
@@ -75,7 +50,7 @@ def spec(kind: str, workload: str) -> str | None:
     """Return the replayer's option for a kind on a workload."""
     length_ms = 1000 * grid.INJECTED_S[workload]
     every_ms = round(EVERY_SHARE * length_ms)
-    text = KINDS[kind].spec
+    text = KINDS[kind]
     return text and text.format(
         slot_ms=round(SLOT_SHARE * length_ms),
         every_ms=every_ms,
