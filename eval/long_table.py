@@ -45,15 +45,6 @@ def verdict(reduction: Interval) -> str:
     return SLOWER if reduction.is_below else NOT_SIGNIFICANT
 
 
-class _Index(NamedTuple):
-    """The policies and seeds of a table as keys of dicts, in the order in which they were added."""
-
-    n_rows: int
-    #: by place; those of the whole table at None
-    policies: dict[Place | None, dict[str, None]]
-    seeds: dict[str, None]
-
-
 class LongTable:
     """The numbers of an experiment, by factor values, policy and measure."""
 
@@ -62,18 +53,17 @@ class LongTable:
     def __init__(self, factors: Sequence[str]) -> None:
         self.factors = tuple(factors)
         self._numbers: dict[Key, Interval] = {}
-        self._index = _Index(0, {}, {})
+        # Policies and seeds in the order in which they were added; policies by place, and those of
+        # the whole table at None.
+        self._policies: dict[Place | None, dict[str, None]] = {None: {}}
+        self._seeds: dict[str, None] = {}
 
-    def _indexed(self) -> _Index:
-        """Return the index; it is made again when there are more rows, which never become fewer."""
-        if self._index.n_rows != len(self._numbers):
-            self._index = index = _Index(len(self._numbers), {None: {}}, {})
-            for key in self._numbers:
-                index.policies[None][key.policy] = None
-                index.policies.setdefault(key.place, {})[key.policy] = None
-                if key.seed:
-                    index.seeds[key.seed] = None
-        return self._index
+    def _put(self, key: Key, number: Interval) -> None:
+        self._numbers[key] = number
+        self._policies[None][key.policy] = None
+        self._policies.setdefault(key.place, {})[key.policy] = None
+        if key.seed:
+            self._seeds[key.seed] = None
 
     def add(
         self,
@@ -87,8 +77,7 @@ class LongTable:
         """Add a number."""
         if not isinstance(number, Interval):
             number = Interval.unknown(float(number))
-        key = Key(tuple(map(str, place)), policy, measure, reference, str(seed))
-        self._numbers[key] = number
+        self._put(Key(tuple(map(str, place)), policy, measure, reference, str(seed)), number)
 
     def items(self) -> Iterable[tuple[Key, Interval]]:
         """Return all rows."""
@@ -121,7 +110,7 @@ class LongTable:
     @property
     def places(self) -> list[Place]:
         """The places, in the order in which they were added."""
-        return [place for place in self._indexed().policies if place is not None]
+        return [place for place in self._policies if place is not None]
 
     def factor_values(self) -> dict[str, list[str]]:
         """Return the values of each factor, in the order in which they were added."""
@@ -141,11 +130,11 @@ class LongTable:
 
     def policies(self, place: Place | None = None) -> list[str]:
         """Return the policies that were measured, everywhere or in one place."""
-        return list(self._indexed().policies.get(place, {}))
+        return list(self._policies.get(place, {}))
 
     def seeds(self) -> list[str]:
         """Return the seeds that have rows of their own."""
-        return list(self._indexed().seeds)
+        return list(self._seeds)
 
     def places_with_rivals(self, measure: str = "mean_us") -> list[Place]:
         """Return the places in which an alternative was measured."""
@@ -193,13 +182,15 @@ class LongTable:
         kept = None if measures is None else {*measures}
         for key, number in self._numbers.items():
             if (wanted is None or key.policy in wanted) and (kept is None or key.measure in kept):
-                part._numbers[key] = number
+                part._put(key, number)
         return part
 
     def add_missing_places(self, older: LongTable) -> bool:
         """Add the places that only an older table has. Return true if there are any."""
         missing = {*older.places} - {*self.places}
-        self._numbers.update({k: number for k, number in older.items() if k.place in missing})
+        for key, number in older.items():
+            if key.place in missing:
+                self._put(key, number)
         return bool(missing)
 
     def to_csv(self) -> str:
