@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -228,8 +228,3 @@ class LongTable:
     def load(cls, path: Path) -> LongTable:
         """Read a table that :meth:`save` wrote."""
         return cls.from_csv(path.read_text())
-
-
-def of_first_value(values: Mapping[str, Any], place: Place, policy: str) -> Any:
-    """Return the item of a mapping for a policy or, if there is none, for the first factor."""
-    return values.get(policy, values.get(place[0]) if place else None)

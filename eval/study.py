@@ -46,7 +46,7 @@ from eval import contenders, figures, scores
 from eval.cache import code_version
 from eval.experiment import NOT_AVAILABLE, Context, Table
 from eval.intervals import of_seeds
-from eval.long_table import LongTable, Place, of_first_value, verdict
+from eval.long_table import LongTable, Place, verdict
 from eval.scores import Reads
 from linnapp.lab.work import Step, StepError
 from linnapp.stats import Interval
@@ -332,7 +332,9 @@ class Study:
                 for name, measure in measures.items():
                     row.append(measure.text(table.get(place, policy, name)))
                     if name in papers:
-                        values = of_first_value(self.paper_values, place, policy) or {}
+                        values = self.paper_values.get(policy) or self.paper_values.get(
+                            place[0], {}
+                        )
                         row.append(values.get(name, "-"))
                     row += [
                         (REDUCTION if measure.positive else measure).text(

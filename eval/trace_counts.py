@@ -225,15 +225,12 @@ def change(run: Run, policy: str, reference: str = "baseline", among: Iterable[s
 def page_data(table: LongTable) -> dict[str, Any]:
     """Return the values and functions of the templates."""
     runs = runs_of(table)
+    constants = {name: value for name, value in globals().items() if name.isupper()}
     return {
-        "runs": runs, "front": front_page(runs), "change": change,
+        **constants, "RULES": list(RULES), "runs": runs, "front": front_page(runs),
+        "change": change, "us": us, "best_rule": best_rule, "percent": percent,
         "count": lambda pair, measure=MEAN: count(runs, pair[0], pair[1], measure),
-        "us": us, "best_rule": best_rule, "percent": percent, "MEAN": MEAN, "P99": P99,
         "shares": lambda policy: [
             share for run in runs if (share := run.share(policy)) is not None
         ],
-        "OFF": OFF, "ON": ON, "MD_LATENCY": MD_LATENCY,
-        "OFF_OF_TWO": OFF_OF_TWO, "ON_OF_TWO": ON_OF_TWO, "TWO": TWO, "FREE": FREE, "HL": HL,
-        "BEST_RULE": BEST_RULE, "RULES": list(RULES), "TWICE": TWICE, "HEDGE_CAPPED": HEDGE_CAPPED,
-        "QUEUE_H95": QUEUE_H95, "BURSTS": BURSTS,
     }  # fmt: skip
