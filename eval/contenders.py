@@ -15,7 +15,12 @@ from linnapp.lab.demo import CAP, Row, with_duplicates
 #: Extra I/O that operators accept; the last hedge can exceed a cap.
 LITTLE = 0.0505
 
-RIVAL, LINNOS, LATENCY, BOUND = "rival", "linnos", "latency", "bound"
+#: Policies that send reads twice when they are late.
+_HEDGING = ("shortest-queue-h95", "hedge", "hedge-ip", "linnos-hl", "linnos-h99")
+
+#: Bounds, and LinnOS with its successors. All other policies are alternatives.
+_BOUNDS = ("oracle", "verdict")
+_OURS = ("linnos", "linnos-hl", "linnos-h99", "fastest")
 
 
 @dataclass(frozen=True)
@@ -24,15 +29,9 @@ class Contender:
 
     #: The replayer's policy.
     policy: str
-    #: ``RIVAL``, ``LINNOS``, ``LATENCY`` or ``BOUND``.
-    kind: str = RIVAL
-    #: Whether it sends reads twice when they are late.
-    hedges: bool = False
-    #: Its extra I/O is capped, not free as published.
-    capped: bool = False
-    #: The cap of the extra I/O.
-    cap: str = CAP
-    #: `fastest` may send a read to a second replica as well, at most the cap's share if capped.
+    #: The cap of its extra I/O; empty if it is free as published.
+    cap: str = ""
+    #: `fastest` may send a read to a second replica as well, at most the cap's share.
     duplicates: bool = False
     #: It follows predictions unconditionally.
     unguarded: bool = False
@@ -40,19 +39,18 @@ class Contender:
     @property
     def name(self) -> str:
         """Its name in tables and figures."""
-        name = f"{self.policy}, {self.cap} cap" if self.capped else self.policy
+        name = f"{self.policy}, {self.cap} cap" if self.cap else self.policy
         if self.duplicates:
-            name = with_duplicates(self.policy, self.cap if self.capped else "")
+            name = with_duplicates(self.policy, self.cap)
         return f"{name}, unguarded" if self.unguarded else name
 
     @property
     def options(self) -> tuple[str, ...]:
         """Options of the replayer."""
-        budget = ("--hedge-budget", self.cap if self.capped else "none") if self.hedges else ()
+        options = ("--hedge-budget", self.cap or "none") if self.policy in _HEDGING else ()
         if self.duplicates:
-            budget = ("--duplicates", *(("--max-duplicates", self.cap) if self.capped else ()))
-        unguarded = ("--unguarded",) if self.unguarded else ()
-        return (*budget, *unguarded)
+            options = ("--duplicates", *(("--max-duplicates", self.cap) if self.cap else ()))
+        return (*options, "--unguarded") if self.unguarded else options
 
 
 CONTENDERS = (
@@ -60,33 +58,33 @@ CONTENDERS = (
     Contender("clone"),
     Contender("random"),
     Contender("shortest-queue"),
-    Contender("shortest-queue-h95", hedges=True),
-    Contender("shortest-queue-h95", hedges=True, capped=True),
+    Contender("shortest-queue-h95"),
+    Contender("shortest-queue-h95", CAP),
     Contender("fewest"),
     Contender("ewma-inflight"),
     Contender("prequal"),
     Contender("c3"),
     Contender("heimdall"),
-    Contender("hedge", hedges=True),
-    Contender("hedge", hedges=True, capped=True),
-    Contender("hedge-ip", hedges=True),
-    Contender("hedge-ip", hedges=True, capped=True),
+    Contender("hedge"),
+    Contender("hedge", CAP),
+    Contender("hedge-ip"),
+    Contender("hedge-ip", CAP),
     Contender("heuristic"),
     Contender("heuristic-adv"),
-    Contender("linnos", LINNOS),
-    Contender("linnos-hl", LINNOS, hedges=True),
-    Contender("linnos-hl", LINNOS, hedges=True, capped=True),
-    Contender("linnos-h99", LINNOS, hedges=True),
-    Contender("fastest", LATENCY),
-    Contender("fastest", LATENCY, duplicates=True),
-    Contender("fastest", LATENCY, duplicates=True, capped=True),
-    Contender("fastest", LATENCY, duplicates=True, capped=True, cap="10%"),
-    Contender("oracle", BOUND),
-    Contender("verdict", BOUND),
+    Contender("linnos"),
+    Contender("linnos-hl"),
+    Contender("linnos-hl", CAP),
+    Contender("linnos-h99"),
+    Contender("fastest"),
+    Contender("fastest", duplicates=True),
+    Contender("fastest", CAP, duplicates=True),
+    Contender("fastest", "10%", duplicates=True),
+    Contender("oracle"),
+    Contender("verdict"),
 )
 
-#: The policy that only the experiment `traces` replays.
-DEVELOPED = (Contender("fastest", LATENCY, unguarded=True),)
+#: By name, with the policy that only the experiment `traces` replays.
+_BY_NAME = {of.name: of for of in (*CONTENDERS, Contender("fastest", unguarded=True))}
 
 #: Policies where slowness is injected: as published.
 INJECTED = (
@@ -117,8 +115,7 @@ def display_name(policy: str) -> str:
 
 def title(policy: str) -> str:
     """Return the name on pages of a policy of the replayer or of md; others keep theirs."""
-    known = {contender.name for contender in (*CONTENDERS, *DEVELOPED)}
-    return display_name(policy) if policy in known or policy.startswith("md") else policy
+    return display_name(policy) if policy in _BY_NAME or policy.startswith("md") else policy
 
 
 def label(policy: str) -> str:
@@ -128,22 +125,20 @@ def label(policy: str) -> str:
 
 def named(names: Iterable[str]) -> tuple[Contender, ...]:
     """Contenders by their names."""
-    by_name = {contender.name: contender for contender in (*CONTENDERS, *DEVELOPED)}
-    return tuple(by_name[name] for name in names)
+    return tuple(_BY_NAME[name] for name in names)
 
 
 def rows(names: Iterable[str]) -> tuple[Row, ...]:
     """Return the rows of a demo's table with these names."""
-    return tuple(Row(of.policy, of.capped, of.duplicates) for of in named(names))
+    return tuple(Row(of.policy, bool(of.cap), of.duplicates) for of in named(names))
 
 
 def rivals(names: Iterable[str]) -> list[str]:
     """Return the names that are neither ours nor a bound."""
-    kinds = {contender.name: contender.kind for contender in (*CONTENDERS, *DEVELOPED)}
-    return [name for name in names if kinds.get(name, BOUND) == RIVAL]
+    neither = (*_OURS, *_BOUNDS)
+    return [name for name in names if name in _BY_NAME and _BY_NAME[name].policy not in neither]
 
 
 def ours(names: Iterable[str]) -> list[str]:
     """Return the names of LinnOS and of its successors."""
-    kinds = {contender.name: contender.kind for contender in (*CONTENDERS, *DEVELOPED)}
-    return [name for name in names if kinds.get(name, BOUND) in (LINNOS, LATENCY)]
+    return [name for name in names if name in _BY_NAME and _BY_NAME[name].policy in _OURS]
