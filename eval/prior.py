@@ -23,6 +23,7 @@ from eval.cache import ROOT, Cache
 from eval.cells import N_DRIVES, WORKLOADS, Cell, recorded
 from eval.programs import keep_programs
 from eval.seeds import DEVELOPMENT
+from linnapp.engine import predict_us
 from linnapp.lab.work import StepError, write_json
 from linnapp.learn import examples as bursts
 from linnapp.learn import prior
@@ -34,8 +35,7 @@ from linnapp.learn.trees import (
     OVERDUE_PERCENTILE,
     grow_from_reads,
 )
-from linnapp.model.engine import predict_us
-from linnapp.model.file import NEVER, LatencyModel
+from linnapp.model import NEVER, LatencyModel
 from linnapp.trace.workload import load_profile
 
 OUT = Path("out") / "prior"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Latency models with one hand-made tree: their predictions are known, and they choose.
+"""Latency models with random trees, or with one hand-made tree whose predictions are known.
 
 Other trees predict nothing, to reach the number that a model must have to choose
 (docs/formats.md).
@@ -12,15 +12,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from linnapp.model import LatencyModel
-from linnapp.model.file import (
+from linnapp.model import (
+    CAP,
     DEPTH,
     FEATURES,
     FRACTION_BITS,
     MIN_TREES,
+    N_FEATURES,
     N_LEAVES,
     N_SPLITS,
     NO_SPLIT,
+    LatencyModel,
 )
 from linnapp.native import HISTORY
 
@@ -57,3 +59,21 @@ def last_four(fast_us: int, slow_us: int, limit_us: int, **header: int) -> Laten
     slow = [leaf.bit_count() for leaf in range(N_SPLITS + 1)]
     means = [(n * slow_us + (HISTORY - n) * fast_us) / HISTORY for n in slow]
     return one_tree(limits, means, **header)
+
+
+def random_trees(seed: int = 1, n_trees: int = 32, **changes: int) -> LatencyModel:
+    rng = np.random.default_rng(seed)
+    place = rng.integers(0, N_FEATURES, (n_trees, 15)).astype(np.uint32)
+    threshold = rng.choice([0, 1, 3, 100, 900, CAP - 1, CAP], place.shape).astype(np.uint32)
+    fields = {"base": 7 << FRACTION_BITS, "threshold_us": 421, "refuse_us": 500, "overdue_us": 900}
+    return LatencyModel(
+        splits=place << np.uint32(24) | threshold,
+        leaves=rng.integers(-900, 900, (n_trees, 16)).astype(np.int16),
+        **(fields | changes),
+    )
+
+
+def random_features(n: int = 100_000, seed: int = 3) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    top = rng.choice([2, 200, 2000, CAP], (n, N_FEATURES))
+    return (rng.random((n, N_FEATURES)) * (top + 1)).astype(np.uint32)

@@ -40,7 +40,7 @@ def latency_model(name: str = "latency.linnos", refuse_us: int = 100) -> Path:
     import numpy as np
 
     from linnapp.learn.trees import N_TREES
-    from linnapp.model.file import N_FEATURES, N_LEAVES, N_SPLITS, LatencyModel
+    from linnapp.model import N_FEATURES, N_LEAVES, N_SPLITS, LatencyModel
 
     # The cost does not depend on the values of the splits.
     random = np.random.default_rng(1)

@@ -29,7 +29,7 @@ from linnapp.learn.examples import load_reads
 from linnapp.learn.judge import Confusion, area_under_roc
 from linnapp.learn.labels import LabellingOptions, LatencyDistribution, find_inflection_points
 from linnapp.learn.network import TrainingOptions, outputs_of, train
-from linnapp.model.file import N_FEATURES
+from linnapp.model import N_FEATURES
 from linnapp.trace.blktrace import COMPLETED
 from linnapp.trace.reads import load
 from linnapp.trace.rows import split

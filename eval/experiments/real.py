@@ -32,8 +32,7 @@ from linnapp.learn import prior
 from linnapp.learn.evaluate import DriveReads, match_pairs, predictions
 from linnapp.learn.fit import fit_latency, fit_network
 from linnapp.learn.labels import size_classes
-from linnapp.model import Model
-from linnapp.model.file import CAP, NEVER, LatencyModel
+from linnapp.model import CAP, NEVER, LatencyModel, Model
 from linnapp.trace import replay_log
 from linnapp.trace.logged_drive import PAGE_BYTES
 from linnapp.trace.reads import IoTable, load

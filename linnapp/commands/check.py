@@ -166,8 +166,8 @@ def _describe(found: Benefit, target: str) -> str:
 
 def _describe_cost(n_replicas: int, mean_us: float) -> str:
     """Return what a prediction costs on this machine, in a sentence."""
+    from linnapp.engine import measure_prediction_ns
     from linnapp.learn import prior
-    from linnapp.model.engine import measure_prediction_ns
 
     ns = measure_prediction_ns(prior.shipped())
     share = n_replicas * ns / 1000 / mean_us

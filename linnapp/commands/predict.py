@@ -31,10 +31,10 @@ def predict(model_path: Path, features: Path, engine: str) -> None:
     import numpy as np
 
     from linnapp.commands._arrays import errors_about, load
+    from linnapp.engine import predict as verdicts
+    from linnapp.engine import predict_us
     from linnapp.errors import LinnappError
     from linnapp.model import Model, find_model, load_model
-    from linnapp.model.engine import predict as verdicts
-    from linnapp.model.engine import predict_us
 
     model = load_model(find_model(model_path))
     n_inputs = model.n_inputs if isinstance(model, Model) else model.n_features

@@ -20,8 +20,7 @@ from linnapp.drive import journal
 from linnapp.drive.latencies import N_BUCKETS
 from linnapp.errors import DeviceError, ModelError
 from linnapp.files import AnyPath, os_errors
-from linnapp.model import LatencyModel, Model
-from linnapp.model.file import KERNEL_HIDDEN
+from linnapp.model import KERNEL_HIDDEN, LatencyModel, Model
 
 if TYPE_CHECKING:
     from linnapp.learn.options import Kind

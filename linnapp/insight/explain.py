@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linnapp import engine
+from linnapp.engine import digits, predict_us
 from linnapp.errors import TraceError
-from linnapp.learn.examples import digits
-from linnapp.model import LatencyModel, Model, engine
-from linnapp.model.engine import predict_us
-from linnapp.model.file import (
+from linnapp.model import (
     CAP,
     FEATURES,
     KERNEL_HIDDEN,
@@ -26,6 +25,8 @@ from linnapp.model.file import (
     LATER,
     NOW,
     PENDING_DIGITS,
+    LatencyModel,
+    Model,
 )
 from linnapp.native import HISTORY
 from linnapp.trace import decisions

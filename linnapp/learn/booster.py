@@ -11,16 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.model.engine import leaves_of
-from linnapp.model.file import (
-    CAP,
-    FRACTION_BITS,
-    LEAF_LIMIT,
-    N_LEAVES,
-    N_SPLITS,
-    NO_SPLIT,
-    LatencyModel,
-)
+from linnapp.engine import leaves_of
+from linnapp.model import CAP, FRACTION_BITS, LEAF_LIMIT, N_LEAVES, N_SPLITS, NO_SPLIT, LatencyModel
 from linnapp.native import native
 
 #: Maximum factor by which a tree divides a prediction. Without it, one read of 30 s that increases

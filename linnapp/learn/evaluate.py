@@ -21,14 +21,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp import stats
+from linnapp import engine, stats
+from linnapp.engine import digits, predict_hinted_us, predict_us
 from linnapp.errors import TraceError
-from linnapp.learn.examples import digits
 from linnapp.learn.judge import Confusion, area_under_roc
 from linnapp.learn.labels import size_classes
-from linnapp.model import LatencyModel, Model, engine
-from linnapp.model.engine import predict_hinted_us, predict_us
-from linnapp.model.file import CAP
+from linnapp.model import CAP, LatencyModel, Model
 from linnapp.stats import Interval
 from linnapp.trace.blktrace import IoChunk
 from linnapp.trace.logged_drive import PAGE_BYTES, LoggedDrive

@@ -35,10 +35,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linnapp.engine import digits
 from linnapp.errors import TraceError
 from linnapp.learn.labels import SlowLimits
-from linnapp.model.engine import library
-from linnapp.model.file import FEATURES, LATENCY_DIGITS, N_INPUTS, PENDING_DIGITS
+from linnapp.model import FEATURES, LATENCY_DIGITS, N_INPUTS, PENDING_DIGITS
 from linnapp.native import HISTORY, N_FEATURES
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, IoChunk, TraceStats
 from linnapp.trace.logged_drive import LoggedDrive
@@ -47,43 +47,6 @@ from linnapp.trace.rows import Rows, Split
 
 UInt32Array = npt.NDArray[np.uint32]
 DigitArray = npt.NDArray[np.uint8]
-
-
-def digits(
-    pending: UInt32Array, hist_pending: UInt32Array, hist_latency_us: UInt32Array
-) -> DigitArray:
-    """Encode features as decimal digits, the inputs of a network.
-
-    Parameters
-    ----------
-    pending : uint32 array, shape (n,)
-        Pending pages at arrival, including those of the read itself.
-    hist_pending, hist_latency_us : uint32 array, shape (n, HISTORY)
-        Pending pages and latencies of the last completed reads, oldest first.
-
-    Returns
-    -------
-    uint8 array, shape (n, N_INPUTS)
-        Digits 0 to 9 of `hist_pending`, `pending` and `hist_latency_us`, in this order, the most
-        significant digit of each number first.
-
-    Raises
-    ------
-    ValueError
-        If an array has another shape.
-    """
-    n = len(pending)
-    for name, array in (("hist_pending", hist_pending), ("hist_latency_us", hist_latency_us)):
-        if array.shape != (n, HISTORY):
-            raise ValueError(f"{name} has shape {array.shape}, expected {(n, HISTORY)}")
-    columns = [
-        np.ascontiguousarray(array, np.uint32) for array in (pending, hist_pending, hist_latency_us)
-    ]
-    out = np.empty((n, N_INPUTS), np.uint8)
-    engine = library()
-    addresses = [engine.address(column, "uint32_t *") for column in columns]
-    engine.lib.linnos_features_batch(*addresses, engine.address(out, "uint8_t *"), n)
-    return out
 
 
 #: Share of a chunk's time that windows cover.

@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linnapp import engine
 from linnapp.arguments import check_names
 from linnapp.errors import ModelError, NoGainError, TraceError
 from linnapp.files import AnyPath, check_replaced_directory, replaced_directory
@@ -68,7 +69,7 @@ from linnapp.learn.report import (
     record_of_versions,
 )
 from linnapp.learn.trees import train_latency
-from linnapp.model import LATENCY_SUFFIX, SUFFIX, Model, engine, find_model
+from linnapp.model import LATENCY_SUFFIX, SUFFIX, Model, find_model
 from linnapp.model import load_model as read_model
 from linnapp.trace.blktrace import TraceStats
 from linnapp.trace.reads import Recorded, check_losses, drive_name, releasing

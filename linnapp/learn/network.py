@@ -48,8 +48,7 @@ from linnapp.arguments import check_number, check_options_of, option
 from linnapp.errors import ModelError, TraceError, needs
 from linnapp.learn.examples import BurstReads
 from linnapp.learn.judge import EQUAL_RATIO, Confusion, expected_mean_us
-from linnapp.model import SCALE, Model
-from linnapp.model.file import NotNarrowError
+from linnapp.model import SCALE, Model, NotNarrowError
 from linnapp.signals import signals_held
 from linnapp.trace.rows import Rows, check_enough, split
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.files import shipped_folder
-from linnapp.model.file import CAP, FEATURES, FRACTION_BITS, LEAF_LIMIT, LatencyModel
+from linnapp.model import CAP, FEATURES, FRACTION_BITS, LEAF_LIMIT, LatencyModel
 
 #: Folder of the prior that is part of the project.
 FOLDER = shipped_folder("prior", "models/prior")

@@ -34,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp import stats
+from linnapp.engine import predict_hinted_us, predict_us, recent_mean_us
 from linnapp.errors import NoGainError, TraceError
 from linnapp.learn import prior
 from linnapp.learn.booster import MIN_LEAF_READS, grow
@@ -48,8 +49,7 @@ from linnapp.learn.examples import (
 from linnapp.learn.judge import REMEDY, Confusion, ScoredReads, area_under_roc
 from linnapp.learn.labels import InflectionPoint
 from linnapp.learn.options import Observer, Recipe
-from linnapp.model.engine import predict_hinted_us, predict_us, recent_mean_us
-from linnapp.model.file import CAP, FEATURES, NEVER, PLACE, LatencyModel
+from linnapp.model import CAP, FEATURES, NEVER, PLACE, LatencyModel
 from linnapp.native import HISTORY
 from linnapp.trace.blktrace import TraceStats
 from linnapp.trace.reads import Recorded, open_recording

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from linnapp.lab.guest import REPOSITORY
-from linnapp.model.file import LatencyModel
+from linnapp.model import LatencyModel
 
 pytestmark = pytest.mark.lab
 

@@ -9,10 +9,9 @@ import zlib
 import numpy as np
 import pytest
 
+from linnapp.engine import infer, predict_us
 from linnapp.lab.array import Array
-from linnapp.model import LatencyModel, Model
-from linnapp.model.engine import infer, predict_us
-from linnapp.model.file import N_FEATURES, N_LEAVES, N_SPLITS
+from linnapp.model import N_FEATURES, N_LEAVES, N_SPLITS, LatencyModel, Model
 
 pytestmark = pytest.mark.lab
 

@@ -12,11 +12,9 @@ import numpy.typing as npt
 import pytest
 from guest_runs import Ran
 
+from linnapp.engine import digits, infer, predict_us
 from linnapp.insight.explain import Choice, explain, from_events, typical_inputs
-from linnapp.learn.examples import digits
-from linnapp.model import LatencyModel, Model
-from linnapp.model.engine import infer, predict_us
-from linnapp.model.file import CAP, FEATURES, LATENCIES, N_LEAVES, N_SPLITS
+from linnapp.model import CAP, FEATURES, LATENCIES, N_LEAVES, N_SPLITS, LatencyModel, Model
 from linnapp.trace import decisions
 from linnapp.trace.blktrace import (
     MERGED,

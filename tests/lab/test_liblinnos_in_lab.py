@@ -15,7 +15,7 @@ from replays import DRIVES
 
 from linnapp.lab.guest import REPOSITORY
 from linnapp.lab.uml import DEFAULT_KERNEL
-from linnapp.model.file import LatencyModel
+from linnapp.model import LatencyModel
 
 TRAINED = " ".join(f"--trace traces/{Path(drive).name}.blk" for drive in DRIVES)
 WITH_MODELS = " ".join(f"{drive}=models/{Path(drive).name}.linnos" for drive in DRIVES)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from replays import DRIVES, QUIET, ROTATING, summary, write_traces
 
 from linnapp.cli import cli
-from linnapp.model.file import LatencyModel
+from linnapp.model import LatencyModel
 
 pytestmark = pytest.mark.lab
 

@@ -19,7 +19,7 @@ from networks_by_hand import network
 from trees_by_hand import last_read, one_tree
 
 from linnapp.lab.array import Array
-from linnapp.model.file import N_SPLITS
+from linnapp.model import N_SPLITS
 
 if TYPE_CHECKING:
     from guest_runs import Ran

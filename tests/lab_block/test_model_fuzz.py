@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from model_fuzz import is_model, mutations, random_model
 
+from linnapp import engine
+from linnapp.engine import parse_latency_in_c
 from linnapp.errors import LinnappError
 from linnapp.lab.array import Array
-from linnapp.model import engine
-from linnapp.model.engine import parse_in_c
 
 if TYPE_CHECKING:
     from guest_runs import Ran
@@ -34,9 +34,9 @@ def test_library_takes_only_models() -> None:
     for i, data in enumerate(mutations(7, 100_000)):
         try:
             if data[8:12] == b"\2\0\0\0":
-                parse_in_c(data)
+                parse_latency_in_c(data)
             else:
-                engine.check_kernel_accepts(data)
+                engine.parse_network_in_c(data)
             accepted = True
         except LinnappError:
             accepted = False

@@ -15,13 +15,12 @@ from test_latency_log import random_log
 
 import linnapp
 from linnapp.arguments import options_in
+from linnapp.engine import predict_us
 from linnapp.errors import TraceError
 from linnapp.learn.labels import LabellingOptions
 from linnapp.learn.network import TrainingOptions
 from linnapp.learn.options import Recipe
-from linnapp.model import LatencyModel
-from linnapp.model.engine import predict_us
-from linnapp.model.file import N_FEATURES
+from linnapp.model import N_FEATURES, LatencyModel
 
 MODEL = LatencyModel.mean_of_last(500, 1000, 300)
 

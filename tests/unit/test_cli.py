@@ -16,11 +16,12 @@ import pytest
 from test_model_format import random_model
 from test_training import array_trace
 
+from linnapp import engine
 from linnapp.cli import _COMMANDS
 from linnapp.errors import LinnappError
 from linnapp.learn.examples import load_reads
 from linnapp.learn.parallel import Pool, Task
-from linnapp.model import Model, engine
+from linnapp.model import Model
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from blktrace_builder import EBUSY, READ, WRITE, C, D, Q, TraceBuilder
 
+from linnapp.engine import digits
 from linnapp.errors import TraceError
 from linnapp.learn import examples as dataset
-from linnapp.learn.examples import digits, load_reads
+from linnapp.learn.examples import load_reads
 from linnapp.trace.blktrace import BlktraceReader
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_sysfs import FakeSysfs
-from test_latency_model import random_trees
+from trees_by_hand import random_trees
 
 from linnapp.drive import checks, drives_conf, enabling, stable_ids, units
 from linnapp.drive.checks import check, find_target

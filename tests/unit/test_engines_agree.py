@@ -1,24 +1,37 @@
 # SPDX-License-Identifier: MIT
-"""Four implementations of one network: numpy, the kernel's C code, TensorFlow, and plain Python.
+"""Models computed by numpy, by the kernel's C code, by plain Python, and networks by TensorFlow.
 
-They agree on every one of 100,000 random vectors of digits. (The lab tests compare the kernel
+They agree on every one of 100,000 random vectors of inputs. (The lab tests compare the kernel
 itself with them.)
 """
 
 from __future__ import annotations
 
+import dataclasses
+import struct
 import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 from test_model_format import of_units, random_model
+from trees_by_hand import one_tree, random_features, random_trees
 
-from linnapp.errors import LinnappError
-from linnapp.learn.examples import digits
+from linnapp import engine
+from linnapp.engine import digits, parse_latency_in_c, power, predict_hinted_us, predict_us
+from linnapp.errors import LinnappError, ModelError
 from linnapp.learn.network import quantise
-from linnapp.model import Model, engine
-from linnapp.model.file import LatencyModel
+from linnapp.model import (
+    CAP,
+    FEATURES,
+    FRACTION_BITS,
+    N_FEATURES,
+    N_LEAVES,
+    N_SPLITS,
+    LatencyModel,
+    Model,
+)
+from linnapp.native import N_FEATURES_MIN
 from linnapp.trace.reads import open_recording
 
 N = 100_000
@@ -134,18 +147,133 @@ def test_digits_are_the_numbers_written_out() -> None:
         digits(pending, hist_pending[:, :3], hist_latency)
 
 
+def one_by_one(model: LatencyModel, row: list[int]) -> int:
+    """Compute a prediction with Python integers."""
+    if not model.n_trees:
+        us = max(1, sum(row[FEATURES.index(f"latency_us_{ago}")] for ago in (1, 2, 3, 4)) // 4)
+    else:
+        log = model.base
+        for splits, leaves in zip(model.splits.tolist(), model.leaves.tolist(), strict=True):
+            node = 0
+            for _ in range(4):
+                node = 2 * node + (2 if row[splits[node] >> 24] > splits[node] % 2**24 else 1)
+            log += leaves[node - len(splits)]
+        us = int(power(np.array([log]))[0])
+    return max(us, row[FEATURES.index("oldest_us")] - model.overdue_us)
+
+
+@pytest.mark.parametrize("n_trees", [16, 32, 256])
+def test_numpy_and_c_agree(n_trees: int) -> None:
+    model = random_trees(n_trees, n_trees)
+    x = random_features()
+    ours = predict_us(model, x, "numpy")
+    assert np.array_equal(ours, predict_us(model, x, "c"))
+    assert len(np.unique(ours)) > 100
+    assert ours[:200].tolist() == [one_by_one(model, row) for row in x[:200].tolist()]
+
+
 @pytest.mark.parametrize("name", engine.ENGINES)
-def test_bad_features_are_refused(name: engine.Engine) -> None:
-    model = random_model()
-    for bad, message in (
-        (np.zeros((3, 30), np.uint8), "shape"),
-        (np.full((3, 31), 10, np.uint8), "expected 0 to 9"),
-        (np.full((3, 31), -1, np.int8), "expected 0 to 9"),
-        (np.zeros((3, 31)), "expected integers"),
-    ):
-        with pytest.raises(LinnappError, match=message):
-            engine.infer(model, bad, name)
-    assert engine.infer(model, np.zeros((0, 31), np.uint8), name).shape == (0, 2)
+def test_predictions_of_extreme_models_stay_within_their_range(name: engine.Engine) -> None:
+    x = np.array([[0] * N_FEATURES, [CAP] * N_FEATURES], np.uint32)
+    least = random_trees(n_trees=256)
+    for leaf, us in ((-(2**15), 1), (2**15 - 1, CAP)):
+        model = LatencyModel(
+            least.splits, np.full_like(least.leaves, leaf), 0, 1, 1, overdue_us=CAP
+        )
+        assert predict_us(model, x, name).tolist() == [us, us]
+    # A split at CAP, the largest value, sends no read to the right.
+    none = LatencyModel(
+        np.full((16, 15), CAP, np.uint32), np.array([[0] + [64] * 15] * 16, np.int16), 0, 1, 1, CAP
+    )
+    assert predict_us(none, x, name).tolist() == [1, 1]
+    # The prediction is at least the time by which the oldest read is overdue.
+    late = LatencyModel(none.splits, none.leaves, 0, 1, 1, overdue_us=CAP - 5)
+    assert predict_us(late, x, name).tolist() == [1, 5]
+
+
+def test_model_without_trees_predicts_the_mean_of_the_last_reads() -> None:
+    model = LatencyModel.mean_of_last(100, 200, overdue_us=CAP)
+    x = random_features(1000)
+    assert predict_us(model, x).tolist() == [one_by_one(model, row) for row in x.tolist()]
+    assert predict_us(model, np.zeros((1, N_FEATURES), int)).tolist() == [1]
+
+
+def test_power_of_two_is_monotone_and_within_its_error() -> None:
+    log = np.arange(-5, 24 << FRACTION_BITS)
+    exact = 2.0 ** (np.maximum(log, 0) / 2**FRACTION_BITS)
+    got = power(log)
+    assert np.all(np.diff(got) >= 0)
+    assert np.all(np.abs(got - exact) <= 0.5 + exact * 1e-4)
+    assert power(np.array([24 << FRACTION_BITS, 10**6])).tolist() == [CAP, CAP]
+
+
+def test_model_with_fewer_features_keeps_its_predictions() -> None:
+    model = random_trees(3)
+    old = dataclasses.replace(
+        model, splits=model.splits % (N_FEATURES_MIN << 24), n_features=N_FEATURES_MIN
+    )
+    data = old.to_bytes()
+    assert struct.unpack_from("<H", data, 20) == (22,)
+    assert LatencyModel.from_bytes(data).to_bytes() == data
+    parse_latency_in_c(data)
+    x = random_features(1000, 4)
+    for name in engine.ENGINES:
+        known = predict_us(old, x[:, :N_FEATURES_MIN], name)
+        assert np.array_equal(known, predict_us(old, x, name))
+        assert not np.array_equal(known, predict_us(model, x, name))
+        with pytest.raises(LinnappError, match=r"takes \(n, 23\)"):
+            predict_us(model, x[:, :N_FEATURES_MIN], name)
+    assert old.without_trees().n_features == N_FEATURES_MIN
+    assert old.times(model).n_features == N_FEATURES
+    for few in (21, 24):
+        with pytest.raises(ModelError, match=f"n_features is {few}"):
+            dataclasses.replace(old, n_features=few)
+
+
+def test_predict_hinted_us_is_the_same_wherever_the_read_is() -> None:
+    rng = np.random.default_rng(5)
+    splits = [("in_region", int(limit)) for limit in rng.integers(0, 8, N_SPLITS)]
+    leaves_us = rng.integers(10, 1000, N_LEAVES).astype(float).tolist()
+    model = one_tree(splits, leaves_us, threshold_us=150, refuse_us=100, overdue_us=CAP)
+    x = np.repeat(random_features(1, 4), 10, axis=0)
+    x[:, FEATURES.index("in_region")] = [*range(9), CAP]
+    before = x.copy()
+    assert len(set(predict_us(model, x).tolist())) > 1
+    assert predict_hinted_us(model, x).tolist() == [int(predict_us(model, x[-1:])[0])] * 10
+    assert np.array_equal(x, before)
+    # Older models and features do not have it.
+    new = random_trees(3, 20)
+    old = dataclasses.replace(
+        new, splits=new.splits % (N_FEATURES_MIN << 24), n_features=N_FEATURES_MIN
+    )
+    known = x[:, :N_FEATURES_MIN]
+    assert np.array_equal(predict_hinted_us(old, known), predict_us(old, known))
+
+
+#: Inputs of each kind of model, and the error.
+BAD_INPUTS = [
+    ("network", np.zeros((3, 30), np.uint8), "shape"),
+    ("network", np.full((3, 31), 10, np.uint8), "expected 0 to 9"),
+    ("network", np.full((3, 31), -1, np.int8), "expected 0 to 9"),
+    ("trees", np.zeros((3, 31), np.uint8), "shape"),
+    ("trees", np.full((3, N_FEATURES), CAP + 1, np.uint32), "expected 0 to"),
+    ("trees", np.zeros((3, N_FEATURES)), "expected integers"),
+]
+
+
+@pytest.mark.parametrize("name", engine.ENGINES)
+@pytest.mark.parametrize(("kind", "bad", "message"), BAD_INPUTS)
+def test_bad_features_are_refused(
+    kind: str, bad: np.ndarray, message: str, name: engine.Engine
+) -> None:
+    def compute(inputs: np.ndarray) -> np.ndarray:
+        if kind == "network":
+            return engine.infer(MODELS["random"], inputs, name)
+        return predict_us(random_trees(), inputs, name)
+
+    with pytest.raises(LinnappError, match=message):
+        compute(bad)
+    assert len(compute(np.zeros((0, 31 if kind == "network" else N_FEATURES), np.uint8))) == 0
 
 
 ROOT = Path(__file__).parents[2]

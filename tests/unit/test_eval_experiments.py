@@ -15,7 +15,7 @@ from eval.experiments import clustering, fig10, functions
 from eval.experiments.fig10 import bound_for, judged
 from eval.experiments.validate import describe
 from linnapp.insight.functions import GROUPS
-from linnapp.model.file import FEATURES
+from linnapp.model import FEATURES
 from linnapp.trace.reads import load
 
 

@@ -16,17 +16,25 @@ import pytest
 from blktrace_builder import EBUSY, C, Q, TraceBuilder
 from fake_sysfs import make_tree
 from test_cli import fails, run
-from test_latency_model import one_by_one, random_features, random_trees
-from trees_by_hand import last_read
+from test_engines_agree import one_by_one
+from trees_by_hand import last_read, random_features, random_trees
 
+from linnapp import engine
 from linnapp.cli import cli
+from linnapp.engine import digits, predict_us
 from linnapp.errors import LinnappError, TraceError
 from linnapp.insight.explain import Choice, Selection, View, from_events, typical_inputs
 from linnapp.insight.explain import explain as explained
-from linnapp.learn.examples import digits
-from linnapp.model import LatencyModel, Model, engine, load_model
-from linnapp.model.engine import predict_us
-from linnapp.model.file import CAP, FEATURES, N_FEATURES, N_FEATURES_MIN, NEVER
+from linnapp.model import (
+    CAP,
+    FEATURES,
+    N_FEATURES,
+    N_FEATURES_MIN,
+    NEVER,
+    LatencyModel,
+    Model,
+    load_model,
+)
 from linnapp.trace import decisions
 from linnapp.trace.blktrace import BlktraceReader
 

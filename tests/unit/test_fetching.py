@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from fake_sysfs import FakeSysfs
-from test_latency_model import random_trees
+from trees_by_hand import random_trees
 
 from linnapp.drive.drives_conf import DriveEntry, load_conf
 from linnapp.drive.fetching import ModelStore, _HttpsRedirects

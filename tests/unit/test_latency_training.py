@@ -20,6 +20,7 @@ from blktrace_builder import EBUSY, C, Q, TraceBuilder
 from running import run
 from test_latency_log import line
 
+from linnapp.engine import leaves_of, predict_hinted_us, predict_us
 from linnapp.errors import LinnappError, NoGainError, TraceError
 from linnapp.learn import booster
 from linnapp.learn import trees as latency_training
@@ -31,9 +32,7 @@ from linnapp.learn.labels import LabellingOptions, find_inflection_points
 from linnapp.learn.network import TrainingOptions
 from linnapp.learn.options import Recipe
 from linnapp.learn.trees import NEVER
-from linnapp.model import LatencyModel, load_model
-from linnapp.model.engine import leaves_of, predict_hinted_us, predict_us
-from linnapp.model.file import (
+from linnapp.model import (
     CAP,
     FEATURES,
     FRACTION_BITS,
@@ -42,6 +41,8 @@ from linnapp.model.file import (
     N_LEAVES,
     N_SPLITS,
     NO_SPLIT,
+    LatencyModel,
+    load_model,
 )
 from linnapp.trace.rows import split
 

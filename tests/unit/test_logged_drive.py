@@ -18,7 +18,7 @@ from test_latency_log import random_log
 
 from eval.drive_log import of_all
 from linnapp.errors import TraceError
-from linnapp.model.file import CAP, FEATURES
+from linnapp.model import CAP, FEATURES
 from linnapp.native import HISTORY
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, WRITE, IoChunk
 from linnapp.trace.logged_drive import PAGE_BYTES, SEEN, LoggedDrive

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fake_sysfs import activate_what_is_written, make_tree
 from test_cli import run
-from test_latency_model import random_trees
+from trees_by_hand import random_trees
 
 from linnapp.drive.deployment import upload
 from linnapp.drive.md import Guard, MdArray, guards

@@ -14,13 +14,20 @@ from test_latency_log import random_log
 
 import linnapp
 from eval.seeds import DEVELOPMENT
+from linnapp.engine import predict_us
 from linnapp.errors import NoGainError
 from linnapp.learn import prior
 from linnapp.learn.examples import BurstReads, Reads
 from linnapp.learn.trees import NEVER, TreeTrainingData, _is_significantly_worse_than_mean
-from linnapp.model import LatencyModel, load_model
-from linnapp.model.engine import predict_us
-from linnapp.model.file import CAP, FEATURES, FRACTION_BITS, LATENCIES, N_FEATURES
+from linnapp.model import (
+    CAP,
+    FEATURES,
+    FRACTION_BITS,
+    LATENCIES,
+    N_FEATURES,
+    LatencyModel,
+    load_model,
+)
 
 
 def features(n: int = 5000) -> np.ndarray:

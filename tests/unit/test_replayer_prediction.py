@@ -18,11 +18,10 @@ from replaying import (
     summary,
     write_trace,
 )
-from test_latency_model import random_trees
 from test_model_format import random_model
-from trees_by_hand import last_read
+from trees_by_hand import last_read, random_trees
 
-from linnapp.model.file import LatencyModel
+from linnapp.model import LatencyModel
 from linnapp.trace import replay_log
 
 LAST_READ = last_read(threshold_us=900, refuse_us=900, overdue_us=900)

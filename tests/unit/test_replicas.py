@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from replaying import BUILT, LIBRARY
-from test_latency_model import random_trees
+from trees_by_hand import random_trees
 
 from linnapp import replicas
 from linnapp.replicas import Replicas

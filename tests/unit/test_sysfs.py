@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from fake_sysfs import activate_what_is_written, make_tree
-from test_latency_model import random_trees
 from test_model_format import random_model
+from trees_by_hand import random_trees
 
 from linnapp.cli import cli
 from linnapp.drive.checks import Target, check, check_replicas

@@ -9,8 +9,8 @@ that are available in a kernel. All trees are complete, so a prediction takes th
 each tree. The leaves are fixed-point logarithms, and their sum is the logarithm of the expected
 latency. Its files have version 2.
 
-Both kinds of files also contain the drive's inflection point, and begin with the same header and
-checksum. This module makes the same checks as the kernel: the kernel accepts every model that this
+Both kinds of files begin with the same header and checksum, and contain the drive's inflection
+point. This module makes the same checks as the kernel: the kernel accepts every model that this
 module loads, provided that it is compiled for the model's shape.
 """
 
@@ -20,9 +20,8 @@ import abc
 import dataclasses
 import struct
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -36,10 +35,6 @@ HEADER_BYTES = 64
 SUFFIX = ".linnos"
 #: If a drive has models of both kinds in a directory, the latency model's file ends in this.
 LATENCY_SUFFIX = f".latency{SUFFIX}"
-
-#: Format versions of the kinds of models.
-NETWORK, LATENCY = 1, 2
-KINDS = {NETWORK: "network", LATENCY: "latency model"}
 
 _BEGIN = struct.Struct("<8sIII")
 
@@ -55,12 +50,38 @@ REMEDY = "; make it again with `linnapp train` or `linnapp pack`"
 class Identified(abc.ABC):
     """Base class of all models. Two models are equal if their files have the same checksum."""
 
+    #: Format version, and name of the kind in messages.
+    VERSION: ClassVar[int]
+    KIND: ClassVar[str]
+    #: Header fields after the checksum, in formats of :mod:`struct`. Those whose name begins with
+    #: ``reserved`` must be zero.
+    FIELDS: ClassVar[dict[str, str]]
+    #: Fields that must have the value for which the engine is compiled, and their descriptions.
+    KNOWN: ClassVar[dict[str, tuple[int, str]]]
+
     @abc.abstractmethod
-    def to_bytes(self) -> bytes:
-        """Serialise the model, with its checksum, as the kernel's ``model`` file accepts it."""
+    def _body(self) -> bytes:
+        """Return the part of the file after the header."""
 
     @classmethod
     @abc.abstractmethod
+    def _parse(cls, fields: dict[str, int], data: bytes) -> Self:
+        """Return the model of a file with these header fields."""
+
+    def to_bytes(self) -> bytes:
+        """Serialise the model, with its checksum, as the kernel's ``model`` file accepts it."""
+        body = self._body()
+        values = (
+            self.KNOWN[name][0] if name in self.KNOWN else getattr(self, name, 0)
+            for name in self.FIELDS
+        )
+        fields = _struct_of(self.FIELDS).pack(*values).ljust(HEADER_BYTES - _BEGIN.size, b"\0")
+        begin = _BEGIN.pack(MAGIC, self.VERSION, HEADER_BYTES + len(body), 0)
+        data = bytearray(begin + fields + body)
+        struct.pack_into("<I", data, _CRC_OFFSET, _checksum(data))
+        return bytes(data)
+
+    @classmethod
     def from_bytes(cls, data: bytes, name: str = "model") -> Self:
         """Parse the content of a model file.
 
@@ -75,11 +96,43 @@ class Identified(abc.ABC):
         ModelError
             If it is not a valid model of this kind.
         """
+        version = _version_of(data, name)
+        if version != cls.VERSION:
+            raise ModelError(
+                f"{name}: model format version {version}, a {_KINDS[version].KIND}; "
+                f"expected a {cls.KIND}, version {cls.VERSION}"
+            )
+        try:
+            return cls._parse(cls._header_fields(data), data)
+        except ModelError as error:
+            raise ModelError(f"{name}: {error}") from error
+
+    @classmethod
+    def _header_fields(cls, data: bytes) -> dict[str, int]:
+        """Check the header of a file, and return the fields after the checksum by name."""
+        _, _, total_bytes, crc32 = _BEGIN.unpack_from(data)
+        if total_bytes != len(data):
+            raise ModelError(
+                f"truncated or padded: {len(data)} bytes, the header says {total_bytes}{REMEDY}"
+            )
+        if _checksum(data) != crc32:
+            raise ModelError(
+                f"corrupt: checksum {_checksum(data):08x}, the header says {crc32:08x}{REMEDY}"
+            )
+        layout = _struct_of(cls.FIELDS)
+        found = dict(zip(cls.FIELDS, layout.unpack_from(data, _BEGIN.size), strict=True))
+        for field, (value, words) in cls.KNOWN.items():
+            if found[field] != value:
+                raise ModelError(f"{found[field]} {words}, only {value} are known{REMEDY}")
+        reserved = [value for field, value in found.items() if field.startswith("reserved")]
+        if any(reserved) or any(data[_BEGIN.size + layout.size : HEADER_BYTES]):
+            raise ModelError("a reserved field is not zero; written by a newer version?")
+        return found
 
     @classmethod
     def load(cls, path: AnyPath) -> Self:
         """Read a model file. See :meth:`from_bytes` for the errors."""
-        return cls.from_bytes(read_file(path), str(path))
+        return cls.from_bytes(_read_file(path), str(path))
 
     @property
     def model_id(self) -> str:
@@ -98,8 +151,11 @@ class Identified(abc.ABC):
         return hash(self.model_id)
 
 
-def read_file(path: AnyPath) -> bytes:
-    """Read the bytes of a model file. Raise ModelError if the file cannot be read."""
+def _struct_of(fields: dict[str, str]) -> struct.Struct:
+    return struct.Struct("<" + "".join(fields.values()))
+
+
+def _read_file(path: AnyPath) -> bytes:
     path = Path(path)
     try:
         with path.open("rb") as stream:
@@ -108,101 +164,52 @@ def read_file(path: AnyPath) -> bytes:
         raise ModelError(str(explain_os_error(error, path))) from error
 
 
-def version_of(data: bytes, name: str) -> int:
+def _version_of(data: bytes, name: str) -> int:
     """Return the format version of a model file. The fields after it are not checked."""
     if len(data) < HEADER_BYTES:
         raise ModelError(
-            f"{name}: {len(data)} bytes, shorter than a model's header of {HEADER_BYTES}" + REMEDY
+            f"{name}: {len(data)} bytes, shorter than a model's header of {HEADER_BYTES}{REMEDY}"
         )
-    magic, number, _, _ = _BEGIN.unpack_from(data)
+    magic, version, _, _ = _BEGIN.unpack_from(data)
     if magic != MAGIC:
-        raise ModelError(f"{name}: not a LinnOS model (it starts with {magic!r})" + REMEDY)
-    if number not in KINDS:
-        known = " and ".join(f"{n} ({kind})" for n, kind in KINDS.items())
-        raise ModelError(f"{name}: model format version {number}, only {known} are known" + REMEDY)
-    return int(number)
+        raise ModelError(f"{name}: not a LinnOS model (it starts with {magic!r}){REMEDY}")
+    if version not in _KINDS:
+        known = " and ".join(f"{kind.VERSION} ({kind.KIND})" for kind in _KINDS.values())
+        raise ModelError(f"{name}: model format version {version}, only {known} are known{REMEDY}")
+    return int(version)
 
 
-def check_header(data: bytes, wanted: int, name: str) -> None:
-    """Check the magic, version, size and checksum, which precede the fields of a kind."""
-    number = version_of(data, name)
-    if number != wanted:
-        raise ModelError(
-            f"{name}: model format version {number}, a {KINDS[number]}; "
-            f"expected a {KINDS[wanted]}, version {wanted}"
-        )
-    _, _, total_bytes, crc32 = _BEGIN.unpack_from(data)
-    if total_bytes != len(data):
-        raise ModelError(
-            f"{name}: truncated or padded: {len(data)} bytes, the header says {total_bytes}"
-            + REMEDY
-        )
-    found = _checksum(data)
-    if found != crc32:
-        raise ModelError(
-            f"{name}: corrupt: checksum {found:08x}, the header says {crc32:08x}" + REMEDY
-        )
-
-
-#: Fields that must have a fixed value: the value, and a description of the field.
-Known = Mapping[str, tuple[int, str]]
-
-
-class HeaderFields:
-    """The header fields of one kind, after the checksum, in formats of :mod:`struct`."""
-
-    def __init__(self, **fields: str) -> None:
-        self._names = tuple(fields)
-        self._struct = struct.Struct("<" + "".join(fields.values()))
-
-    def read(self, data: bytes, known: Known, name: str) -> dict[str, int]:
-        """Return the fields of a file by name.
-
-        The rest of the header, and fields whose name begins with ``reserved``, must be zero.
-
-        Raises
-        ------
-        ModelError
-            If a field differs from its value in `known`, or a reserved field is not zero.
-        """
-        values = self._struct.unpack_from(data, _BEGIN.size)
-        found = dict(zip(self._names, values, strict=True))
-        for field, (value, words) in known.items():
-            if found[field] != value:
-                raise ModelError(f"{name}: {found[field]} {words}, only {value} are known" + REMEDY)
-        reserved = [value for field, value in found.items() if field.startswith("reserved")]
-        if any(reserved) or any(data[_BEGIN.size + self._struct.size : HEADER_BYTES]):
-            raise ModelError(f"{name}: a reserved field is not zero; written by a newer version?")
-        return found
-
-    def sealed(self, model: Identified, known: Known, number: int, body: bytes) -> bytes:
-        """Return the bytes of a file of version `number`, in which `body` follows the header."""
-        fields = self._struct.pack(
-            *(known[f][0] if f in known else getattr(model, f, 0) for f in self._names)
-        )
-        begin = _BEGIN.pack(MAGIC, number, HEADER_BYTES + len(body), 0)
-        data = bytearray(begin + fields.ljust(HEADER_BYTES - _BEGIN.size, b"\0") + body)
-        struct.pack_into("<I", data, _CRC_OFFSET, zlib.crc32(data))
-        return bytes(data)
-
-
-def check_ranges(*fields: tuple[str, int, int, int]) -> None:
-    """Check fields, each given as (name, value, minimum, maximum).
-
-    Raises
-    ------
-    ModelError
-        If a value is out of range.
-    """
+def _check_ranges(*fields: tuple[str, int, int, int]) -> None:
+    """Raise ModelError if a field, given as (name, value, minimum, maximum), is out of range."""
     for name, value, low, high in fields:
         if not low <= value <= high:
             raise ModelError(f"model: {name} is {value}, accepted are {low} to {high}")
 
 
-def _checksum(data: bytes) -> int:
+def _check_size(data: bytes, expected: int, what: str) -> None:
+    if expected != len(data):
+        raise ModelError(f"{what} {expected} bytes, the file has {len(data)}{REMEDY}")
+
+
+def _checksum(data: bytes | bytearray) -> int:
     zeroed = bytearray(data)
     struct.pack_into("<I", zeroed, _CRC_OFFSET, 0)
     return zlib.crc32(zeroed)
+
+
+def _store_integers(model: Identified, **dtypes: type[np.integer[Any]]) -> None:
+    """Convert arrays of a frozen model. Raise ModelError if a value cannot be represented."""
+    for name, dtype in dtypes.items():
+        array = np.ascontiguousarray(getattr(model, name))
+        if array.dtype.kind not in "iu":
+            raise ModelError(
+                f"model: {name} is {array.dtype}, not integer; quantise it first (`linnapp pack` "
+                "does)"
+            )
+        info = np.iinfo(dtype)
+        if array.size and (int(array.max()) > info.max or int(array.min()) < info.min):
+            raise ModelError(f"model: {name} has values outside {np.dtype(dtype)}")
+        object.__setattr__(model, name, array.astype(dtype, copy=False))
 
 
 #: Maximum of every feature: 16.8 s in us, which a drive that is in use does not reach.
@@ -242,19 +249,6 @@ FRACTION_BITS = 10
 #: Leaves have 16 bits, and `base` has the same range.
 LEAF_LIMIT = 1 << 15
 
-#: Fields after the checksum.
-_TREE_FIELDS = HeaderFields(
-    n_features="H", n_trees="H", depth="B", history="B", fraction_bits="B", reserved="B",
-    overdue_us="I", refuse_us="I", threshold_us="I", base="i",
-)  # fmt: skip
-
-#: Values that the engine is compiled for, and their descriptions.
-_KNOWN_OF_TREES = {
-    "depth": (DEPTH, "splits to a leaf"),
-    "history": (HISTORY, "past reads"),
-    "fraction_bits": (FRACTION_BITS, "fractional bits"),
-}
-
 #: Value of `refuse_us` that refuses no read, because no prediction is higher.
 NEVER = 2**32 - 1
 
@@ -291,6 +285,17 @@ class LatencyModel(Identified):
         If the arrays or the fields are not valid.
     """
 
+    VERSION = 2
+    KIND = "latency model"
+    FIELDS: ClassVar = dict(
+        n_features="H", n_trees="H", depth="B", history="B", fraction_bits="B", reserved="B",
+        overdue_us="I", refuse_us="I", threshold_us="I", base="i",
+    )  # fmt: skip
+    KNOWN: ClassVar = dict(
+        depth=(DEPTH, "splits to a leaf"), history=(HISTORY, "past reads"),
+        fraction_bits=(FRACTION_BITS, "fractional bits"),
+    )  # fmt: skip
+
     splits: npt.NDArray[np.uint32]
     leaves: npt.NDArray[np.int16]
     base: int
@@ -300,17 +305,26 @@ class LatencyModel(Identified):
     n_features: int = N_FEATURES
 
     def __post_init__(self) -> None:
-        for name, dtype in (("splits", np.uint32), ("leaves", np.int16)):
-            array = np.ascontiguousarray(getattr(self, name))
-            if array.ndim != 2:
-                raise ModelError(f"model: {name} has shape {array.shape}, expected two dimensions")
-            info = np.iinfo(dtype)
-            if array.dtype.kind not in "iu" or (
-                array.size and (int(array.min()) < info.min or int(array.max()) > info.max)
-            ):
-                raise ModelError(f"model: {name} must be integers of {np.dtype(dtype)}")
-            object.__setattr__(self, name, array.astype(dtype))
-        self.check()
+        _store_integers(self, splits=np.uint32, leaves=np.int16)
+        expected = (self.n_trees, N_SPLITS), (self.n_trees, N_LEAVES)
+        if (self.splits.shape, self.leaves.shape) != expected:
+            raise ModelError(
+                f"model: splits have shape {self.splits.shape}, leaves {self.leaves.shape}; "
+                f"expected (n, {N_SPLITS}) and (n, {N_LEAVES})"
+            )
+        _check_ranges(
+            ("n_trees", self.n_trees, 0, MAX_TREES),
+            ("base", self.base, -LEAF_LIMIT, LEAF_LIMIT - 1),
+            ("threshold_us", self.threshold_us, 1, 2**32 - 1),
+            ("refuse_us", self.refuse_us, 1, 2**32 - 1),
+            ("overdue_us", self.overdue_us, 1, CAP),
+            ("n_features", self.n_features, N_FEATURES_MIN, N_FEATURES),
+        )
+        if self.splits.size and int(self.splits.max()) >> 24 >= self.n_features:
+            raise ModelError(
+                f"model: a split uses feature {int(self.splits.max()) >> 24}; it must be 0 to "
+                f"{self.n_features - 1}"
+            )
 
     @classmethod
     def mean_of_last(cls, threshold_us: int, refuse_us: int, overdue_us: int) -> LatencyModel:
@@ -357,92 +371,30 @@ class LatencyModel(Identified):
         refuses = f"refuses above {self.refuse_us} us" if self.refuses else "refuses nothing"
         return f"<LatencyModel {self.model_id}: {self.n_trees} trees, {refuses}>"
 
-    def check(self) -> None:
-        """Check what the C engine checks. Raise ModelError if it would reject the model."""
-        expected = (self.n_trees, N_SPLITS), (self.n_trees, N_LEAVES)
-        if (self.splits.shape, self.leaves.shape) != expected:
-            raise ModelError(
-                f"model: splits have shape {self.splits.shape}, leaves {self.leaves.shape}; "
-                f"expected (n, {N_SPLITS}) and (n, {N_LEAVES})"
-            )
-        check_ranges(
-            ("n_trees", self.n_trees, 0, MAX_TREES),
-            ("base", self.base, -LEAF_LIMIT, LEAF_LIMIT - 1),
-            ("threshold_us", self.threshold_us, 1, 2**32 - 1),
-            ("refuse_us", self.refuse_us, 1, 2**32 - 1),
-            ("overdue_us", self.overdue_us, 1, CAP),
-            ("n_features", self.n_features, N_FEATURES_MIN, N_FEATURES),
-        )
-        if self.splits.size and int(self.splits.max()) >> 24 >= self.n_features:
-            raise ModelError(
-                f"model: a split uses feature {int(self.splits.max()) >> 24}; it must be 0 to "
-                f"{self.n_features - 1}"
-            )
-
-    def to_bytes(self) -> bytes:
-        """See :meth:`~linnapp.model.Identified.to_bytes`."""
-        body = self.splits.astype("<u4").tobytes() + self.leaves.astype("<i2").tobytes()
-        check_ranges(("n_trees", self.n_trees, MIN_TREES, MAX_TREES))
-        return _TREE_FIELDS.sealed(self, _KNOWN_OF_TREES, LATENCY, body)
+    def _body(self) -> bytes:
+        _check_ranges(("n_trees", self.n_trees, MIN_TREES, MAX_TREES))
+        return self.splits.astype("<u4").tobytes() + self.leaves.astype("<i2").tobytes()
 
     @classmethod
-    def from_bytes(cls, data: bytes, name: str = "model") -> LatencyModel:
-        """See :meth:`~linnapp.model.Identified.from_bytes`."""
-        check_header(data, LATENCY, name)
-        found = _TREE_FIELDS.read(data, _KNOWN_OF_TREES, name)
-        n_features, n_trees = found["n_features"], found["n_trees"]
-        if not N_FEATURES_MIN <= n_features <= N_FEATURES:
-            raise ModelError(
-                f"{name}: {n_features} features, only {N_FEATURES_MIN} to {N_FEATURES} are known"
-                + REMEDY
-            )
-        if not MIN_TREES <= n_trees <= MAX_TREES:
-            raise ModelError(
-                f"{name}: n_trees is {n_trees}, expected {MIN_TREES} to {MAX_TREES}" + REMEDY
-            )
-        n_splits, n_leaves = n_trees * N_SPLITS, n_trees * N_LEAVES
-        expected = HEADER_BYTES + 4 * n_splits + 2 * n_leaves
-        if expected != len(data):
-            raise ModelError(
-                f"{name}: {n_trees} trees need {expected} bytes, the file has {len(data)}" + REMEDY
-            )
-        splits = np.frombuffer(data, "<u4", n_splits, HEADER_BYTES)
-        leaves = np.frombuffer(data, "<i2", n_leaves, HEADER_BYTES + 4 * n_splits)
-        try:
-            return cls(
-                splits.reshape(n_trees, N_SPLITS),
-                leaves.reshape(n_trees, N_LEAVES),
-                found["base"],
-                found["threshold_us"],
-                found["refuse_us"],
-                found["overdue_us"],
-                n_features,
-            )
-        except ModelError as error:
-            raise ModelError(f"{name}: {error}") from error
+    def _parse(cls, fields: dict[str, int], data: bytes) -> LatencyModel:
+        n_trees = fields["n_trees"]
+        _check_ranges(("n_trees", n_trees, MIN_TREES, MAX_TREES))
+        middle = HEADER_BYTES + 4 * n_trees * N_SPLITS
+        _check_size(data, middle + 2 * n_trees * N_LEAVES, f"{n_trees} trees need")
+        return cls(
+            np.frombuffer(data[:middle], "<u4", offset=HEADER_BYTES).reshape(n_trees, N_SPLITS),
+            np.frombuffer(data, "<i2", offset=middle).reshape(n_trees, N_LEAVES),
+            *(fields[name] for name in ("base", "threshold_us", "refuse_us", "overdue_us")),
+            n_features=fields["n_features"],
+        )
 
 
-VERSION = NETWORK
 SCALE = 1000
 N_OUTPUTS = 2
-
-#: Fields after the checksum.
-_NETWORK_FIELDS = HeaderFields(
-    n_inputs="H", n_hidden="H", n_outputs="H", history="B", pending_digits="B", latency_digits="B",
-    reserved8="B", reserved16="H", scale="I", threshold_us="I",
-)  # fmt: skip
 
 #: Number of digits of a count of pending pages and of a latency in us. Larger values are clipped.
 PENDING_DIGITS, LATENCY_DIGITS = 3, 4
 N_INPUTS = (HISTORY + 1) * PENDING_DIGITS + HISTORY * LATENCY_DIGITS
-
-#: Values that the engine is compiled for, and their descriptions.
-_KNOWN_OF_NETWORKS = {
-    "n_outputs": (N_OUTPUTS, "outputs"),
-    "history": (HISTORY, "past reads"),
-    "pending_digits": (PENDING_DIGITS, "digits of pending pages"),
-    "latency_digits": (LATENCY_DIGITS, "digits of a latency"),
-}
 
 #: Number of hidden units that the kernel's engine is compiled for.
 KERNEL_HIDDEN = 256
@@ -488,6 +440,18 @@ class Model(Identified):
         If a sum could overflow in the kernel.
     """
 
+    VERSION = 1
+    KIND = "network"
+    FIELDS: ClassVar = dict(
+        n_inputs="H", n_hidden="H", n_outputs="H", history="B", pending_digits="B",
+        latency_digits="B", reserved8="B", reserved16="H", scale="I", threshold_us="I",
+    )  # fmt: skip
+    KNOWN: ClassVar = dict(
+        n_outputs=(N_OUTPUTS, "outputs"), history=(HISTORY, "past reads"),
+        pending_digits=(PENDING_DIGITS, "digits of pending pages"),
+        latency_digits=(LATENCY_DIGITS, "digits of a latency"),
+    )  # fmt: skip
+
     hidden_weights: npt.NDArray[np.int32]
     hidden_bias: npt.NDArray[np.int32]
     output_weights: npt.NDArray[np.int32]
@@ -496,17 +460,24 @@ class Model(Identified):
     scale: int = SCALE
 
     def __post_init__(self) -> None:
-        for name, dtype in (
-            ("hidden_weights", np.int32),
-            ("hidden_bias", np.int32),
-            ("output_weights", np.int32),
-            ("output_bias", np.int64),
+        narrow = dict.fromkeys(("hidden_weights", "hidden_bias", "output_weights"), np.int32)
+        _store_integers(self, **narrow, output_bias=np.int64)
+        n_hidden = len(self.hidden_bias) if self.hidden_bias.ndim else 0
+        for name, expected in (
+            ("hidden_weights", (N_INPUTS, n_hidden)),
+            ("hidden_bias", (n_hidden,)),
+            ("output_weights", (n_hidden, N_OUTPUTS)),
+            ("output_bias", (N_OUTPUTS,)),
         ):
-            array = np.ascontiguousarray(getattr(self, name))
-            if array.dtype != dtype:
-                array = _exact_integers(array, np.dtype(dtype), name)
-            object.__setattr__(self, name, array)
-        self.check()
+            shape = getattr(self, name).shape
+            if shape != expected:
+                raise ModelError(f"model: {name} has shape {shape}, expected {expected}")
+        _check_ranges(
+            ("n_hidden", self.n_hidden, 1, 65535),
+            ("scale", self.scale, 1, 2**32 - 1),
+            ("threshold_us", self.threshold_us, 1, 2**32 - 1),
+        )
+        self._check_narrow()
 
     @property
     def n_inputs(self) -> int:
@@ -520,42 +491,6 @@ class Model(Identified):
 
     def __repr__(self) -> str:
         return f"<Model {self.model_id}: {self.n_hidden} units, slow above {self.threshold_us} us>"
-
-    def check(self) -> None:
-        """Check what the kernel checks.
-
-        Raises
-        ------
-        ModelError
-            If shapes do not agree or a header field is out of range.
-        NotNarrowError
-            If a sum could overflow for some vector of digits 0 to 9.
-        """
-        w1, b1 = self.hidden_weights, self.hidden_bias
-        w2, b2 = self.output_weights, self.output_bias
-        if w1.ndim != 2 or w2.ndim != 2 or b1.ndim != 1 or b2.ndim != 1:
-            raise ModelError(
-                "model: the weights must be matrices and the biases vectors, not of shapes "
-                f"{w1.shape}, {b1.shape}, {w2.shape}, {b2.shape}"
-            )
-        if (
-            b1.shape[0] != w1.shape[1]
-            or w2.shape != (w1.shape[1], N_OUTPUTS)
-            or b2.shape != (N_OUTPUTS,)
-        ):
-            raise ModelError(
-                f"model: shapes disagree: hidden_weights {w1.shape}, hidden_bias {b1.shape}, "
-                f"output_weights {w2.shape}, output_bias {b2.shape}; "
-                f"expected ({N_INPUTS}, H), (H,), (H, 2), (2,)"
-            )
-        check_ranges(
-            ("n_hidden", self.n_hidden, 1, 65535),
-            ("scale", self.scale, 1, 2**32 - 1),
-            ("threshold_us", self.threshold_us, 1, 2**32 - 1),
-        )
-        if self.n_inputs != N_INPUTS:
-            raise ModelError(f"model: {self.n_inputs} inputs, only {N_INPUTS} are known")
-        self._check_narrow()
 
     def _check_narrow(self) -> None:
         """Check that no sum can overflow for any digits, as the kernel does.
@@ -589,60 +524,43 @@ class Model(Identified):
             if abs(number) >= OUTPUT_BIAS_LIMIT:
                 raise NotNarrowError(f"model: an output bias is {number}, outside 62 bits")
 
-    def to_bytes(self) -> bytes:
-        """See :meth:`~linnapp.model.Identified.to_bytes`."""
-        body = b"".join(
-            (
-                self.hidden_weights.astype("<i4").tobytes(),
-                self.hidden_bias.astype("<i4").tobytes(),
-                self.output_weights.astype("<i4").tobytes(),
-                self.output_bias.astype("<i8").tobytes(),
-            )
-        )
-        return _NETWORK_FIELDS.sealed(self, _KNOWN_OF_NETWORKS, VERSION, body)
+    def _body(self) -> bytes:
+        weights = (self.hidden_weights, self.hidden_bias, self.output_weights)
+        return b"".join((*(w.astype("<i4").tobytes() for w in weights),
+                         self.output_bias.astype("<i8").tobytes()))  # fmt: skip
 
     @classmethod
-    def from_bytes(cls, data: bytes, name: str = "model") -> Model:
-        """See :meth:`~linnapp.model.Identified.from_bytes`."""
-        check_header(data, VERSION, name)
-        found = _NETWORK_FIELDS.read(data, _KNOWN_OF_NETWORKS, name)
-        n_inputs, n_hidden, n_outputs = found["n_inputs"], found["n_hidden"], N_OUTPUTS
-        counts = (n_inputs * n_hidden, n_hidden, n_hidden * n_outputs)
-        expected = HEADER_BYTES + 4 * sum(counts) + 8 * n_outputs
-        if expected != len(data):
-            raise ModelError(
-                f"{name}: {n_inputs} x {n_hidden} x {n_outputs} needs {expected} bytes, "
-                f"the file has {len(data)}" + REMEDY
-            )
-        parts = []
-        offset = HEADER_BYTES
-        for count in counts:
-            parts.append(np.frombuffer(data, "<i4", count, offset).astype(np.int32))
-            offset += 4 * count
-        output_bias = np.frombuffer(data, "<i8", n_outputs, offset).astype(np.int64)
-        try:
-            return cls(
-                hidden_weights=parts[0].reshape(n_inputs, n_hidden),
-                hidden_bias=parts[1],
-                output_weights=parts[2].reshape(n_hidden, n_outputs),
-                output_bias=output_bias,
-                threshold_us=found["threshold_us"],
-                scale=found["scale"],
-            )
-        except ModelError as error:
-            raise ModelError(f"{name}: {error}") from error
+    def _parse(cls, fields: dict[str, int], data: bytes) -> Model:
+        n_inputs, n_hidden = fields["n_inputs"], fields["n_hidden"]
+        ends = np.cumsum((n_inputs * n_hidden, n_hidden, n_hidden * N_OUTPUTS))
+        end = HEADER_BYTES + 4 * int(ends[-1])
+        shape = f"{n_inputs} x {n_hidden} x {N_OUTPUTS} needs"
+        _check_size(data, end + 8 * N_OUTPUTS, shape)
+        hidden_weights, hidden_bias, output_weights = np.split(
+            np.frombuffer(data[:end], "<i4", offset=HEADER_BYTES), ends[:-1]
+        )
+        return cls(
+            hidden_weights.reshape(n_inputs, n_hidden),
+            hidden_bias,
+            output_weights.reshape(n_hidden, N_OUTPUTS),
+            np.frombuffer(data, "<i8", offset=end),
+            fields["threshold_us"],
+            fields["scale"],
+        )
+
+
+#: The kinds of models by format version.
+_KINDS: dict[int, type[Model | LatencyModel]] = {1: Model, 2: LatencyModel}
 
 
 def load_model(path: AnyPath) -> Model | LatencyModel:
     """Read a model file of any kind. See :meth:`Model.from_bytes` for the errors."""
-    return model_from_bytes(read_file(path), str(path))
+    return model_from_bytes(_read_file(path), str(path))
 
 
 def model_from_bytes(data: bytes, name: str = "model") -> Model | LatencyModel:
     """Parse a model file of any kind. See :meth:`Model.from_bytes` for the errors."""
-    if version_of(data, name) == LATENCY:
-        return LatencyModel.from_bytes(data, name)
-    return Model.from_bytes(data, name)
+    return _KINDS[_version_of(data, name)].from_bytes(data, name)
 
 
 def find_model(path: AnyPath, drive: str | None = None) -> Path:
@@ -673,15 +591,3 @@ def find_model(path: AnyPath, drive: str | None = None) -> Path:
         raise ModelError(f"{path}: holds no {SUFFIX} file; `linnapp train` makes one")
     names = ", ".join(model.name for model in models)
     raise ModelError(f"{path}: holds several models ({names}); name one of the files")
-
-
-def _exact_integers(array: npt.NDArray[Any], dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
-    """Convert to `dtype`. Raise ModelError if the values cannot be represented exactly."""
-    if array.dtype.kind not in "iu":
-        raise ModelError(
-            f"model: {name} is {array.dtype}, not integer; quantise it first (`linnapp pack` does)"
-        )
-    info = np.iinfo(dtype)
-    if array.size and (int(array.max()) > info.max or int(array.min()) < info.min):
-        raise ModelError(f"model: {name} has values outside {dtype}")
-    return array.astype(dtype)
