@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linnapp.trace.blktrace import COMPLETED, REVOKED, WRITE
-from linnapp.trace.logged_drive import PAGE_BYTES, LoggedDrive
+from linnapp.trace.reads import PAGE_BYTES, LoggedDrive
 from linnapp.trace.text import SECTOR_BYTES
 
 #: A read that has to wait for nothing takes less time than this.

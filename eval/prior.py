@@ -26,14 +26,17 @@ from eval.seeds import DEVELOPMENT
 from linnapp.engine import predict_us
 from linnapp.lab.work import StepError, write_json
 from linnapp.learn import examples as bursts
-from linnapp.learn import prior
 from linnapp.learn.examples import load_reads
-from linnapp.learn.report import record_of_versions
+from linnapp.learn.fit import record_of_versions
 from linnapp.learn.trees import (
     BURST_LEARNING_RATE,
     N_BURST_TREES,
     OVERDUE_PERCENTILE,
+    PRIOR_NAME,
+    PRIOR_UNIT_US,
     grow_from_reads,
+    to_prior_units,
+    unit_of_drive_us,
 )
 from linnapp.model import NEVER, LatencyModel
 from linnapp.trace.workload import load_profile
@@ -101,23 +104,23 @@ class Lessons(NamedTuple):
         reads = load_reads(path, overdue_us=1)
         overdue_us = max(1, int(np.percentile(reads.latency_us, OVERDUE_PERCENTILE)))
         reads = load_reads(path, overdue_us=overdue_us)
-        unit_us = prior.median_us(reads.latency_us, reads.pages)
+        unit_us = unit_of_drive_us(reads.latency_us, reads.pages)
         added = bursts.sample_slow_reads(path, len(reads), overdue_us, SEED)
         added = added.take(np.sort(np.random.default_rng(SEED).permutation(len(added))[:ADDED]))
         return cls(
-            prior.in_units(reads.features, unit_us), _in_unit(reads.latency_us, unit_us),
-            prior.in_units(added.inputs, unit_us), _in_unit(added.latency_us, unit_us),
+            to_prior_units(reads.features, unit_us), _in_unit(reads.latency_us, unit_us),
+            to_prior_units(added.inputs, unit_us), _in_unit(added.latency_us, unit_us),
         )  # fmt: skip
 
 
 def _in_unit(latency_us: NDArray[Any], unit_us: float) -> NDArray[np.float64]:
-    return np.asarray(np.maximum(latency_us, 1) * (prior.UNIT_US / unit_us))
+    return np.asarray(np.maximum(latency_us, 1) * (PRIOR_UNIT_US / unit_us))
 
 
 def learn(taught: Sequence[Lessons]) -> LatencyModel:
     """Grow trees from all these drives, and further trees from bursts that are added to them."""
     features, took, added_features, added_took = map(np.concatenate, zip(*taught, strict=True))
-    like = LatencyModel.mean_of_last(prior.UNIT_US, NEVER, prior.UNIT_US)
+    like = LatencyModel.mean_of_last(PRIOR_UNIT_US, NEVER, PRIOR_UNIT_US)
     calm, _ = grow_from_reads(
         (features,), took, like, SEED, n_trees=TREES, learning_rate=RATE
     )  # fmt: skip
@@ -137,13 +140,13 @@ def learn(taught: Sequence[Lessons]) -> LatencyModel:
 def write(taught: Sequence[Lessons]) -> None:
     """Write the prior and its record."""
     model = learn(taught)
-    model.save(FOLDER / f"{prior.NAME}.linnos")
+    model.save(FOLDER / f"{PRIOR_NAME}.linnos")
     write_json(
-        FOLDER / f"{prior.NAME}.json",
+        FOLDER / f"{PRIOR_NAME}.json",
         {
             "model_id": model.model_id,
             "kind": "latency",
-            "unit_us": prior.UNIT_US,
+            "unit_us": PRIOR_UNIT_US,
             "n_trees": model.n_trees,
             "reads": sum(len(drive.took) for drive in taught),
             "drives": len(taught),

@@ -11,8 +11,7 @@ from typing import get_args
 import click
 
 from linnapp.commands.train import train
-from linnapp.learn.labels import LABELS, Search
-from linnapp.learn.options import Recipe
+from linnapp.learn.options import LABELS, Recipe, Search
 from linnapp.option_types import FiniteRange
 
 _DEFAULT = Recipe()

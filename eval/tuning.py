@@ -24,7 +24,7 @@ from eval.cache import Cache
 from eval.cells import Cell, Replay, given, read_profile, replayed, trained, training_records
 from linnapp.trace import replay_log
 from linnapp.trace.blktrace import COMPLETED
-from linnapp.trace.logged_drive import LoggedDrive
+from linnapp.trace.reads import LoggedDrive
 from linnapp.trace.text import SECTOR_BYTES
 
 #: Candidates, as percentiles of the recording's queues and latencies; None is no limit, and each

@@ -13,15 +13,15 @@ import typing as _typing
 if _typing.TYPE_CHECKING:
     from linnapp.drive.deployment import upload
     from linnapp.errors import LinnappError
-    from linnapp.learn.evaluate import evaluate
     from linnapp.learn.fit import fit_latency, fit_network, inflection_point, load_model
+    from linnapp.learn.judge import evaluate
     from linnapp.trace.reads import load
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "LinnappError": "linnapp.errors",
-    "evaluate": "linnapp.learn.evaluate",
+    "evaluate": "linnapp.learn.judge",
     "fit_latency": "linnapp.learn.fit",
     "fit_network": "linnapp.learn.fit",
     "inflection_point": "linnapp.learn.fit",

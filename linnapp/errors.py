@@ -66,6 +66,15 @@ class DeviceError(LinnappError):
     """A drive is missing, or its kernel or driver does not support an operation."""
 
 
+@contextlib.contextmanager
+def errors_about(name: object) -> Iterator[None]:
+    """Let the errors in the block name the file or the recording that they are about."""
+    try:
+        yield
+    except LinnappError as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
 def as_options(message: str) -> str:
     """Return a message with arguments replaced by options, for example "`device=`" by --dev."""
 

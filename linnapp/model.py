@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.errors import ModelError
+from linnapp.errors import ModelError, errors_about
 from linnapp.files import AnyPath, explain_os_error, replaced_file
 from linnapp.native import HISTORY, N_FEATURES_MIN
 
@@ -102,10 +102,8 @@ class Identified(abc.ABC):
                 f"{name}: model format version {version}, a {_KINDS[version].KIND}; "
                 f"expected a {cls.KIND}, version {cls.VERSION}"
             )
-        try:
+        with errors_about(name):
             return cls._parse(cls._header_fields(data), data)
-        except ModelError as error:
-            raise ModelError(f"{name}: {error}") from error
 
     @classmethod
     def _header_fields(cls, data: bytes) -> dict[str, int]:
@@ -384,8 +382,11 @@ class LatencyModel(Identified):
         return cls(
             np.frombuffer(data[:middle], "<u4", offset=HEADER_BYTES).reshape(n_trees, N_SPLITS),
             np.frombuffer(data, "<i2", offset=middle).reshape(n_trees, N_LEAVES),
-            *(fields[name] for name in ("base", "threshold_us", "refuse_us", "overdue_us")),
-            n_features=fields["n_features"],
+            fields["base"],
+            fields["threshold_us"],
+            fields["refuse_us"],
+            fields["overdue_us"],
+            fields["n_features"],
         )
 
 
@@ -407,10 +408,8 @@ class NotNarrowError(ModelError):
     """The weights are so large that the kernel's sums of 16 and 32 bits could overflow."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(
-            f"{message}; train it again, or quantise it with a smaller scale "
-            "(`linnapp pack --scale`)"
-        )
+        advice = "train it again, or quantise it with a smaller scale (`linnapp pack --scale`)"
+        super().__init__(message if message.endswith(advice) else f"{message}; {advice}")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

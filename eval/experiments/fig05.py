@@ -15,12 +15,8 @@ from eval.experiment import Context
 from eval.long_table import LongTable
 from eval.study import Study, described
 from linnapp.learn.examples import load_reads
-from linnapp.learn.labels import (
-    FAILOVER_US,
-    LabellingOptions,
-    LatencyDistribution,
-    find_inflection_points,
-)
+from linnapp.learn.labels import LatencyDistribution, find_inflection_points
+from linnapp.learn.options import FAILOVER_US, LabellingOptions
 from linnapp.stats import Interval
 
 #: Percentiles that are far too low and far too high for an inflection point.

@@ -17,7 +17,8 @@ from eval.experiment import Context
 from eval.long_table import LongTable
 from eval.study import Study, described
 from linnapp.lab import guests
-from linnapp.learn.labels import LabellingOptions, LatencyDistribution, find_inflection_points
+from linnapp.learn.labels import LatencyDistribution, find_inflection_points
+from linnapp.learn.options import LabellingOptions
 from linnapp.trace import convert as iolog
 from linnapp.trace.workload import Profile, generate, load_profile
 

@@ -25,14 +25,14 @@ from eval.cells import N_DRIVES, WORKLOADS, recorded
 from eval.experiment import Context
 from eval.long_table import LongTable, Place
 from eval.study import Study, described
-from linnapp.learn.examples import load_reads
+from linnapp.learn.examples import load_reads, split
 from linnapp.learn.judge import Confusion, area_under_roc
-from linnapp.learn.labels import LabellingOptions, LatencyDistribution, find_inflection_points
-from linnapp.learn.network import TrainingOptions, outputs_of, train
+from linnapp.learn.labels import LatencyDistribution, find_inflection_points
+from linnapp.learn.network import outputs_of, train
+from linnapp.learn.options import LabellingOptions, TrainingOptions
 from linnapp.model import N_FEATURES
 from linnapp.trace.blktrace import COMPLETED
 from linnapp.trace.reads import load
-from linnapp.trace.rows import split
 
 #: False submits per read that the paper reports at most. Predictors are compared at this point.
 MATCHED = 0.057

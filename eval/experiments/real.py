@@ -28,14 +28,14 @@ from eval.long_table import LongTable
 from eval.study import Study, described
 from linnapp import stats
 from linnapp.lab.work import StepError
-from linnapp.learn import prior
-from linnapp.learn.evaluate import DriveReads, match_pairs, predictions
 from linnapp.learn.fit import fit_latency, fit_network
+from linnapp.learn.judge import predictions
 from linnapp.learn.labels import size_classes
+from linnapp.learn.pairs import DriveReads, match_pairs
+from linnapp.learn.trees import scale_prior, shipped_prior, unit_of_drive_us
 from linnapp.model import CAP, NEVER, LatencyModel, Model
 from linnapp.trace import replay_log
-from linnapp.trace.logged_drive import PAGE_BYTES
-from linnapp.trace.reads import IoTable, load
+from linnapp.trace.reads import PAGE_BYTES, IoTable, load
 
 OWN, BEST = "trees, own log", "perfect choice"
 #: Follows the latency of the nearest read on the same drive, which may be a later one.
@@ -150,12 +150,12 @@ def pages_of(table: Any) -> Array:
 def models_of(taught: IoTable, trees: Sequence[LatencyModel], k: int, seed: int) -> dict[str, Any]:
     """Return the models that choose drive `k`, by policy; `taught` is the first half of its log."""
     read = taught.is_served_read
-    unit_us = prior.median_us(taught.latency_ns[read] / 1000, pages_of(taught)[read])
+    unit_us = unit_of_drive_us(taught.latency_ns[read] / 1000, pages_of(taught)[read])
     like = LatencyModel.mean_of_last(1, NEVER, trees[k].overdue_us).without_trees()
     found: dict[str, LatencyModel | Model] = {
         OWN: trees[k],
         "trees, another log": trees[(k + 1) % len(trees)],
-        "trees, shipped prior": like.times(prior.scale_to_drive(prior.shipped(), unit_us)),
+        "trees, shipped prior": like.times(scale_prior(shipped_prior(), unit_us)),
     }
     for name, bias in NETWORKS.items():
         found[name] = fit_network(taught, bias=bias, seed=seed, **PAPER_TRAINING).model_

@@ -21,20 +21,12 @@ from eval.cache import ROOT
 from eval.cells import N_DRIVES, Cell, recorded
 from eval.experiment import Context
 from eval.study import Study, described
-from linnapp.learn.examples import load_reads
+from linnapp.learn.examples import load_reads, split
 from linnapp.learn.judge import Confusion
 from linnapp.learn.labels import LatencyDistribution, find_inflection_points
-from linnapp.learn.network import (
-    LOSSES,
-    TrainingOptions,
-    batch_size,
-    batches,
-    hinge,
-    import_tensorflow,
-    outputs_now,
-)
+from linnapp.learn.network import batch_size, batches, hinge, import_tensorflow, outputs_now
+from linnapp.learn.options import LOSSES, TrainingOptions
 from linnapp.trace.reads import load
-from linnapp.trace.rows import split
 
 
 @dataclass(frozen=True)

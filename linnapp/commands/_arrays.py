@@ -3,23 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from linnapp.errors import LinnappError
-
-
-@contextlib.contextmanager
-def errors_about(path: Path) -> Iterator[None]:
-    """Let the errors in the block name the file whose arrays are used."""
-    try:
-        yield
-    except LinnappError as error:
-        raise type(error)(f"{path}: {error}") from error
 
 
 def load(path: Path, *, several: bool) -> Any:

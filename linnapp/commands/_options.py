@@ -97,14 +97,14 @@ def flags_of(owner: type, *names: str) -> Callable[[Callable[..., None]], Callab
 
 def array_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of an array for its inflection points; the library has the defaults."""
-    from linnapp.learn.labels import LabellingOptions
+    from linnapp.learn.options import LabellingOptions
 
     return flags_of(LabellingOptions, "threshold_us", "failover_us", "replicas")(command)
 
 
 def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add all options for finding inflection points."""
-    from linnapp.learn.labels import LabellingOptions
+    from linnapp.learn.options import LabellingOptions
 
     return array_options(flags_of(LabellingOptions, "search")(command))
 
@@ -148,8 +148,7 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
 
     All others are only arguments of the library (:func:`linnapp.fit_network`).
     """
-    from linnapp.learn.network import TrainingOptions
-    from linnapp.learn.options import Recipe
+    from linnapp.learn.options import Recipe, TrainingOptions
 
     command = flags_of(TrainingOptions, "max_epochs", "seed")(command)
     command = flags_of(Recipe, "even_if_worse", "max_refused")(command)

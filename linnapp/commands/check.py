@@ -167,9 +167,9 @@ def _describe(found: Benefit, target: str) -> str:
 def _describe_cost(n_replicas: int, mean_us: float) -> str:
     """Return what a prediction costs on this machine, in a sentence."""
     from linnapp.engine import measure_prediction_ns
-    from linnapp.learn import prior
+    from linnapp.learn.trees import shipped_prior
 
-    ns = measure_prediction_ns(prior.shipped())
+    ns = measure_prediction_ns(shipped_prior())
     share = n_replicas * ns / 1000 / mean_us
     return (
         f"On this machine, a prediction takes {ns:.0f} ns, and predictions for all {n_replicas} "

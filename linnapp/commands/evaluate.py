@@ -13,7 +13,8 @@ import click
 from linnapp.commands._options import model_option, reader_options, traces_option
 
 if TYPE_CHECKING:
-    from linnapp.learn.evaluate import Evaluation, PairsJudged
+    from linnapp.learn.judge import Evaluation
+    from linnapp.learn.pairs import PairsJudged
     from linnapp.model import LatencyModel, Model
 
 
@@ -38,7 +39,7 @@ def evaluate(model_path: Path, traces: tuple[Path, ...], as_json: bool, **reader
     Several traces are the drives of one array, recorded at the same time. Pairs of reads that began
     on two of them at the same moment then show the gain of choosing the lower prediction.
     """
-    from linnapp.learn.evaluate import evaluate as judge
+    from linnapp.learn.judge import evaluate as judge
     from linnapp.model import LatencyModel, find_model, load_model
     from linnapp.stats import finite_or_none
     from linnapp.trace.blktrace import losses_of, trace_files
@@ -64,7 +65,7 @@ def evaluate(model_path: Path, traces: tuple[Path, ...], as_json: bool, **reader
     pairs: PairsJudged | None = None
     choosing = [model for model in models if isinstance(model, LatencyModel)]
     if 1 < len(traces) == len(choosing):
-        from linnapp.learn.evaluate import judge_models
+        from linnapp.learn.pairs import judge_models
         from linnapp.trace.reads import check_common_clock
 
         check_common_clock(traces, **reader)
@@ -84,7 +85,6 @@ def _echo(
 ) -> None:
     """Print all values of a drive."""
     from linnapp.commands._training import describe_areas
-    from linnapp.learn.evaluate import LatencyEvaluation
     from linnapp.model import LatencyModel
 
     c = result.confusion
@@ -99,11 +99,12 @@ def _echo(
         click.echo(f"{c.total} reads, mean latency {result.mean_us:.1f} us; it refuses no reads")
     else:
         _echo_verdicts(result)
-    if isinstance(result, LatencyEvaluation):
+    if isinstance(model, LatencyModel):
+        quality = result.to_json()
         click.echo(
-            f"mean prediction {result.mean_predicted_us:.1f} us; mean error: a factor of "
-            f"{2**result.mean_abs_log2_error:.2f}, for the mean of the last latencies "
-            f"{2**result.mean_abs_log2_error_last_latencies:.2f}"
+            f"mean prediction {quality['mean_predicted_us']:.1f} us; mean error: a factor of "
+            f"{2 ** quality['mean_abs_log2_error']:.2f}, for the mean of the last latencies "
+            f"{2 ** quality['mean_abs_log2_error_last_latencies']:.2f}"
         )
     click.echo(describe_areas(vars(result)))
 

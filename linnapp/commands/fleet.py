@@ -58,7 +58,7 @@ def fleet(
     from linnapp.errors import LinnappError
     from linnapp.learn.fleet import Progress, group_by_directory, train_fleet
     from linnapp.learn.labels import LOWEST_PERCENTILE
-    from linnapp.trace.packed import SUFFIXES
+    from linnapp.trace.blktrace import SUFFIXES
 
     found: list[Path] = []
     ends = [f".blk{suffix}" for suffix in ("", *SUFFIXES)]

@@ -35,8 +35,8 @@ def label(
     that it trains on.
     """
     from linnapp.learn.fit import drive_names, read_latencies
-    from linnapp.learn.labels import LabellingOptions, find_inflection_points
-    from linnapp.learn.options import Recipe
+    from linnapp.learn.labels import find_inflection_points
+    from linnapp.learn.options import LabellingOptions, Recipe
     from linnapp.trace.blktrace import losses_of
 
     options = LabellingOptions(**labelling)

@@ -29,8 +29,8 @@ def pack(weights: Path, output: Path, threshold_us: int | None, scale: int | Non
     threshold_us. Float arrays are quantised; integer arrays carry their scales already (s, s, s
     and s squared) and are taken as they are.
     """
-    from linnapp.commands._arrays import errors_about, load
-    from linnapp.errors import ModelError
+    from linnapp.commands._arrays import load
+    from linnapp.errors import ModelError, errors_about
     from linnapp.learn.network import quantise
 
     arrays = load(weights, several=True)

@@ -30,10 +30,10 @@ def predict(model_path: Path, features: Path, engine: str) -> None:
     """Print one line per feature vector: 0 (fast) or 1 (slow), or of a latency model the us."""
     import numpy as np
 
-    from linnapp.commands._arrays import errors_about, load
+    from linnapp.commands._arrays import load
     from linnapp.engine import predict as verdicts
     from linnapp.engine import predict_us
-    from linnapp.errors import LinnappError
+    from linnapp.errors import LinnappError, errors_about
     from linnapp.model import Model, find_model, load_model
 
     model = load_model(find_model(model_path))

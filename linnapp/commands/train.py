@@ -14,8 +14,8 @@ from linnapp.commands._options import check_kind, recipe_from, recipe_options, t
 from linnapp.option_types import FOLDER
 
 if TYPE_CHECKING:
+    from linnapp.learn.fit import FittedModel
     from linnapp.learn.options import Kind
-    from linnapp.learn.report import FittedModel
 
 #: Names of the kinds of models. The latency model is trained first, because it is quick.
 _KINDS: dict[Kind, str] = {"latency": "latency model", "network": "network"}

@@ -18,12 +18,11 @@ import numpy.typing as npt
 
 from linnapp import engine, stats
 from linnapp.files import AnyPath
-from linnapp.learn.examples import Reads, load_reads
+from linnapp.learn.examples import Reads, load_reads, split
 from linnapp.learn.judge import Refusals, array_means_us
 from linnapp.learn.options import Recipe
 from linnapp.learn.trees import deviances, predict_newest
 from linnapp.model import LatencyModel, Model
-from linnapp.trace.rows import split
 
 #: Maximum p-value for "better". It is less than the 2.5 % with which a model that is only as
 #: good as the active one may replace it, because neighbouring blocks can share a burst.

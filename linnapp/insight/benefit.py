@@ -20,10 +20,9 @@ import numpy.typing as npt
 
 from linnapp.errors import EmptyTraceError, NoGainError, TraceError
 from linnapp.files import AnyPath
-from linnapp.learn.evaluate import WITHIN_US, DriveReads, judge, match_pairs
-from linnapp.learn.fit import fit_latency
+from linnapp.learn.fit import FittedModel, fit_latency
 from linnapp.learn.judge import area_under_roc
-from linnapp.learn.report import FittedLatency
+from linnapp.learn.pairs import WITHIN_US, DriveReads, judge, match_pairs
 from linnapp.stats import Interval, finite_or_none
 from linnapp.trace.reads import IoTable, Recorded, check_common_clock, load
 
@@ -164,7 +163,7 @@ def estimate_benefit(recordings: Sequence[Recorded], names: Sequence[str]) -> Be
         )
     halves = [_divide(table, middle) for table in tables]
     trained_mean_us = [_mean_us(first) for first, _ in halves]
-    models: list[FittedLatency | None] = []
+    models: list[FittedModel | None] = []
     for first, _ in halves:
         try:
             models.append(fit_latency(first))
@@ -223,7 +222,7 @@ def _mean_us(table: IoTable) -> float:
     return float(table.latency_ns[served].mean()) / 1000 if served.any() else math.nan
 
 
-def _predict(model: FittedLatency | None, table: IoTable, mean_us: float) -> DriveReads:
+def _predict(model: FittedModel | None, table: IoTable, mean_us: float) -> DriveReads:
     """Return the reads with their predictions, which are `mean_us` without a model."""
     served = table.take(table.is_served_read)
     predicted = np.full(len(served), mean_us) if model is None else model.predict(table)

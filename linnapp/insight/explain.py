@@ -31,8 +31,7 @@ from linnapp.model import (
 from linnapp.native import HISTORY
 from linnapp.trace import decisions
 from linnapp.trace.blktrace import ERROR, REVOKED, IoChunk, format_device, parse_device
-from linnapp.trace.logged_drive import LoggedDrive
-from linnapp.trace.reads import Recorded, name_of, open_recording
+from linnapp.trace.reads import LoggedDrive, Recorded, name_of, open_recording
 
 NOTE_ON_RECORDINGS = (
     "recordings do not show which reads were latency-critical; all reads are treated as such"

@@ -38,15 +38,45 @@ import numpy.typing as npt
 from linnapp.engine import digits
 from linnapp.errors import TraceError
 from linnapp.learn.labels import SlowLimits
+from linnapp.learn.options import TrainingOptions
 from linnapp.model import FEATURES, LATENCY_DIGITS, N_INPUTS, PENDING_DIGITS
 from linnapp.native import HISTORY, N_FEATURES
-from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, IoChunk, TraceStats
-from linnapp.trace.logged_drive import LoggedDrive
-from linnapp.trace.reads import Recorded, name_of, open_recording
-from linnapp.trace.rows import Rows, Split
+from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, IoChunk, Rows, TraceStats
+from linnapp.trace.reads import LoggedDrive, Recorded, name_of, open_recording
 
-UInt32Array = npt.NDArray[np.uint32]
 DigitArray = npt.NDArray[np.uint8]
+
+#: Minimum number of reads from which a model of either kind can be trained.
+LEAST_READS = 128
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """Three consecutive slices of a trace's reads, in order of time."""
+
+    training: slice
+    validation: slice
+    test: slice
+
+
+def split(n: int, options: TrainingOptions) -> Split:
+    """Split `n` reads into slices for training, for validation and for testing."""
+    first_test = n - max(1, round(n * options.test_share))
+    first_validation = first_test - max(1, round(n * options.validation_share))
+    return Split(
+        slice(0, max(0, first_validation)),
+        slice(max(0, first_validation), first_test),
+        slice(first_test, n),
+    )
+
+
+def check_enough(n_reads: int) -> None:
+    """Raise TraceError if there are too few reads to train on."""
+    if n_reads < LEAST_READS:
+        raise TraceError(
+            f"{n_reads} reads are too few to learn from: at least {LEAST_READS} are needed, and "
+            "some ten thousand for a useful model; record longer"
+        )
 
 
 #: Share of a chunk's time that windows cover.
@@ -175,30 +205,28 @@ def add_bursts(
     )
 
 
-def burst_count(chunk: IoChunk) -> int:
-    """Return the number of bursts that :func:`add_bursts` adds to a chunk."""
-    return _n_windows(int(chunk.arrival_ns[-1] - chunk.arrival_ns[0])) if len(chunk) else 0
-
-
-def _n_windows(span_ns: int) -> int:
+def burst_count(span_ns: int) -> int:
+    """Return the number of bursts that :func:`add_bursts` adds to a chunk of this span."""
     mean_ns = (LONGEST_NS - SHORTEST_NS) / np.log(LONGEST_NS / SHORTEST_NS)
     return max(1, int(span_ns * COVERED / mean_ns))
 
 
-def check_span(trace: Recorded, chunk: IoChunk) -> None:
-    """Check the time span of a chunk, because the number of windows grows with it.
+def checked_span_ns(trace: Recorded, chunk: IoChunk) -> int:
+    """Return the time span of a chunk, with which the number of bursts grows.
 
     Raises
     ------
     TraceError
         If the I/Os span more than `MAX_DAYS` days.
     """
-    days = int(chunk.arrival_ns[-1] - chunk.arrival_ns[0]) / _DAY_NS if len(chunk) else 0
+    span_ns = int(chunk.arrival_ns[-1] - chunk.arrival_ns[0])
+    days = span_ns / _DAY_NS
     if days > MAX_DAYS:
         raise TraceError(
             f"{trace}: {len(chunk)} consecutive I/Os span {days:.0f} days; at most {MAX_DAYS} are "
             "accepted, because with more a time is wrong, or the drive was almost idle"
         )
+    return span_ns
 
 
 def _windows(
@@ -206,7 +234,7 @@ def _windows(
 ) -> tuple[npt.NDArray[np.int64], ...]:
     """Choose windows at random: starts and ends in ns, added latency in us, share of reads sent."""
     span = max(1, last_ns - first_ns)
-    n = _n_windows(span)
+    n = burst_count(span)
     length = _log_uniform(SHORTEST_NS, LONGEST_NS, n, rng)
     # Windows are separated by gaps of random length, so they never overlap.
     gap = rng.dirichlet(np.ones(n + 1))[:n] * max(0, span - int(length.sum()))
@@ -241,18 +269,9 @@ def sample_bursts(
 ) -> tuple[BurstReads, BurstReads, BurstReads]:
     """Make the examples that are added to a trace's reads for training, validation and testing.
 
-    Parameters
-    ----------
-    trace : path or IoTable
-    parts : Split
-        Parts of the trace's served reads.
-    share : float
-        Share of synthetic examples among all training examples. Very short traces have fewer.
-    threshold_us, limits
-        See :func:`add_bursts`.
-    seed : int
-    **reader_options
-        Options of :func:`~linnapp.trace.reads.open_recording`.
+    `parts` are those of the trace's served reads. `share` is the share of synthetic examples among
+    all training examples; very short traces have fewer. For the others see :func:`add_bursts` and
+    :func:`~linnapp.trace.reads.open_recording`.
     """
     # The drive's name is part of the seed, so that the drives of an array get different bursts.
     drive = zlib.crc32(os.fsencode(name_of(trace)))
@@ -275,8 +294,7 @@ def sample_bursts(
         n_bursts = 0
         for _ in range(MAX_PASSES):
             for chunk in _part_of(trace, part, reader_options):
-                check_span(trace, chunk)
-                n_bursts += burst_count(chunk)
+                n_bursts += burst_count(checked_span_ns(trace, chunk))
                 reads = add_bursts(chunk, threshold_us, rng, limits)
                 if keep < 1:
                     reads = reads.take(rng.random(len(reads)) < keep)
@@ -345,7 +363,7 @@ def sample_slow_reads(
     for _ in range(MAX_PASSES):
         n_before = 0
         for chunk in open_recording(trace, **reader):
-            check_span(trace, chunk)
+            checked_span_ns(trace, chunk)
             made = add_bursts(chunk, MIN_OVERDUE_FACTOR * overdue_us, rng, overdue_us=overdue_us)
             if kept < 1:
                 made = made.take(rng.random(len(made)) < kept)
@@ -397,10 +415,8 @@ class Reads(Rows):
 
 
 def _capped(array: npt.NDArray[np.uint32], n_digits: int) -> npt.NDArray[Any]:
-    """Cap at the largest number with `n_digits` digits. Use 16 bits if they are sufficient."""
-    cap = 10**n_digits - 1
-    capped = np.minimum(array, np.uint32(min(cap, 2**32 - 1)))
-    return capped.astype(np.uint16) if cap < 1 << 16 else capped
+    """Cap at the largest number with `n_digits` digits, at most four."""
+    return np.minimum(array, np.uint32(10**n_digits - 1)).astype(np.uint16)
 
 
 def load_reads(
@@ -421,10 +437,8 @@ def load_reads(
         after this time. Otherwise they have the inputs of a network.
     step : int
         Read every `step`-th read only.
-    on_progress : callable, optional
-        Called with the number of bytes read so far and their total.
-    **options
-        Options of :func:`~linnapp.trace.reads.open_recording`.
+    on_progress, **options
+        See :func:`~linnapp.trace.reads.held`.
 
     Raises
     ------
@@ -468,22 +482,20 @@ def whole_us(latency_ns: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
 def _compact(
     served: IoChunk, features: npt.NDArray[np.uint32] | None
 ) -> dict[str, npt.NDArray[Any]]:
-    columns: dict[str, Any] = {
+    columns: dict[str, npt.NDArray[Any]] = {
         "arrival_ns": served.arrival_ns,
         "latency_us": whole_us(served.latency_ns),
     }
     if features is not None:
-        seen: dict[str, Any] = {
+        return columns | {
             "pages": features[:, 0],
             "pending": served.pending,
             "features": features,
         }
-    else:
-        pages = -(-served.size_bytes.astype(np.int64) // 4096)
-        seen = {
-            "pages": np.minimum(pages, 65535).astype(np.uint16),
-            "pending": _capped(served.pending, PENDING_DIGITS),
-            "hist_pending": _capped(served.hist_pending, PENDING_DIGITS),
-            "hist_latency_us": _capped(served.hist_latency_us, LATENCY_DIGITS),
-        }
-    return {**columns, **seen}
+    pages = -(-served.size_bytes.astype(np.int64) // 4096)
+    return columns | {
+        "pages": np.minimum(pages, 65535).astype(np.uint16),
+        "pending": _capped(served.pending, PENDING_DIGITS),
+        "hist_pending": _capped(served.hist_pending, PENDING_DIGITS),
+        "hist_latency_us": _capped(served.hist_latency_us, LATENCY_DIGITS),
+    }

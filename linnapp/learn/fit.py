@@ -7,7 +7,7 @@
 2. :func:`~linnapp.learn.labels.find_inflection_points` finds the inflection points of all drives
    together, because the drives are each other's replicas.
 3. :func:`train_drive` trains each drive's model and records how it was made. The kinds of models
-   differ only in the function that trains them, ``_train_network`` or
+   differ only in the function that trains them, :func:`~linnapp.learn.network.train_network` or
    :func:`~linnapp.learn.trees.train_latency`.
 
 The first and the last step run in parallel for the drives (:mod:`linnapp.learn.parallel`, and
@@ -26,8 +26,8 @@ a model to one recording, which represents all replicas.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
+import platform
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,44 +36,190 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp import engine
-from linnapp.arguments import check_names
-from linnapp.errors import ModelError, NoGainError, TraceError
-from linnapp.files import AnyPath, check_replaced_directory, replaced_directory
-from linnapp.learn.examples import BurstReads, Reads, load_reads, sample_bursts
-from linnapp.learn.judge import REMEDY, Confusion, ScoredReads, area_under_roc, choose_margin
+from linnapp import __version__
+from linnapp.arguments import check_names, options_in
+from linnapp.errors import ModelError, NoGainError, TraceError, errors_about
+from linnapp.figures import axes_for
+from linnapp.files import AnyPath, check_replaced_directory, replace_text, replaced_directory
+from linnapp.learn.examples import (
+    check_enough,
+    load_reads,
+    split,
+)
+from linnapp.learn.judge import (
+    Evaluation,
+    evaluate,
+    predictions,
+)
 from linnapp.learn.labels import (
     InflectionPoint,
     LatencyDistribution,
-    SlowLimits,
     find_inflection_points,
 )
-from linnapp.learn.network import (
-    Examples,
-    TrainedNetwork,
-    choose_bias,
-    import_tensorflow,
-    outputs_of,
-    quantise,
-)
-from linnapp.learn.network import train as train_network
-from linnapp.learn.options import Observer, Recipe, recipe_of
+from linnapp.learn.network import import_tensorflow, train_network
+from linnapp.learn.options import LabellingOptions, Observer, Recipe, recipe_of
 from linnapp.learn.parallel import Pool, Task
-from linnapp.learn.report import (
-    FittedLatency,
-    FittedModel,
-    FittedNetwork,
-    fitted,
-    record_of_point,
-    record_of_trace,
-    record_of_versions,
-)
 from linnapp.learn.trees import train_latency
-from linnapp.model import LATENCY_SUFFIX, SUFFIX, Model, find_model
+from linnapp.model import LATENCY_SUFFIX, SUFFIX, LatencyModel, Model, find_model
 from linnapp.model import load_model as read_model
 from linnapp.trace.blktrace import TraceStats
-from linnapp.trace.reads import Recorded, check_losses, drive_name, releasing
-from linnapp.trace.rows import Split, check_enough, split
+from linnapp.trace.reads import IoTable, Recorded, check_losses, contents_of, drive_name, releasing
+
+#: Number of groups into which a figure divides the reads, in order of their scores.
+_PARTS = 20
+
+
+class FittedModel:
+    """A drive's model and the record of how it was made.
+
+    Two instances are equal if their models are equal, whatever they were made from.
+
+    Attributes
+    ----------
+    model_ : Model or LatencyModel
+        The model that the kernel runs.
+    point_ : InflectionPoint or None
+        The inflection point of the part of the reads that the model was trained on. None for a
+        model from a file, whose ``model_.threshold_us`` is its inflection point.
+    record_ : dict
+        How the model was made and how good it is (linnapp/topics/records.txt), JSON serialisable.
+        Empty for a model file without a record.
+    """
+
+    def __init__(
+        self,
+        model: Model | LatencyModel,
+        record: dict[str, Any],
+        point: InflectionPoint | None = None,
+    ) -> None:
+        self.model_ = model
+        self.point_ = point
+        self.record_ = record
+
+    @property
+    def model_id(self) -> str:
+        """CRC-32 of the model's file as 8 hexadecimal digits, as the kernel prints it."""
+        return self.model_.model_id
+
+    @property
+    def interrupted(self) -> bool:
+        """True if ctrl-C ended training early."""
+        return bool(self.record_["interrupted"])
+
+    def predict(self, reads: Recorded) -> npt.NDArray[Any]:
+        """Predict each served read, that is, the rows of ``reads.is_served_read``, in order.
+
+        A network predicts whether the read is slow, a latency model its latency in us (uint32).
+        """
+        is_latency = isinstance(self.model_, LatencyModel)
+        none = np.empty(0, np.uint32 if is_latency else np.bool_)
+        found = predictions(self.model_, reads)
+        return np.concatenate([none, *(p.score if is_latency else p.refused for p in found)])
+
+    def score(self, reads: Recorded) -> float:
+        """Return the probability that a slow read scores higher than a fast one; 0.5 is chance.
+
+        This is the area under the ROC curve. It is NaN if all reads are slow or all are fast.
+        :func:`linnapp.evaluate` returns all metrics.
+        """
+        area = self.evaluate(reads).auc
+        return float("nan") if area is None else area
+
+    def evaluate(self, reads: Recorded) -> Evaluation:
+        """Return all metrics on these reads."""
+        return evaluate(self.model_, reads)
+
+    def save(self, path: AnyPath) -> None:
+        """Write the model to `path`, and its record to the same name with the suffix ``.json``.
+
+        The record is written last, so that the model is complete if the record exists.
+        """
+        path = Path(path)
+        self.model_.save(path)
+        replace_text(path.with_suffix(".json"), json.dumps(self.record_, indent=1) + "\n")
+
+    def plot(self, reads: Recorded, axes: Any = None) -> Any:
+        """Plot the latency of reads against their predicted slowness, in groups of 5 %.
+
+        The plot shows more if the model was not fitted to these reads.
+
+        Parameters
+        ----------
+        reads : IoTable or path
+        axes : matplotlib axes, optional
+
+        Returns
+        -------
+        matplotlib axes
+
+        Raises
+        ------
+        TraceError
+            If there is no completed read.
+        """
+        axes = axes_for(axes)
+        found = list(predictions(self.model_, reads))
+        if not found:
+            raise TraceError(f"{reads}: contains no completed read to plot")
+        score = np.concatenate([part.score for part in found])
+        latency_us = np.concatenate([part.served.latency_ns for part in found]) / 1000
+        order = np.argsort(score, kind="stable")
+        parts = [part for part in np.array_split(latency_us[order], _PARTS) if len(part)]
+        share = 100 * (np.arange(len(parts)) + 0.5) / len(parts)
+        axes.plot(share, [part.mean() for part in parts], "o-", label="mean")
+        axes.plot(share, [np.percentile(part, 95) for part in parts], "^-", label="p95")
+        axes.axhline(self.model_.threshold_us, color="tab:red", label="inflection point")
+        axes.set_yscale("log")
+        axes.set_xlabel("reads in order of their predicted slowness, %")
+        axes.set_ylabel("read latency, us")
+        axes.set_title(f"{self.model_id} on {reads}")
+        axes.legend()
+        return axes
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.model_!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        return self.model_ == other.model_ if isinstance(other, FittedModel) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.model_)
+
+
+def record_of_point(point: InflectionPoint, recipe: Recipe) -> dict[str, Any]:
+    """Return the part of the record that describes how the inflection point was found."""
+    return {
+        "threshold_us": point.threshold_us,
+        "threshold_percentile": round(point.percentile, 2),
+        "slow_ratio": point.slow_ratio,
+        "start_percentile": round(point.start_percentile, 2),
+        "boost_area_us": point.boost_area_us,
+        "searched_percentiles": [round(float(end), 2) for end in point.searched_percentiles],
+        "search_ended_at_edge": point.at_edge,
+        "labelling": {**dataclasses.asdict(recipe.labelling), "replicas": point.replicas},
+    }
+
+
+def record_of_trace(trace: Recorded, stats: TraceStats) -> dict[str, Any]:
+    """Return the part of the record that describes the training data."""
+    files, sha256 = contents_of(trace)
+    part: dict[str, Any] = {}
+    if isinstance(trace, IoTable) and not trace.whole:
+        part["rows"] = [trace.first, trace.first + len(trace)]
+    if isinstance(trace, IoTable) and trace.selected:
+        part["selected_reads"] = int(np.count_nonzero(trace.is_served_read))
+    return {"files": files, "sha256": sha256, **part, **stats.counts}
+
+
+def record_of_versions(trainer: dict[str, str]) -> dict[str, str]:
+    """Return the versions of this program, the libraries in `trainer`, numpy and Python."""
+    return {
+        "linnapp": __version__,
+        **trainer,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
 
 #: Suffixes of all files that training writes for a drive.
 SUFFIXES = (SUFFIX, ".json")
@@ -127,10 +273,8 @@ def read_latencies(
     if recipe.check_losses:
         check_losses(trace, reads.stats)
     if not whole and not may_be_few:
-        try:
+        with errors_about(trace):
             check_enough(len(reads))
-        except TraceError as error:
-            raise TraceError(f"{trace}: {error}") from error
     rows = slice(None) if whole else split(len(reads), recipe.training).training
     if not len(reads.latency_us[rows]):
         raise TraceError(
@@ -267,20 +411,6 @@ def save_drive(directory: AnyPath, name: str, result: FittedModel, suffix: str =
     result.save(Path(directory) / f"{name}{suffix}")
 
 
-#: Maximum number of reads. Longer traces are thinned to every second, third, ... read, which limits
-#: memory use to about 500 MB. A network of this size does not learn more from more reads.
-MAX_READS = 8_000_000
-
-
-#: The decisions to which each slice of a trace contributes. The more decisions a slice contributes
-#: to, the more optimistic are the results on it.
-DECIDED_BY = {
-    "training": ["threshold_us", "labels", "weights"],
-    "validation": ["bias", "epoch", "margin"],
-    "test": [],
-}
-
-
 def train_drive(
     trace: Recorded, point: InflectionPoint, recipe: Recipe, observer: Observer | None = None
 ) -> FittedModel:
@@ -296,7 +426,7 @@ def train_drive(
     observer = observer or Observer()
     begin = time.monotonic()
     recording, recipe = recipe.opened(trace)
-    train = train_latency if recipe.kind == "latency" else _train_network
+    train = train_latency if recipe.kind == "latency" else train_network
     model, results, stats = train(recording, point, recipe, observer)
     trainer = {} if recipe.kind == "latency" else {"tensorflow": import_tensorflow().__version__}
     record = {
@@ -308,161 +438,7 @@ def train_drive(
         "training_seconds": round(time.monotonic() - begin, 3),
     }
     observer.trained(drive_name(recording), model, record)
-    return fitted(model, record, point)
-
-
-def _train_network(
-    trace: Recorded, point: InflectionPoint, recipe: Recipe, observer: Observer
-) -> tuple[Model, dict[str, Any], TraceStats]:
-    """Train one drive's network; return it with its part of the record and the trace's counts."""
-    name = drive_name(trace)
-    options = recipe.training
-    reads = load_reads(trace, **recipe.reader)
-    parts = split(len(reads), options)
-    limits = find_slow_limits(reads.take(parts.training), point, recipe)
-    #: Synthetic bursts for training, for validation and for testing; none if they have no share.
-    bursts: tuple[BurstReads, ...] = ()
-    if options.burst_share:
-        bursts = sample_bursts(
-            *(trace, parts, options.burst_share, point.threshold_us, options.seed, limits),
-            **recipe.reader,
-        )
-    if len(reads) > MAX_READS:
-        step = -(-len(reads) // MAX_READS)
-        reads = reads.take(slice(None, None, step)).each(np.copy)  # Frees the other reads.
-    digits, slow = reads.digits(), limits.slow(reads.latency_us, reads.pages)
-    examples = [Examples(each.inputs, each.slow) for each in bursts]
-    added, added_validation = examples[:2] or (None, None)
-    choice = None
-    try:
-        if recipe.auto_bias:
-            choice = choose_bias(
-                *(digits, slow, reads.latency_us, options),
-                failover_us=recipe.labelling.failover_us,
-                replicas=point.replicas,
-                pages=reads.pages,
-                added=added,
-                bursts=bursts[1] if bursts else None,
-                on_candidate=functools.partial(observer.candidate, name),
-            )
-            options = dataclasses.replace(options, bias=choice.bias)
-        network = train_network(
-            *(digits, slow, options, functools.partial(observer.epoch, name)),
-            added=added,
-            added_validation=added_validation,
-        )
-    except TraceError as error:
-        raise TraceError(f"{trace}: {error}") from error
-    model = quantise(dict(network.weights), point.threshold_us)
-    outputs = engine.infer(model, digits)
-    scored = ScoredReads(
-        outputs[:, 1] - outputs[:, 0],
-        *(reads.latency_us, reads.pages, point.threshold_us, recipe.labelling.failover_us),
-        point.replicas,
-    )
-    parts = split(len(slow), options)
-    try:
-        margin = choose_margin(
-            scored.take(parts.training),
-            scored.take(parts.validation),
-            recipe.refused_limit,
-            even_if_worse=recipe.even_if_worse,
-        )
-    except NoGainError as error:
-        raise NoGainError(f"{trace}: {error}") from error
-    # A read is refused if its output for slow exceeds that for fast by more than the margin. Adding
-    # the margin to the output for fast has the same effect.
-    model = dataclasses.replace(model, output_bias=model.output_bias + np.array([margin, 0]))
-    floats = outputs_of(network.weights, digits)
-    disagree = int(np.count_nonzero(scored.refused(0) != (floats[:, 1] > floats[:, 0])))
-    results = {
-        # The definition of a slow read, which also applies to every confusion matrix below.
-        "labels": recipe.labels,
-        "labelled_slow_ratio": float(np.mean(slow)),
-        "scale": model.scale,
-        **_record_of_margin(scored, slow, margin, parts),
-        "decided_by": DECIDED_BY,
-        "quantisation": {"reads": len(slow), "integer_differs_from_float": disagree},
-        "max_refused": recipe.refused_limit,
-        "options": dataclasses.asdict(options),
-        **_record_of_epochs(network),
-    }
-    if choice is not None:
-        results["bias_search"] = {str(b): mean for b, mean in choice.expected_mean_us.items()}
-    if bursts:
-        training, validation, test = bursts
-        results["bursts"] = {
-            "training_rows": len(training),
-            "training_slow": int(np.count_nonzero(training.slow)),
-            "validation_rows": len(validation),
-            "rows": len(test),
-            "slow": int(np.count_nonzero(test.slow)),
-            **Confusion.of(test.slow, engine.predict(model, test.inputs)).to_json(),
-        }
-    return model, results, reads.stats
-
-
-def find_slow_limits(training: Reads, point: InflectionPoint, recipe: Recipe) -> SlowLimits:
-    """Return the limits for labelling reads slow. Medians are those of the training slice."""
-    if recipe.labels == "paper":
-        return SlowLimits.of_paper(point.threshold_us)
-    failover_us = recipe.labelling.failover_us
-    return SlowLimits.of_avoidable(
-        point.threshold_us, training.latency_us, training.pages, failover_us
-    )
-
-
-def _record_of_margin(
-    scored: ScoredReads, slow: npt.NDArray[np.bool_], margin: int, parts: Split
-) -> dict[str, Any]:
-    """Return the results of the integer model by slice.
-
-    In the confusion matrices, slow reads are those with this label. In `quality` and `auc`, they
-    are those above the inflection point, as in ``linnapp evaluate`` and in the record of a latency
-    model.
-    """
-    refused = scored.refused(margin)
-    by_slice = {name: Confusion.of(slow[rows], refused[rows]) for name, rows in vars(parts).items()}
-    ratios = ("accuracy", "false_submit_ratio", "false_revoke_ratio", "slow_recall")
-    validation, test = scored.take(parts.validation), scored.take(parts.test)
-    return {
-        # The test slice contributed to no decision.
-        **{name: getattr(by_slice["test"], name) for name in ratios},
-        "auc": area_under_roc(test.score, ~test.fast),
-        **{name: confusion.to_json() for name, confusion in by_slice.items()},
-        "reads": len(slow),
-        **{f"{name}_reads": confusion.total for name, confusion in by_slice.items()},
-        "margin": margin,
-        "remedy": REMEDY if validation.refuses_almost_nothing(margin) else None,
-        "quality": {
-            "as_trained": validation.quality(0),
-            "validation": validation.quality(margin),
-            "test": test.quality(margin),
-        },
-    }
-
-
-def _record_of_epochs(network: TrainedNetwork) -> dict[str, Any]:
-    return {
-        "interrupted": network.interrupted,
-        "best_epoch": network.best.number,
-        "epochs": [
-            {
-                "epoch": epoch.number,
-                "loss": epoch.loss,
-                "validation_loss": epoch.validation_loss,
-                "false_submit": epoch.confusion.false_submit,
-                "false_revoke": epoch.confusion.false_revoke,
-                "burst_false_submit": epoch.bursts.false_submit,
-                "burst_false_revoke": epoch.bursts.false_revoke,
-            }
-            for epoch in network.epochs
-        ],
-    }
-
-
-#: Options that determine how an inflection point is found.
-_LABELLING = ("failover_us", "replicas", "search", "threshold_us")
+    return FittedModel(model, record, point)
 
 
 def load_model(path: AnyPath) -> FittedModel:
@@ -488,10 +464,10 @@ def load_model(path: AnyPath) -> FittedModel:
         ) from error
     if not isinstance(record, dict):
         raise ModelError(f"{record_path}: not a training record; remove it to load the model alone")
-    return fitted(read_model(path), record)
+    return FittedModel(read_model(path), record)
 
 
-def fit_network(reads: Recorded, **options: Any) -> FittedNetwork:
+def fit_network(reads: Recorded, **options: Any) -> FittedModel:
     """Train a network that classifies reads, as ``linnapp train`` does for a single trace.
 
     Parameters
@@ -512,12 +488,12 @@ def fit_network(reads: Recorded, **options: Any) -> FittedNetwork:
     observer : Observer, optional
         Receives progress reports.
     **options
-        Other options of :class:`~linnapp.learn.network.TrainingOptions` and, for the
-        inflection point, of :class:`~linnapp.learn.labels.LabellingOptions`.
+        Other options of :class:`~linnapp.learn.options.TrainingOptions` and, for the
+        inflection point, of :class:`~linnapp.learn.options.LabellingOptions`.
 
     Returns
     -------
-    FittedNetwork
+    FittedModel
 
     Raises
     ------
@@ -528,12 +504,10 @@ def fit_network(reads: Recorded, **options: Any) -> FittedNetwork:
     TypeError, ValueError
         If an option is unknown or its value is invalid.
     """
-    found = _fit(reads, recipe_of("network", options), options.get("observer"))
-    assert isinstance(found, FittedNetwork)
-    return found
+    return _fit(reads, recipe_of("network", options), options.get("observer"))
 
 
-def fit_latency(reads: Recorded, **options: Any) -> FittedLatency:
+def fit_latency(reads: Recorded, **options: Any) -> FittedModel:
     """Train a model that predicts the latency of reads, as ``linnapp train --kind latency``.
 
     Parameters
@@ -548,16 +522,16 @@ def fit_latency(reads: Recorded, **options: Any) -> FittedLatency:
     seed : int
         Equal seeds give equal models, bit for bit.
     validation_share, test_share : float
-        See :func:`linnapp.trace.rows.split`.
+        See :func:`linnapp.learn.examples.split`.
     observer : Observer, optional
         Receives progress reports.
     **options
         Options for the inflection point, see
-        :class:`~linnapp.learn.labels.LabellingOptions`.
+        :class:`~linnapp.learn.options.LabellingOptions`.
 
     Returns
     -------
-    FittedLatency
+    FittedModel
 
     Raises
     ------
@@ -566,9 +540,7 @@ def fit_latency(reads: Recorded, **options: Any) -> FittedLatency:
     TypeError, ValueError
         If an option is unknown or its value is invalid.
     """
-    found = _fit(reads, recipe_of("latency", options), options.get("observer"))
-    assert isinstance(found, FittedLatency)
-    return found
+    return _fit(reads, recipe_of("latency", options), options.get("observer"))
 
 
 def inflection_point(reads: Recorded, **options: Any) -> InflectionPoint:
@@ -579,7 +551,7 @@ def inflection_point(reads: Recorded, **options: Any) -> InflectionPoint:
     reads : IoTable or path
         Recording of the drive, which also represents its replicas.
     **options
-        Those of :class:`~linnapp.learn.labels.LabellingOptions`.
+        Those of :class:`~linnapp.learn.options.LabellingOptions`.
 
     Returns
     -------
@@ -594,7 +566,7 @@ def inflection_point(reads: Recorded, **options: Any) -> InflectionPoint:
     TypeError, ValueError
         If an option is unknown or its value is invalid.
     """
-    check_names("inflection_point", options, _LABELLING)
+    check_names("inflection_point", options, sorted(options_in(LabellingOptions)))
     recipe = recipe_of("network", options)
     distribution = read_latencies(reads, recipe, whole=True)
     return find_inflection_points([distribution], recipe.labelling)[0]

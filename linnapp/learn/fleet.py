@@ -20,10 +20,9 @@ from typing import Any
 
 from linnapp.errors import LinnappError, NoGainError, needs
 from linnapp.files import AnyPath, check_can_make, os_errors
-from linnapp.learn.fit import drive_names, read_latencies, save_drive, train_drive
+from linnapp.learn.fit import FittedModel, drive_names, read_latencies, save_drive, train_drive
 from linnapp.learn.labels import InflectionPoint, LatencyDistribution, find_inflection_points
 from linnapp.learn.options import Recipe
-from linnapp.learn.report import FittedModel
 from linnapp.model import SUFFIX
 from linnapp.signals import signals_held
 

@@ -41,29 +41,24 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.arguments import check_options_of, option
 from linnapp.errors import TraceError
 from linnapp.figures import axes_for
-
-#: Cost of a failover in us, in addition to the next replica's latency, as in the paper.
-FAILOVER_US = 15.0
-
-REPLICAS = 3
+from linnapp.learn.options import LabellingOptions, Labels
 
 #: Initial number of candidates on each side, as in the paper, and number of candidates that each
 #: extension adds: ten percentiles.
 _EXTENSION = 100
 STEP_PERCENTILES = 0.1
 
-#: The latency axis is scaled by this percentile, so that a single outlier does not change the point
-#: where the slope is one.
-_SCALE_PERCENTILE = 99.9
+#: Highest candidate. The latency axis is also scaled by this percentile, so that a single outlier
+#: does not change the point where the slope is one.
 _HIGHEST_PERCENTILE = 99.9
 
 #: The thresholds of different drives depend slightly on each other. They converge in two or three
@@ -73,53 +68,7 @@ _MAX_ROUNDS = 4
 #: If the point is at a lower percentile, most reads of the drive are slow.
 LOWEST_PERCENTILE = 50.0
 
-Search = Literal["wide", "paper"]
 FloatArray = npt.NDArray[np.float64]
-
-
-@dataclasses.dataclass(frozen=True)
-class LabellingOptions:
-    """Options for finding inflection points.
-
-    Attributes
-    ----------
-    replicas : int
-        Number of drives that hold each block, at most the number of drives in the array. A single
-        drive represents all replicas. If the array has more drives than replicas, the other copies
-        of a block are on random drives.
-    failover_us : float
-        Cost of a failover in us.
-    threshold_us : int, optional
-        Use this inflection point for all drives instead of searching.
-    search : {"wide", "paper"}
-        Extend the search while the best candidate is at an end of its range, or limit it to ten
-        percentiles like the paper.
-    """
-
-    replicas: int = option(
-        REPLICAS,
-        2,
-        whole=True,
-        flag_high=100,
-        help="Number of drives that hold each block; with several traces at most their number.",
-    )
-    failover_us: float = option(FAILOVER_US, 0, 1e9, help="Cost of a failover in us.")
-    threshold_us: int | None = option(
-        None,
-        1,
-        2**32 - 1,
-        whole=True,
-        help="Use this inflection point instead of searching for one.",
-    )
-    search: Search = option(
-        "wide",
-        choices=get_args(Search),
-        help="Range of the search around the knee of the CDF: extend it while the best candidate "
-        "is at its end (wide), or ten percentiles on either side, as in the paper (paper).",
-    )
-
-    def __post_init__(self) -> None:
-        check_options_of(self)
 
 
 def size_classes(pages: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
@@ -149,11 +98,6 @@ class LatencyDistribution:
     def contents(self) -> tuple[bytes, bytes]:
         """Sort key that is equal for equal distributions."""
         return self._values_us.astype(np.float64).tobytes(), self._below.tobytes()
-
-    @property
-    def min_us(self) -> float:
-        """Minimum latency in us."""
-        return float(self._values_us[0])
 
     @property
     def mean_us(self) -> float:
@@ -255,19 +199,10 @@ def slope_one_percentile(distribution: LatencyDistribution) -> float:
     """
     percentiles = np.arange(1, 1000) / 10.0
     latency_us = distribution.percentile_us(percentiles).astype(np.float64)
-    low = distribution.min_us
-    high = float(distribution.percentile_us(_SCALE_PERCENTILE))
+    low, high = distribution.percentile_us([0, _HIGHEST_PERCENTILE]).astype(np.float64)
     if high <= low:
         return _HIGHEST_PERCENTILE
     return float(percentiles[np.argmax(percentiles / 100 - (latency_us - low) / (high - low))])
-
-
-def replica_count(n_drives: int, replicas: int) -> int:
-    """Return the number of drives that hold each block, at most `n_drives`.
-
-    A single drive represents all of its replicas.
-    """
-    return replicas if n_drives == 1 else min(replicas, n_drives)
 
 
 def find_inflection_points(
@@ -278,18 +213,17 @@ def find_inflection_points(
     The results do not depend on this order.
     """
     options = options or LabellingOptions()
-    replicas = replica_count(len(distributions), options.replicas)
+    n_drives = len(distributions)
+    # A single drive represents all of its replicas.
+    replicas = options.replicas if n_drives == 1 else min(options.replicas, n_drives)
     # The search processes the drives one after another, so it needs an order that is independent of
-    # the caller's. Equal drives share one point. A single drive represents all of its replicas.
+    # the caller's. Equal drives share one point.
     kinds = {one.contents: one for one in sorted(distributions, key=lambda one: one.contents)}
     places = {contents: place for place, contents in enumerate(kinds)}
     different = list(kinds.values())
-    counts = [0] * len(different)
-    for distribution in distributions:
-        counts[places[distribution.contents]] += 1
-    if len(distributions) == 1:
-        counts = [replicas]
-    share = len(distributions) / sum(counts)
+    found = Counter(distribution.contents for distribution in distributions)
+    counts = [replicas] if n_drives == 1 else [found[contents] for contents in kinds]
+    share = n_drives / sum(counts)
     evaluate = _Exact(different, counts, replicas, options.failover_us)
     baseline = evaluate.mean_sum([np.inf] * len(different))
     windows = [_Window(distribution, options) for distribution in different]
@@ -338,11 +272,10 @@ class _Window:
         # between p0.1 and p99.9.
         self._lowest = -int((self.start - STEP_PERCENTILES / 2) / STEP_PERCENTILES)
         self._highest = int((_HIGHEST_PERCENTILE - self.start) / STEP_PERCENTILES + 0.5)
-        if options.threshold_us is None:
-            self._first = max(self._lowest, -_EXTENSION)
-            last = min(self._highest, _EXTENSION)
-            self.percentiles, self.thresholds_us = self._candidates(self._first, last)
-        else:
+        self._first = max(self._lowest, -_EXTENSION)
+        last = min(self._highest, _EXTENSION)
+        self.percentiles, self.thresholds_us = self._candidates(self._first, last)
+        if options.threshold_us is not None:
             self._first = 0
             self.percentiles = 100 * distribution.share_at_most([options.threshold_us])
             self.thresholds_us = np.array([options.threshold_us])
@@ -405,17 +338,10 @@ class _Exact:
     def mean_sums(
         self, thresholds: Sequence[float], place: int, candidates: npt.NDArray[Any]
     ) -> FloatArray:
-        """Return the sum of :meth:`mean_sum` for each candidate threshold of one kind of drive.
-
-        `place` is the index of its distribution. The other kinds have the given thresholds.
-        """
+        """Return :meth:`mean_sum` for each candidate threshold of the distribution `place`."""
+        tried = [candidates if i == place else us for i, us in enumerate(thresholds)]
+        admitted = [one.admitted(us) for one, us in zip(self._distributions, tried, strict=True)]
         total = np.zeros(len(candidates))
-        admitted = [
-            distribution.admitted(candidates if i == place else threshold)
-            for i, (distribution, threshold) in enumerate(
-                zip(self._distributions, thresholds, strict=True)
-            )
-        ]
         for first, count in enumerate(self._counts):
             total += count * self._mean(first, admitted)
         return total
@@ -429,9 +355,8 @@ class _Exact:
         a read takes B(o1) + S(o1) B(o2) + S(o1) S(o2) B(o3) + ... on average, where B = A + c S. At
         the last replica, its mean latency M takes the place of B. The expectation of the product
         S(o1)...S(oj) B(oj+1) over random orders is its mean over all choices of a set of j drives
-        and of one more drive. The sums over these choices are coefficients of a polynomial.
-        Computing them takes time proportional to drives times replicas, while the number of orders
-        grows with a power of the number of drives.
+        and of one more drive, whose sums are coefficients of a polynomial. The orders themselves
+        would be too many.
         """
         own_us, revoked = admitted[first]
         # Element j is a sum over all sets of j drives. The terms of `sets` are the products of
@@ -460,9 +385,6 @@ class _Exact:
         return own_us + revoked * (self._failover_us + mean)
 
 
-Labels = Literal["avoidable", "paper"]
-LABELS: tuple[Labels, ...] = ("avoidable", "paper")
-
 #: Classes of up to 2**16 pages, which is more than any read.
 _N_CLASSES = 17
 
@@ -471,8 +393,7 @@ _N_CLASSES = 17
 class SlowLimits:
     """The latency beyond which a read is labelled slow, by size class."""
 
-    #: float array, shape (17,). Indexed by
-    #: :func:`~linnapp.learn.labels.size_classes`.
+    #: float array, shape (17,). Indexed by :func:`size_classes`.
     limit_us: npt.NDArray[np.float64]
 
     @classmethod
@@ -481,20 +402,25 @@ class SlowLimits:
         return cls(np.full(_N_CLASSES, float(threshold_us)))
 
     @classmethod
-    def of_avoidable(
+    def find(
         cls,
+        labels: Labels,
         threshold_us: int,
         latency_us: npt.NDArray[Any],
         pages: npt.NDArray[Any],
         failover_us: float,
     ) -> SlowLimits:
-        """Return the median of each class plus a failover, but at least the inflection point."""
+        """Return the limits of a definition of a slow read, given the reads to train on.
+
+        If only avoidable reads are slow, a limit is the median of the class plus a failover, but at
+        least the inflection point.
+        """
+        found = cls.of_paper(threshold_us)
         kinds = size_classes(pages)
-        limits = np.full(_N_CLASSES, float(threshold_us))
-        for kind in np.unique(kinds):
+        for kind in np.unique(kinds) if labels == "avoidable" else ():
             median_us = float(np.median(latency_us[kinds == kind]))
-            limits[kind] = max(float(threshold_us), median_us + failover_us)
-        return cls(limits)
+            found.limit_us[kind] = max(float(threshold_us), median_us + failover_us)
+        return found
 
     def slow(self, latency_us: npt.NDArray[Any], pages: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Return true for slow reads. Both arrays have shape (n,)."""

@@ -35,6 +35,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import os
 import signal
 import sys
@@ -44,24 +45,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.arguments import check_number, check_options_of, option
-from linnapp.errors import ModelError, TraceError, needs
-from linnapp.learn.examples import BurstReads
-from linnapp.learn.judge import EQUAL_RATIO, Confusion, expected_mean_us
+from linnapp.errors import ModelError, TraceError, errors_about, needs
+from linnapp.learn.examples import BurstReads, Split, check_enough, load_reads, sample_bursts, split
+from linnapp.learn.judge import (
+    EQUAL_RATIO,
+    REMEDY,
+    Confusion,
+    ScoredReads,
+    area_under_roc,
+    choose_margin,
+    expected_mean_us,
+    score_reads,
+)
+from linnapp.learn.labels import InflectionPoint, SlowLimits
+from linnapp.learn.options import Observer, Recipe, TrainingOptions
 from linnapp.model import SCALE, Model, NotNarrowError
 from linnapp.signals import signals_held
-from linnapp.trace.rows import Rows, check_enough, split
-
-N_HIDDEN = 256
-DEFAULT_BIAS = 2.0
-
-#: Names of the reads whose loss is multiplied by the bias; see :func:`hinge`.
-LOSSES = ("false-submits", "slow-reads")
-
-VALIDATION_SHARE = 0.15
-TEST_SHARE = 0.15
-BURST_SHARE = 0.3
-PATIENCE_EPOCHS = 5
+from linnapp.trace.blktrace import Rows, TraceStats
+from linnapp.trace.reads import Recorded, drive_name
 
 #: Minimum number of epochs before training stops early. On a validation slice with few slow reads,
 #: the loss can increase for some epochs by chance before the network has learned bursts.
@@ -71,8 +72,6 @@ SETTLED_EPOCHS = 15
 #: reads in total, because a long trace needs fewer epochs than a short one.
 MIN_EPOCHS, MAX_EPOCHS = 8, 60
 READ_BUDGET = 40_000_000
-
-LEARNING_RATE = 1e-3
 
 #: Approximate number of steps per epoch, and limits of the batch size.
 _STEPS_PER_EPOCH = 256
@@ -114,66 +113,10 @@ class TrainedNetwork:
         return [epoch for epoch in self.epochs if epoch.best][-1]
 
 
-@dataclasses.dataclass(frozen=True)
-class TrainingOptions:
-    """Training options. The defaults are the constants of the module.
-
-    Attributes
-    ----------
-    bias : float
-        Multiplies the loss of the reads that `loss` names.
-    loss : {"false-submits", "slow-reads"}
-        "false-submits", as in the paper: slow reads that the network currently predicts to be fast.
-        "slow-reads": every slow read, however it is predicted.
-    seed : int
-        Seed of all random choices.
-    n_hidden : int
-        Number of hidden units.
-    max_epochs : int, optional
-        Maximum number of epochs. The default depends on the length of the trace.
-    patience_epochs : int
-        Stop after this number of epochs without a lower validation loss.
-    validation_share, test_share : float
-        Shares of the reads that are reserved for validation and for testing; see :func:`split`.
-    learning_rate : float
-        Learning rate of Adam.
-    burst_share : float
-        Share of synthetic bursts among the training examples, and their weight in the validation
-        loss. 0 trains on the recording alone, as in the paper.
-    """
-
-    bias: float = option(DEFAULT_BIAS, 0, open_ends="low", kinds=("network",))
-    loss: str = option(LOSSES[0], choices=LOSSES, kinds=("network",))
-    seed: int = option(
-        1, 0, 2**32 - 1, whole=True, help="Equal seeds give equal models, bit for bit."
-    )
-    n_hidden: int = option(N_HIDDEN, 1, whole=True, kinds=("network",))
-    max_epochs: int | None = option(
-        None,
-        1,
-        whole=True,
-        kinds=("network",),
-        flag="--epochs",
-        flag_high=1_000_000,
-        help="At most; from the trace's length if not given.",
-    )
-    patience_epochs: int = option(PATIENCE_EPOCHS, 1, whole=True, kinds=("network",))
-    validation_share: float = option(VALIDATION_SHARE, 0, 1, open_ends="low high")
-    test_share: float = option(TEST_SHARE, 0, 1, open_ends="low high")
-    learning_rate: float = option(LEARNING_RATE, 0, open_ends="low", kinds=("network",))
-    burst_share: float = option(BURST_SHARE, 0, 1, open_ends="high", kinds=("network",))
-
-    def __post_init__(self) -> None:
-        check_options_of(self)
-        both = self.validation_share + self.test_share
-        check_number("validation_share + test_share", both, 0, 1, open_ends="high")
-
-
 def epoch_limit(n_train: int, options: TrainingOptions) -> int:
     """Return the maximum number of epochs."""
-    if options.max_epochs is not None:
-        return options.max_epochs
-    return min(MAX_EPOCHS, max(MIN_EPOCHS, READ_BUDGET // max(n_train, 1)))
+    by_length = min(MAX_EPOCHS, max(MIN_EPOCHS, READ_BUDGET // max(n_train, 1)))
+    return options.max_epochs or by_length
 
 
 def batch_size(n_train: int) -> int:
@@ -232,10 +175,10 @@ def train(
             "difference to learn; record longer, under the load that makes the drive slow"
         )
     training = Examples(digits[:first], slow[:first])
-    if added is not None and len(added):
+    if added:
         training = Examples.joined((training, added))
     validation = [Examples(digits[parts.validation], slow[parts.validation])]
-    if added_validation is not None and len(added_validation):
+    if added_validation:
         validation.append(added_validation)
     import_tensorflow()  # This takes seconds and can be interrupted.
     # A training step cannot be interrupted safely, because TensorFlow then fails with an error of
@@ -432,21 +375,9 @@ def hinge(library: Any, slow: Any, outputs: Any, bias: float, loss: str) -> Any:
     slow read therefore has a slope of `bias` until the read is predicted slow, and a slope of 1
     from there to the margin.
 
-    Parameters
-    ----------
-    library : module
-        numpy or tensorflow.
-    slow : float array, shape (n,)
-        Labels, 0 or 1.
-    outputs : float array, shape (n, 2)
-        Outputs for fast and for slow. Equal outputs predict a fast read, as in the kernel.
-    bias : float
-    loss : {"false-submits", "slow-reads"}
-        The reads whose loss is multiplied by `bias`.
-
-    Returns
-    -------
-    float array, shape (n,)
+    `library` is numpy or tensorflow, and `loss` names the reads whose loss is multiplied by `bias`.
+    The labels `slow` are 0 or 1. The columns of `outputs` are those for fast and for slow. Equal
+    outputs predict a fast read, as in the kernel.
     """
     margin = (2 * slow - 1) * (outputs[:, 1] - outputs[:, 0])
     biased = slow
@@ -492,21 +423,26 @@ def batches(
 
 def outputs_now(network: Any, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     """Return the outputs of a network during training, shape (n, 2)."""
-    out = np.empty((len(digits), 2), np.float32)
-    for start in range(0, len(digits), _OUTPUT_ROWS):
-        part = slice(start, start + _OUTPUT_ROWS)
-        out[part] = network.predict_on_batch(digits[part].astype(np.float32))
-    return out
+    return _in_batches(network.predict_on_batch, digits)
 
 
 def outputs_of(weights: Weights, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     """Return the outputs of the float network, computed in numpy, shape (n, 2)."""
+
+    def compute(batch: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        hidden = np.maximum(batch @ weights["hidden_weights"] + weights["hidden_bias"], 0)
+        return np.asarray(hidden @ weights["output_weights"] + weights["output_bias"])
+
+    return _in_batches(compute, digits)
+
+
+def _in_batches(
+    compute: Callable[[npt.NDArray[np.float32]], Any], digits: npt.NDArray[np.uint8]
+) -> npt.NDArray[np.float32]:
     out = np.empty((len(digits), 2), np.float32)
     for start in range(0, len(digits), _OUTPUT_ROWS):
         part = slice(start, start + _OUTPUT_ROWS)
-        hidden = digits[part].astype(np.float32) @ weights["hidden_weights"]
-        hidden = np.maximum(hidden + weights["hidden_bias"], 0)
-        out[part] = hidden @ weights["output_weights"] + weights["output_bias"]
+        out[part] = compute(digits[part].astype(np.float32))
     return out
 
 
@@ -538,7 +474,7 @@ def choose_bias(
     *,
     failover_us: float,
     replicas: int,
-    pages: npt.NDArray[np.uint16] | None = None,
+    pages: npt.NDArray[Any],
     added: Examples | None = None,
     bursts: BurstReads | None = None,
     on_candidate: Callable[[float, float], None] | None = None,
@@ -567,8 +503,9 @@ def choose_bias(
         If ctrl-C is received. An incomplete search has no result.
     """
     step = -(-len(latency_us) // SEARCH_READS)
-    digits, slow, latency_us = digits[::step], slow[::step], latency_us[::step]
-    pages = None if pages is None else pages[::step]
+    digits, slow, latency_us, pages = (
+        column[::step] for column in (digits, slow, latency_us, pages)
+    )
     if added is not None:
         added = added.take(slice(None, None, step))
     validation = split(len(slow), options).validation
@@ -588,9 +525,9 @@ def choose_bias(
             outputs[:, 1] > outputs[:, 0],
             failover_us=failover_us,
             replicas=replicas,
-            pages=None if pages is None else pages[validation],
+            pages=pages[validation],
         )
-        if bursts is not None and len(bursts):
+        if bursts:
             outputs = outputs_of(network.weights, bursts.inputs)
             refused = outputs[:, 1] > outputs[:, 0]
             burst_us = np.where(refused, failover_us + bursts.recorded_us, bursts.latency_us)
@@ -634,18 +571,19 @@ def quantise(
             "weights: all arrays must be float (to be quantised) or all integer (quantised), not "
             + ", ".join(f"{name} {array.dtype}" for name, array in arrays.items())
         )
-    scales = [scale] if scale else SCALES
-    for each in scales:
-        integers: dict[str, npt.NDArray[Any]] = {
-            name: _rounded(array, each * each if name == "output_bias" else each, name)
-            for name, array in arrays.items()
-        }
-        try:
-            return Model(**integers, threshold_us=threshold_us, scale=each)
-        except NotNarrowError:
-            if each == scales[-1]:
-                raise
-    raise AssertionError("no scale to try")
+    *larger, smallest = [scale] if scale else SCALES
+    for each in larger:
+        with contextlib.suppress(NotNarrowError):
+            return _quantised(arrays, threshold_us, each)
+    return _quantised(arrays, threshold_us, smallest)
+
+
+def _quantised(arrays: dict[str, npt.NDArray[Any]], threshold_us: int, scale: int) -> Model:
+    integers: dict[str, npt.NDArray[Any]] = {
+        name: _rounded(array, scale * scale if name == "output_bias" else scale, name)
+        for name, array in arrays.items()
+    }
+    return Model(**integers, threshold_us=threshold_us, scale=scale)
 
 
 def _rounded(array: npt.NDArray[Any], scale: int, name: str) -> npt.NDArray[np.int64]:
@@ -655,3 +593,156 @@ def _rounded(array: npt.NDArray[Any], scale: int, name: str) -> npt.NDArray[np.i
     if np.any(np.abs(scaled) >= 2.0**62):
         raise ModelError(f"weights: {name} is too large for scale {scale}")
     return scaled.astype(np.int64)
+
+
+#: Maximum number of reads. Longer traces are thinned to every second, third, ... read, which limits
+#: memory use to about 500 MB. A network of this size does not learn more from more reads.
+MAX_READS = 8_000_000
+
+
+#: The decisions to which each slice of a trace contributes. The more decisions a slice contributes
+#: to, the more optimistic are the results on it.
+DECIDED_BY = {
+    "training": ["threshold_us", "labels", "weights"],
+    "validation": ["bias", "epoch", "margin"],
+    "test": [],
+}
+
+
+def train_network(
+    trace: Recorded, point: InflectionPoint, recipe: Recipe, observer: Observer
+) -> tuple[Model, dict[str, Any], TraceStats]:
+    """Train one drive's network; return it with its part of the record and the trace's counts."""
+    name = drive_name(trace)
+    options = recipe.training
+    reads = load_reads(trace, **recipe.reader)
+    parts = split(len(reads), options)
+    training = reads.take(parts.training)
+    limits = SlowLimits.find(
+        *(recipe.labels, point.threshold_us, training.latency_us, training.pages),
+        recipe.labelling.failover_us,
+    )
+    #: Synthetic bursts for training, for validation and for testing; none if they have no share.
+    bursts: tuple[BurstReads, ...] = ()
+    if options.burst_share:
+        bursts = sample_bursts(
+            *(trace, parts, options.burst_share, point.threshold_us, options.seed, limits),
+            **recipe.reader,
+        )
+    if len(reads) > MAX_READS:
+        step = -(-len(reads) // MAX_READS)
+        reads = reads.take(slice(None, None, step)).each(np.copy)  # Frees the other reads.
+    digits, slow = reads.digits(), limits.slow(reads.latency_us, reads.pages)
+    examples = [Examples(each.inputs, each.slow) for each in bursts]
+    added, added_validation = examples[:2] or (None, None)
+    choice = None
+    with errors_about(trace):
+        if recipe.auto_bias:
+            choice = choose_bias(
+                *(digits, slow, reads.latency_us, options),
+                failover_us=recipe.labelling.failover_us,
+                replicas=point.replicas,
+                pages=reads.pages,
+                added=added,
+                bursts=bursts[1] if bursts else None,
+                on_candidate=functools.partial(observer.candidate, name),
+            )
+            options = dataclasses.replace(options, bias=choice.bias)
+        network = train(
+            *(digits, slow, options, functools.partial(observer.epoch, name)),
+            added=added,
+            added_validation=added_validation,
+        )
+    model = quantise(dict(network.weights), point.threshold_us)
+    scored = ScoredReads(
+        score_reads(model, digits)[0],
+        *(reads.latency_us, reads.pages, point.threshold_us, recipe.labelling.failover_us),
+        point.replicas,
+    )
+    parts = split(len(slow), options)
+    with errors_about(trace):
+        margin = choose_margin(
+            scored.take(parts.training),
+            scored.take(parts.validation),
+            recipe.refused_limit,
+            even_if_worse=recipe.even_if_worse,
+        )
+    # A read is refused if its output for slow exceeds that for fast by more than the margin. Adding
+    # the margin to the output for fast has the same effect.
+    model = dataclasses.replace(model, output_bias=model.output_bias + np.array([margin, 0]))
+    floats = outputs_of(network.weights, digits)
+    disagree = int(np.count_nonzero(scored.refused(0) != (floats[:, 1] > floats[:, 0])))
+    results = {
+        # The definition of a slow read, which also applies to every confusion matrix below.
+        "labels": recipe.labels,
+        "labelled_slow_ratio": float(np.mean(slow)),
+        "scale": model.scale,
+        **_record_of_margin(scored, slow, margin, parts),
+        "decided_by": DECIDED_BY,
+        "quantisation": {"reads": len(slow), "integer_differs_from_float": disagree},
+        "max_refused": recipe.refused_limit,
+        "options": dataclasses.asdict(options),
+        **_record_of_epochs(network),
+    }
+    if choice is not None:
+        results["bias_search"] = {str(b): mean for b, mean in choice.expected_mean_us.items()}
+    if bursts:
+        added_rows, validation, test = bursts
+        results["bursts"] = {
+            "training_rows": len(added_rows),
+            "training_slow": int(np.count_nonzero(added_rows.slow)),
+            "validation_rows": len(validation),
+            "rows": len(test),
+            "slow": int(np.count_nonzero(test.slow)),
+            **Confusion.of(test.slow, score_reads(model, test.inputs)[1]).to_json(),
+        }
+    return model, results, reads.stats
+
+
+def _record_of_margin(
+    scored: ScoredReads, slow: npt.NDArray[np.bool_], margin: int, parts: Split
+) -> dict[str, Any]:
+    """Return the results of the integer model by slice.
+
+    In the confusion matrices, slow reads are those with this label. In `quality` and `auc`, they
+    are those above the inflection point, as in ``linnapp evaluate`` and in the record of a latency
+    model.
+    """
+    refused = scored.refused(margin)
+    by_slice = {name: Confusion.of(slow[rows], refused[rows]) for name, rows in vars(parts).items()}
+    ratios = ("accuracy", "false_submit_ratio", "false_revoke_ratio", "slow_recall")
+    validation, test = scored.take(parts.validation), scored.take(parts.test)
+    return {
+        # The test slice contributed to no decision.
+        **{name: getattr(by_slice["test"], name) for name in ratios},
+        "auc": area_under_roc(test.score, ~test.fast),
+        **{name: confusion.to_json() for name, confusion in by_slice.items()},
+        "reads": len(slow),
+        **{f"{name}_reads": confusion.total for name, confusion in by_slice.items()},
+        "margin": margin,
+        "remedy": REMEDY if validation.refuses_almost_nothing(margin) else None,
+        "quality": {
+            "as_trained": validation.quality(0),
+            "validation": validation.quality(margin),
+            "test": test.quality(margin),
+        },
+    }
+
+
+def _record_of_epochs(network: TrainedNetwork) -> dict[str, Any]:
+    return {
+        "interrupted": network.interrupted,
+        "best_epoch": network.best.number,
+        "epochs": [
+            {
+                "epoch": epoch.number,
+                "loss": epoch.loss,
+                "validation_loss": epoch.validation_loss,
+                "false_submit": epoch.confusion.false_submit,
+                "false_revoke": epoch.confusion.false_revoke,
+                "burst_false_submit": epoch.bursts.false_submit,
+                "burst_false_revoke": epoch.bursts.false_revoke,
+            }
+            for epoch in network.epochs
+        ],
+    }

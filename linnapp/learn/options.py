@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Training configuration, and the observer that receives progress reports."""
+"""Training configuration, and the observer that receives progress reports.
+
+The options are declared here once: checks, flags of the command line and keywords of the library
+follow from the declarations.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from linnapp.arguments import (
     check_kind,
@@ -15,16 +19,133 @@ from linnapp.arguments import (
     option,
     options_in,
 )
-from linnapp.learn.judge import MAX_REFUSED_FAST
-from linnapp.learn.labels import LABELS, InflectionPoint, LabellingOptions, Labels
-from linnapp.learn.network import Epoch, TrainingOptions
-from linnapp.model import LatencyModel, Model
 from linnapp.trace.reads import IoTable, Recorded, check_options, held
+
+if TYPE_CHECKING:
+    from linnapp.learn.labels import InflectionPoint
+    from linnapp.learn.network import Epoch
+    from linnapp.model import LatencyModel, Model
+
+#: Cost of a failover in us, in addition to the next replica's latency, as in the paper.
+FAILOVER_US = 15.0
 
 #: Kinds of models: the paper's network, which predicts slow or fast, and trees, which predict the
 #: latency of a read.
 Kind = Literal["network", "latency"]
-KINDS: tuple[Kind, ...] = ("network", "latency")
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+Search = Literal["wide", "paper"]
+
+Labels = Literal["avoidable", "paper"]
+LABELS: tuple[Labels, ...] = get_args(Labels)
+
+#: Names of the reads whose loss is multiplied by the bias; see :func:`linnapp.learn.network.hinge`.
+LOSSES = ("false-submits", "slow-reads")
+
+#: Maximum share of the fast reads of the training slice and of the validation slice that is
+#: refused, by kind of model. The share of later reads can be larger.
+MAX_REFUSED_FAST = {"network": 0.15, "latency": 0.10}
+
+
+@dataclasses.dataclass(frozen=True)
+class LabellingOptions:
+    """Options for finding inflection points.
+
+    Attributes
+    ----------
+    replicas : int
+        Number of drives that hold each block, at most the number of drives in the array. A single
+        drive represents all replicas. If the array has more drives than replicas, the other copies
+        of a block are on random drives.
+    failover_us : float
+        Cost of a failover in us.
+    threshold_us : int, optional
+        Use this inflection point for all drives instead of searching.
+    search : {"wide", "paper"}
+        Extend the search while the best candidate is at an end of its range, or limit it to ten
+        percentiles like the paper.
+    """
+
+    replicas: int = option(
+        3,
+        2,
+        whole=True,
+        flag_high=100,
+        help="Number of drives that hold each block; with several traces at most their number.",
+    )
+    failover_us: float = option(FAILOVER_US, 0, 1e9, help="Cost of a failover in us.")
+    threshold_us: int | None = option(
+        None,
+        1,
+        2**32 - 1,
+        whole=True,
+        help="Use this inflection point instead of searching for one.",
+    )
+    search: Search = option(
+        "wide",
+        choices=get_args(Search),
+        help="Range of the search around the knee of the CDF: extend it while the best candidate "
+        "is at its end (wide), or ten percentiles on either side, as in the paper (paper).",
+    )
+
+    def __post_init__(self) -> None:
+        check_options_of(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingOptions:
+    """Options of training. A latency model uses only the seed and the shares of the slices.
+
+    Attributes
+    ----------
+    bias : float
+        Multiplies the loss of the reads that `loss` names.
+    loss : {"false-submits", "slow-reads"}
+        "false-submits", as in the paper: slow reads that the network currently predicts to be fast.
+        "slow-reads": every slow read, however it is predicted.
+    seed : int
+        Seed of all random choices.
+    n_hidden : int
+        Number of hidden units.
+    max_epochs : int, optional
+        Maximum number of epochs. The default depends on the length of the trace.
+    patience_epochs : int
+        Stop after this number of epochs without a lower validation loss.
+    validation_share, test_share : float
+        Shares of the reads that are reserved for validation and for testing; see
+        :func:`linnapp.learn.examples.split`.
+    learning_rate : float
+        Learning rate of Adam.
+    burst_share : float
+        Share of synthetic bursts among the training examples, and their weight in the validation
+        loss. 0 trains on the recording alone, as in the paper.
+    """
+
+    bias: float = option(2.0, 0, open_ends="low", kinds=("network",))
+    loss: str = option(LOSSES[0], choices=LOSSES, kinds=("network",))
+    seed: int = option(
+        1, 0, 2**32 - 1, whole=True, help="Equal seeds give equal models, bit for bit."
+    )
+    n_hidden: int = option(256, 1, whole=True, kinds=("network",))
+    max_epochs: int | None = option(
+        None,
+        1,
+        whole=True,
+        kinds=("network",),
+        flag="--epochs",
+        flag_high=1_000_000,
+        help="At most; from the trace's length if not given.",
+    )
+    patience_epochs: int = option(5, 1, whole=True, kinds=("network",))
+    validation_share: float = option(0.15, 0, 1, open_ends="low high")
+    test_share: float = option(0.15, 0, 1, open_ends="low high")
+    learning_rate: float = option(1e-3, 0, open_ends="low", kinds=("network",))
+    burst_share: float = option(0.3, 0, 1, open_ends="high", kinds=("network",))
+
+    def __post_init__(self) -> None:
+        check_options_of(self)
+        both = self.validation_share + self.test_share
+        check_number("validation_share + test_share", both, 0, 1, open_ends="high")
 
 
 class Observer:
@@ -74,7 +195,7 @@ class Recipe:
         validation slice. (A latency model without a significant gain refuses no reads.)
     prior : bool
         For a latency model: if the drive's own reads are too few for trees, use the prior
-        (:mod:`linnapp.learn.prior`) unless the reads show that it is worse than a constant.
+        (:mod:`linnapp.learn.trees`) unless the reads show that it is worse than a constant.
         Without it, such a recording gives no model.
     check_losses : bool
         Raise TraceError if too many events were lost in a recording.

@@ -4,7 +4,7 @@
 The method is gradient boosting (Friedman, Annals of Statistics 29, 2001) with gamma deviance. The
 trees estimate the logarithm of the mean latency of reads with similar features. A mean gives weight
 to the few slow reads, and a logarithm still distinguishes fast reads from each other.
-:mod:`linnapp.learn.booster` grows the trees.
+Compiled code grows the trees (linnapp/native/boost.c).
 
 Trees are grown three times, each time from more reads:
 
@@ -19,41 +19,57 @@ A few more trees are trained on synthetic bursts that are added to the recording
 trees predict. This factor is one for recorded reads, so these trees have no effect without a burst.
 
 If a recording has too few reads for trees, or its trees have no benefit, the model is the prior
-(:mod:`linnapp.learn.prior`) times a few trees that correct its errors. If the prior has no benefit
-either, or is not permitted, there is no model.
+times a few trees that correct its errors. If the prior has no benefit either, or is not permitted,
+there is no model. The prior describes a drive before its own reads are sufficient for training. It
+consists of trees that were trained on many emulated drives (``eval/prior.py``), whose times were
+scaled so that the median read of each took :data:`PRIOR_UNIT_US`. A few tens of reads suffice to
+estimate the median of another drive. The time thresholds and predictions of the prior are
+multiplied by this median, which gives a model of that drive.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from linnapp import stats
-from linnapp.engine import predict_hinted_us, predict_us, recent_mean_us
+from linnapp.engine import leaves_of, predict_hinted_us, predict_us, recent_mean_us
 from linnapp.errors import NoGainError, TraceError
-from linnapp.learn import prior
-from linnapp.learn.booster import MIN_LEAF_READS, grow
+from linnapp.files import shipped_folder
 from linnapp.learn.examples import (
     BURST_WEIGHT,
     BurstReads,
     Reads,
+    Split,
     load_reads,
     sample_slow_reads,
+    split,
     whole_us,
 )
-from linnapp.learn.judge import REMEDY, Confusion, ScoredReads, area_under_roc
+from linnapp.learn.judge import REMEDY, Judge, ScoredReads, area_under_roc, score_reads
 from linnapp.learn.labels import InflectionPoint
 from linnapp.learn.options import Observer, Recipe
-from linnapp.model import CAP, FEATURES, NEVER, PLACE, LatencyModel
-from linnapp.native import HISTORY
+from linnapp.model import (
+    CAP,
+    FEATURES,
+    FRACTION_BITS,
+    LEAF_LIMIT,
+    N_LEAVES,
+    N_SPLITS,
+    NEVER,
+    NO_SPLIT,
+    PLACE,
+    LatencyModel,
+)
+from linnapp.native import HISTORY, native
 from linnapp.trace.blktrace import TraceStats
 from linnapp.trace.reads import Recorded, open_recording
-from linnapp.trace.rows import Split, split
 
 #: Number of trees of recorded reads. With four splits in each tree, a prediction takes 128 steps.
 #: More or deeper trees did not rank later reads better (docs/latency-model.md). It did not help
@@ -113,6 +129,192 @@ DECIDED_BY = {
 }
 
 
+#: Maximum factor by which a tree divides a prediction. Without it, one read of 30 s that increases
+#: the mean of thousands of reads would make the first tree predict far less than 1 us for the other
+#: reads, because a Newton step has no limit. Without such a read, trees divide by less than five.
+LARGEST_STEP = 16.0
+
+#: Minimum number of reads in a leaf.
+MIN_LEAF_READS = 50
+
+#: Maximum number of bins of a feature, and the number of rows from which they are computed.
+N_BINS = 255
+#: Factor of the feature in the number of a split, in linnapp/native/boost.c.
+_STRIDE = 256
+SAMPLE_ROWS = 200_000
+
+#: A function that returns all rows of the features, block by block.
+Blocks = Callable[[], Iterable[npt.NDArray[np.uint32]]]
+
+
+def grow(
+    blocks: Blocks,
+    targets: npt.NDArray[Any],
+    template: LatencyModel,
+    *,
+    n_trees: int,
+    learning_rate: float,
+    weights: npt.NDArray[np.float64] | None = None,
+) -> tuple[LatencyModel, float]:
+    """Grow trees that estimate the mean of the targets of rows with similar features.
+
+    Parameters
+    ----------
+    blocks : callable
+        Returns the features of all rows in blocks, which are uint32 arrays of shape (rows,
+        n_features), so that they need not be in memory at once. It is called several times.
+    targets : array, shape (n,)
+        Positive values, such as latencies or their ratios to a prediction.
+    template : LatencyModel
+        Provides all fields other than trees: thresholds, and the number of features to use.
+    n_trees : int
+    learning_rate : float
+        Share of the remaining error that each tree corrects.
+    weights : float array, shape (n,), optional
+
+    Returns
+    -------
+    LatencyModel
+    float
+        Largest rounding error of the base-2 logarithm of a prediction, in a sample of the rows.
+    """
+    targets = np.ascontiguousarray(targets, np.float64)
+    mean = float(np.average(targets, weights=weights))
+    bins, cuts = _binned(blocks, len(targets), template.n_features, weights)
+    scores = np.full(len(targets), math.log(mean))
+    splits = np.empty((n_trees, N_SPLITS), np.int32)
+    leaves = np.empty((n_trees, N_LEAVES), np.int16)
+    library = native()
+    options = library.new(
+        "lb_options",
+        n_rows=len(bins),
+        n_features=bins.shape[1],
+        n_trees=n_trees,
+        min_leaf=MIN_LEAF_READS,
+        learning_rate=learning_rate,
+        max_step=math.log(LARGEST_STEP),
+    )
+    arrays = [bins, targets, weights, scores, splits, leaves]
+    addresses = [library.address(array) for array in arrays]
+    if not library.lib.lb_boost(options, *addresses):
+        raise MemoryError
+    place, at = np.divmod(splits, _STRIDE)
+    integers = (place.astype(np.uint32) << 24) | cuts[place, at]
+    model = dataclasses.replace(
+        template,
+        splits=np.where(splits < 0, np.uint32(NO_SPLIT), integers),
+        leaves=leaves,
+        base=min(round(math.log2(mean) * (1 << FRACTION_BITS)), LEAF_LIMIT - 1),
+    )
+    step = max(1, len(targets) // 10_000)
+    total = model.base + leaves_of(model, _sample(blocks, step)).sum(axis=1, dtype=np.int64)
+    drift = np.abs(total / (1 << FRACTION_BITS) - scores[::step] / math.log(2)).max()
+    return model, float(drift)
+
+
+def _sample(blocks: Blocks, step: int) -> npt.NDArray[np.uint32]:
+    """Return every `step`-th row."""
+    found, n_rows = [], 0
+    for block in blocks():
+        found.append(block[-n_rows % step :: step].copy())
+        n_rows += len(block)
+    return np.concatenate(found)
+
+
+def _binned(
+    blocks: Blocks, n_rows: int, n_features: int, weights: npt.NDArray[np.float64] | None
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint32]]:
+    """Return the bin of each value, shape (n_rows, n_features), and the highest value of each bin.
+
+    If a feature has more than `N_BINS` values, its bins have about equal weights. Otherwise each
+    value has its own bin, and the limit between two bins is halfway between their values.
+    """
+    bins = np.empty((n_rows, n_features), np.uint8)
+    cuts = np.full((n_features, _STRIDE), CAP, np.uint32)
+    step = -(-n_rows // SAMPLE_ROWS)
+    for k, column in enumerate(np.ascontiguousarray(_sample(blocks, step).T[:n_features])):
+        values, counts = np.unique(column, return_counts=True)
+        if len(values) > N_BINS:
+            if weights is not None:
+                counts = np.bincount(np.searchsorted(values, column), weights[::step])
+            up_to = np.cumsum(counts)
+            wanted = up_to[-1] * np.arange(1, N_BINS) / N_BINS
+            limits = values[np.unique(np.searchsorted(up_to, wanted))]
+        else:
+            limits = values[:-1] + (values[1:] - values[:-1]) // 2
+        cuts[k, : len(limits)] = limits
+    library, start = native(), 0
+    for block in blocks():
+        rows = np.ascontiguousarray(block)
+        library.lib.lb_bin(
+            library.address(rows),
+            *(len(rows), rows.shape[1], n_features),
+            library.address(cuts),
+            library.address(bins[start : start + len(rows)]),
+        )
+        start += len(rows)
+    return bins, cuts
+
+
+#: Folder of the prior that is part of the project.
+PRIOR_FOLDER = shipped_folder("prior", "models/prior")
+PRIOR_NAME = "prior"
+
+#: Latency of the prior's median read in us. Times in the prior therefore have eight fractional
+#: bits, and the longest time is 65,536 times the median.
+PRIOR_UNIT_US = 256
+
+#: Maximum size in pages of the reads whose median is used. They form one size class, like those of
+#: a history (docs/formats.md).
+SMALL_PAGES = 16
+#: If there are fewer small reads, the median of all reads is used.
+LEAST_SMALL = 20
+
+#: Columns of features that are times.
+TIME_FEATURES = tuple(at for at, name in enumerate(FEATURES) if "_us" in name)
+
+
+def unit_of_drive_us(latency_us: npt.NDArray[Any], pages: npt.NDArray[Any]) -> float:
+    """Return a drive's unit of time: the median latency of its small, or of all, reads in us."""
+    small = latency_us[pages <= SMALL_PAGES]
+    return max(1.0, float(np.median(small if len(small) >= LEAST_SMALL else latency_us)))
+
+
+def to_prior_units(features: npt.NDArray[np.uint32], unit_us: float) -> npt.NDArray[np.uint32]:
+    """Scale features to a median read of `PRIOR_UNIT_US`. "Never" stays unchanged."""
+    scaled = features.copy()
+    for at in TIME_FEATURES:
+        times = np.minimum(features[:, at] * (PRIOR_UNIT_US / unit_us), CAP - 1)
+        scaled[:, at] = np.where(features[:, at] < CAP, times, CAP)
+    return scaled
+
+
+def scale_prior(prior: LatencyModel, unit_us: float) -> LatencyModel:
+    """Return the prior as a model of a drive whose median read takes `unit_us`."""
+    place, limit = prior.splits >> 24, prior.splits & np.uint32(CAP)
+    # An integer exceeds a limit if and only if it exceeds the integer part of the limit.
+    times = np.minimum(np.floor(limit * (unit_us / PRIOR_UNIT_US)), CAP - 1).astype(np.uint32)
+    is_time = np.isin(place, TIME_FEATURES) & (limit < CAP - 1)
+    shift = round(math.log2(unit_us / PRIOR_UNIT_US) * (1 << FRACTION_BITS))
+    return dataclasses.replace(
+        prior,
+        splits=(place << 24 | np.where(is_time, times, limit)).astype(np.uint32),
+        base=max(-LEAF_LIMIT, min(prior.base + shift, LEAF_LIMIT - 1)),
+    )
+
+
+@functools.cache
+def shipped_prior() -> LatencyModel:
+    """Load the prior that is part of the project."""
+    return LatencyModel.load(PRIOR_FOLDER / f"{PRIOR_NAME}.linnos")
+
+
+def begins_with_prior(model: LatencyModel) -> bool:
+    """Return true if a drive's model begins with the prior in units of that drive."""
+    theirs = shipped_prior().leaves
+    return np.array_equal(model.leaves[: len(theirs)], theirs)
+
+
 @dataclasses.dataclass(frozen=True)
 class TreeTrainingData:
     """Training data for trees."""
@@ -129,14 +331,7 @@ class TreeTrainingData:
     corrects_prior: bool = False
 
     def grow_trees(self, n_reads: int | None = None) -> tuple[LatencyModel, float]:
-        """Grow trees from the first `n_reads` reads, by default from all.
-
-        Returns
-        -------
-        LatencyModel
-        float
-            Largest rounding error of a leaf sum, see :func:`~linnapp.learn.booster.grow`.
-        """
+        """Grow trees from the first `n_reads` reads, by default from all; see :func:`grow`."""
         n_reads = len(self.reads) if n_reads is None else n_reads
         recorded = self.reads.take(slice(0, n_reads))
         if self.corrects_prior:
@@ -163,14 +358,14 @@ class TreeTrainingData:
         )
         return trees.times(bursts), drift + burst_drift
 
-    def scale_prior(self, recorded: Reads) -> LatencyModel:
+    def scaled_prior(self, recorded: Reads) -> LatencyModel:
         """Return the prior for this drive. Only the median of the recorded reads is used."""
-        unit_us = prior.median_us(recorded.latency_us, recorded.pages)
-        return self.template.without_trees().times(prior.scale_to_drive(prior.shipped(), unit_us))
+        unit_us = unit_of_drive_us(recorded.latency_us, recorded.pages)
+        return self.template.without_trees().times(scale_prior(shipped_prior(), unit_us))
 
     def _correct_prior(self, recorded: Reads) -> tuple[LatencyModel, float]:
         """Return the prior times trees that correct it. With fewer reads, they correct less."""
-        scaled, n = self.scale_prior(recorded), len(recorded)
+        scaled, n = self.scaled_prior(recorded), len(recorded)
         ratios = np.maximum(recorded.latency_us, 1) / predict_us(scaled, recorded.features)
         correction, drift = grow_from_reads(
             (recorded.features, recorded.features),
@@ -217,7 +412,7 @@ def train_latency(
         "why_no_trees": why or None,
         "n_trees": model.n_trees,
         "remedy": remedy if data.corrects_prior else None,
-        "prior": prior.shipped().model_id if data.corrects_prior else None,
+        "prior": shipped_prior().model_id if data.corrects_prior else None,
         "overdue_us": overdue_us,
         "refuse_us": None if model.refuse_us == NEVER else model.refuse_us,
         **_test_results(tested, baseline, reads.take(parts.test)),
@@ -266,20 +461,9 @@ def _choose_training_data(
     unless it is significantly worse than a constant, because it contains knowledge that so few
     reads cannot show.
 
-    Returns
-    -------
-    TreeTrainingData
-    LatencyModel
-        The chosen model, trained on the training slice.
-    dict
-        The quality of each kind of model, or None if it was not tried.
-    str
-        The reason why the model has no trees of the drive's own reads; empty if it has.
-
-    Raises
-    ------
-    NoGainError
-        If no model is better than a constant. The message ends with `remedy`.
+    Return the data, the chosen model of the training slice, the quality of each kind of model (None
+    if it was not tried), and why the model has no trees of the drive's own reads. If no model is
+    better than a constant, NoGainError is raised, whose message ends with `remedy`.
     """
     n_training, few = parts.training.stop, parts.training.stop < MIN_READS
     evaluated = data.reads.take(slice(0, parts.validation.stop) if few else parts.validation)
@@ -301,7 +485,7 @@ def _choose_training_data(
         data = dataclasses.replace(data, corrects_prior=True)
         corrected, _ = data.grow_trees(n_training)
         # Reads of a short recording that corrected the prior must not evaluate it.
-        tested = data.scale_prior(data.reads.take(parts.training)) if few else corrected
+        tested = data.scaled_prior(data.reads.take(parts.training)) if few else corrected
         tried["the prior"] = quality = Quality.of(tested, evaluated)
         if few:
             is_worse = _is_significantly_worse_than_mean(tested, evaluated)
@@ -315,9 +499,8 @@ def _choose_training_data(
 def _cross_validate(data: TreeTrainingData, n_reads: int) -> bool:
     """Return true if trees predict the first `n_reads` reads better than their mean does.
 
-    Each block of time is predicted by trees, and by the mean, of the other blocks. This is done for
-    a short recording, whose validation slice can be a single burst that says little about other
-    reads.
+    Each block of time is predicted by trees, and by the mean, of the other blocks. The validation
+    slice of a short recording can be a single burst that says little about other reads.
     """
     reads = data.reads.take(slice(0, n_reads))
     block = np.arange(n_reads) * N_BLOCKS // n_reads
@@ -364,18 +547,9 @@ def predict_newest(
 ) -> tuple[Reads, npt.NDArray[np.uint32]]:
     """Predict the test slice of a recording with trees that were trained without it.
 
-    Parameters
-    ----------
-    own : bool
-        True if the model was trained on this recording. Its trees were then grown from all reads,
-        so they are grown again from the reads before the test slice.
-
-    Returns
-    -------
-    Reads
-        The reads of the test slice.
-    uint32 array, shape (n,)
-        Their predicted latencies in us.
+    If the model is the recording's own, its trees were grown from all reads, so they are grown
+    again from the reads before the test slice. Return the reads of the test slice, and their
+    predicted latencies in us.
     """
     trace, recipe = recipe.opened(trace)
     _, step, _ = _measure_reads(trace, recipe)
@@ -383,7 +557,7 @@ def predict_newest(
     parts = split(len(reads), recipe.training)
     if own:
         data = _training_data(trace, reads, step, model, recipe)
-        data = dataclasses.replace(data, corrects_prior=prior.begins_with_prior(model))
+        data = dataclasses.replace(data, corrects_prior=begins_with_prior(model))
         model, _ = data.grow_trees(parts.validation.stop)
     newest = reads.take(parts.test)
     return newest, predict_us(model, newest.features)
@@ -500,18 +674,11 @@ def grow_from_reads(
     learning_rate: float,
     weights: npt.NDArray[np.float64] | None = None,
 ) -> tuple[LatencyModel, float]:
-    """Grow trees with :func:`~linnapp.learn.booster.grow` from reads, some of which are changed.
+    """Grow trees with :func:`grow` from reads, some of which are changed.
 
     Every `UNPLACED_EVERY`-th read has an unknown location, and every `REPACED_EVERY`-th read has a
-    history as if its drive had been read more often.
-
-    Parameters
-    ----------
-    parts : sequence of uint32 array, shape (n, N_FEATURES)
-        Features of the reads, in one or more arrays.
-    targets : array, shape (sum of n,)
-    seed : int
-        Seed of the changes.
+    history as if its drive had been read more often. `parts` are arrays of features, shape (n,
+    N_FEATURES), and `seed` is that of the changes.
     """
 
     def changed() -> Iterator[npt.NDArray[np.uint32]]:
@@ -573,10 +740,11 @@ def _choose_refuse_us(
 
 def _test_results(model: LatencyModel, baseline: LatencyModel, test: Reads) -> dict[str, Any]:
     """Return metrics of a model and of the mean of the last latencies on the test slice."""
-    slow = test.latency_us > model.threshold_us
-    refused = predict_hinted_us(model, test.features) > model.refuse_us
-    confusion = Confusion.of(slow, refused)
-    quality = Quality.of(model, test)
+    judge = Judge(model)
+    scored = score_reads(model, test.features)
+    judge.add(test.latency_us, *scored, recent_mean_us(test.features), test.pending)
+    found = judge.result()
+    confusion = found.confusion
     return {
         "accuracy": confusion.accuracy,
         # A failover would not have avoided all of these, so they are not called false submits.
@@ -585,9 +753,9 @@ def _test_results(model: LatencyModel, baseline: LatencyModel, test: Reads) -> d
         "false_revoke_share": confusion.false_revoke_share,
         "slow_recall": confusion.slow_recall,
         "test": confusion.to_json(),
-        "auc": quality.auc,
-        "auc_last_latencies": area_under_roc(recent_mean_us(test.features), slow),
-        "auc_pending": area_under_roc(test.pending, slow),
-        "mean_abs_log2_error": quality.mean_abs_log2_error,
+        "auc": found.auc,
+        "auc_last_latencies": found.auc_last_latencies,
+        "auc_pending": found.auc_pending,
+        "mean_abs_log2_error": found.mean_abs_log2_error,
         "mean_abs_log2_error_last_latencies": Quality.of(baseline, test).mean_abs_log2_error,
     }

@@ -3,7 +3,8 @@
 
 Parsing and matching are compiled code (linnapp/native/blktrace_parser.c). This module finds the
 files of a trace and returns the I/Os in chunks of numpy columns, so that traces of any length are
-processed in bounded memory.
+processed in bounded memory. Files packed with gzip, xz, zstd or bzip2 are read as if they were not
+packed. The unpacking is compiled, too (packed.c), so that `replayer` reads the same files.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import dataclasses
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,6 @@ import numpy.typing as npt
 from linnapp.errors import EmptyTraceError, TraceError, TraceWarning
 from linnapp.files import AnyPath
 from linnapp.native import native, row_type
-from linnapp.trace.packed import unpacked
 
 WRITE, COMPLETED, ERROR, REVOKED, MERGED, SPLIT, REQUEUED, ISSUED = (1 << bit for bit in range(8))
 #: Events are missing, so the features or the latency of the I/O may be wrong.
@@ -50,8 +50,62 @@ START = np.dtype([("start_ns", np.uint64), ("until", np.uint64)])
 _BLOCK_ROWS = 4096
 
 
+#: Suffixes of packed files, as in linnapp/native/packed.c.
+SUFFIXES = (".gz", ".xz", ".zst", ".bz2")
+
+
+def unpacked(path: AnyPath) -> Path:
+    """Return a file with the contents of `path`: `path` itself unless it is packed.
+
+    Packed files are recognised by their first bytes. The returned name is valid until this process
+    ends, and each time it is opened, reading begins at the start.
+    """
+    ffi, lib = native()
+    why = ffi.new("char[]", lib.LT_PACKED_WHY)
+    fd = lib.lt_packed_unpack(os.fsencode(path), why)
+    if fd == -1:
+        raise TraceError(os.fsdecode(ffi.string(why)))
+    return Path(path if fd < 0 else f"/proc/self/fd/{fd}")
+
+
+def without_packing(name: str) -> str:
+    """Return a file name without the suffix of the packing format."""
+    for suffix in SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
+
+
 @dataclasses.dataclass(frozen=True)
-class IoChunk:
+class Rows:
+    """Base class of tables: fields that are arrays have a row for each I/O, others are shared."""
+
+    def _columns(self) -> list[str]:
+        fields = (field.name for field in dataclasses.fields(self))
+        return [name for name in fields if isinstance(getattr(self, name), np.ndarray)]
+
+    def __len__(self) -> int:
+        return len(getattr(self, self._columns()[0]))
+
+    def each(self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Self:
+        """Return a copy in which `change` was applied to every array."""
+        changed = {name: change(getattr(self, name)) for name in self._columns()}
+        return dataclasses.replace(self, **changed)
+
+    def take(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.intp] | slice) -> Self:
+        """Return the I/Os that `rows` selects."""
+        return self.each(lambda column: column[rows])
+
+    @classmethod
+    def joined(cls, parts: Iterable[Self]) -> Self:
+        """Concatenate several instances. Fields that are not arrays are taken from the first."""
+        first, *others = parts
+        names = first._columns()
+        columns = {n: [getattr(part, n) for part in (first, *others)] for n in names}
+        return dataclasses.replace(first, **{n: np.concatenate(columns[n]) for n in names})
+
+
+@dataclasses.dataclass(frozen=True)
+class IoChunk(Rows):
     """Counted I/Os (reads and writes with data) in arrival order, one array per column."""
 
     #: Time of the Q event.
@@ -78,9 +132,6 @@ class IoChunk:
     #: a log are not: there, I/Os with the same time do not see each other.
     ties_in_order: bool = dataclasses.field(default=True, kw_only=True)
 
-    def __len__(self) -> int:
-        return len(self.arrival_ns)
-
     @property
     def is_write(self) -> npt.NDArray[np.bool_]:
         """True for writes."""
@@ -106,15 +157,8 @@ class IoChunk:
         """Latency of each I/O in us, shape (n,). It is 0 if the I/O did not complete."""
         return self.latency_ns / 1000
 
-    def take(self, rows: npt.NDArray[np.bool_] | slice) -> IoChunk:
-        """Return the I/Os that `rows` selects."""
-        return self._each(lambda column: column[rows])
-
-    def copy(self) -> IoChunk:
-        """Return a copy of the I/Os. A chunk may be a view of a longer buffer."""
-        return self._each(np.copy)
-
-    def _each(self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> IoChunk:
+    def each(self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> IoChunk:  # type: ignore[override]
+        """Return a chunk in which `change` was applied to every array, also of a table."""
         return IoChunk(
             *(change(getattr(self, name)) for name in COLUMNS),
             features=None if self.features is None else change(self.features),
@@ -166,7 +210,7 @@ def trace_files(trace: AnyPath) -> list[Path]:
     """Find the files of a trace: one merged file, or all per-CPU files in order of the CPUs.
 
     `trace` is the name of a merged file (``blkparse -d``), of one of the per-CPU files of blktrace,
-    or their common prefix. Files may be packed, see :mod:`linnapp.trace.packed`. If there is no
+    or their common prefix. Files may be packed, see :mod:`linnapp.trace.blktrace`. If there is no
     such file, TraceError is raised.
     """
     return _find_files(trace)[0]

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from linnapp.errors import LinnappError, TraceError
 from linnapp.files import AnyPath, os_errors, replaced_file
 from linnapp.trace import blktrace
-from linnapp.trace.rows import Rows
+from linnapp.trace.blktrace import Rows
 from linnapp.trace.text import (
     SECTOR_BYTES,
     TextFormat,

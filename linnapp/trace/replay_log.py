@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
-from linnapp.trace.packed import unpacked
+from linnapp.trace.blktrace import unpacked
 
 MAGIC = b"LINNOSRL"
 

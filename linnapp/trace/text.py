@@ -20,7 +20,7 @@ import numpy.typing as npt
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath, explain_os_error, os_errors
 from linnapp.native import Counters, native
-from linnapp.trace.packed import unpacked
+from linnapp.trace.blktrace import unpacked
 
 if TYPE_CHECKING:
     from linnapp.trace.convert import Workload

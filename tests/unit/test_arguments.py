@@ -17,9 +17,7 @@ import linnapp
 from linnapp.arguments import options_in
 from linnapp.engine import predict_us
 from linnapp.errors import TraceError
-from linnapp.learn.labels import LabellingOptions
-from linnapp.learn.network import TrainingOptions
-from linnapp.learn.options import Recipe
+from linnapp.learn.options import LabellingOptions, Recipe, TrainingOptions
 from linnapp.model import N_FEATURES, LatencyModel
 
 MODEL = LatencyModel.mean_of_last(500, 1000, 300)

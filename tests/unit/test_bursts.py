@@ -12,12 +12,11 @@ import pytest
 from blktrace_builder import READ, WRITE, TraceBuilder
 
 from linnapp.learn import examples as augmentation
-from linnapp.learn.examples import MAX_HELD_OUT_ROWS, _part_of, sample_bursts
+from linnapp.learn.examples import MAX_HELD_OUT_ROWS, Split, _part_of, sample_bursts
 from linnapp.learn.labels import SlowLimits
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, BlktraceReader, IoChunk
 from linnapp.trace.blktrace import WRITE as IS_WRITE
-from linnapp.trace.logged_drive import LoggedDrive
-from linnapp.trace.rows import Split
+from linnapp.trace.reads import LoggedDrive
 
 
 def busy_trace(path: Path, n: int = 3000, seed: int = 1) -> Path:

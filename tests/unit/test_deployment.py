@@ -29,7 +29,7 @@ from linnapp.drive.recording import RecordingProgress
 from linnapp.drive.stable_ids import stable_id
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import DeviceError, LinnappError
-from linnapp.learn.report import FittedModel, fitted
+from linnapp.learn.fit import FittedModel, fitted
 from linnapp.model import LatencyModel
 
 Run = Callable[..., Any]

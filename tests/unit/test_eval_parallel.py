@@ -15,9 +15,7 @@ import pytest
 from eval import research, workers
 from eval.cells import PAPER_TRAINING
 from linnapp.lab.work import Step, StepError, Work, map_parallel
-from linnapp.learn.labels import LabellingOptions
-from linnapp.learn.network import TrainingOptions
-from linnapp.learn.options import Recipe
+from linnapp.learn.options import LabellingOptions, Recipe, TrainingOptions
 
 
 def test_steps_begin_when_those_before_them_are_done_and_wait_for_no_others() -> None:

@@ -19,16 +19,10 @@ import linnapp
 from linnapp.errors import NoGainError
 from linnapp.learn import fit as drive_training
 from linnapp.learn import network as training
+from linnapp.learn.examples import split
 from linnapp.learn.judge import Confusion
-from linnapp.learn.network import (
-    Epoch,
-    Examples,
-    TrainedNetwork,
-    TrainingOptions,
-    hinge,
-    outputs_of,
-)
-from linnapp.trace.rows import split
+from linnapp.learn.network import Epoch, Examples, TrainedNetwork, hinge, outputs_of
+from linnapp.learn.options import TrainingOptions
 
 
 def train_by_numpy(

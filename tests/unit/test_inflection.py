@@ -11,13 +11,12 @@ import pytest
 
 from linnapp.errors import TraceError
 from linnapp.learn.labels import (
-    LabellingOptions,
     LatencyDistribution,
-    Search,
     _Exact,
     find_inflection_points,
     slope_one_percentile,
 )
+from linnapp.learn.options import LabellingOptions, Search
 
 
 def bimodal(seed: int, slow_ratio: float = 0.05, n: int = 50_000) -> LatencyDistribution:

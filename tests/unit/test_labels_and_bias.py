@@ -12,13 +12,8 @@ from linnapp.learn import network as training
 from linnapp.learn.examples import BurstReads
 from linnapp.learn.judge import expected_mean_us
 from linnapp.learn.labels import SlowLimits
-from linnapp.learn.network import (
-    TrainedNetwork,
-    TrainingOptions,
-    choose_bias,
-    hinge,
-    import_tensorflow,
-)
+from linnapp.learn.network import TrainedNetwork, choose_bias, hinge, import_tensorflow
+from linnapp.learn.options import LOSSES, TrainingOptions
 
 
 def test_paper_labels_are_the_threshold() -> None:
@@ -30,7 +25,7 @@ def test_paper_labels_are_the_threshold() -> None:
 def test_a_read_that_is_only_large_is_not_avoidable() -> None:
     latency = np.array([80] * 10 + [200] * 10)
     pages = np.array([1] * 10 + [32] * 10)
-    limits = SlowLimits.of_avoidable(100, latency, pages, failover_us=15.0)
+    limits = SlowLimits.find("avoidable", 100, latency, pages, failover_us=15.0)
     assert not limits.slow(np.array([200, 215]), np.array([32, 17])).any()
     assert limits.slow(np.array([216, 101, 101]), np.array([32, 1, 8])).all()
     assert not limits.slow(np.array([100]), np.array([1])).any()  # below the point is never slow
@@ -78,9 +73,9 @@ def test_default_loss_is_the_paper_s_and_lets_more_slow_reads_pass_than_a_weight
     assert TrainingOptions().loss == "false-submits"
     found = {
         loss: training.train(digits, slow, TrainingOptions(bias=5.0, max_epochs=8, loss=loss)).best
-        for loss in training.LOSSES
+        for loss in LOSSES
     }
-    paper, every = (found[loss].confusion for loss in training.LOSSES)
+    paper, every = (found[loss].confusion for loss in LOSSES)
     assert paper.false_revoke < every.false_revoke
     assert paper.false_submit > every.false_submit
 
@@ -94,12 +89,15 @@ def test_expected_mean_is_the_mean_over_all_outcomes() -> None:
             if hop == 2 or not revoked[read]:
                 total += (hop * 15.0 + latency[read]) / 4**3
                 break
-    got = expected_mean_us(latency, revoked, failover_us=15.0, replicas=3)
-    assert got == pytest.approx(total)
-    pages = np.array([1, 1, 9, 9], np.uint16)
+
+    def mean_us(pages: list[int]) -> float:
+        return expected_mean_us(
+            latency, revoked, failover_us=15.0, replicas=3, pages=np.array(pages, np.uint16)
+        )
+
+    assert mean_us([1, 1, 1, 1]) == pytest.approx(total)
     # The large class has only revoked reads: two failovers, then its mean.
-    by_size = expected_mean_us(latency, revoked, failover_us=15.0, replicas=3, pages=pages)
-    assert by_size == pytest.approx((100 + 30 + 510) / 2)
+    assert mean_us([1, 1, 9, 9]) == pytest.approx((100 + 30 + 510) / 2)
 
 
 def test_bias_is_evaluated_with_the_share_of_reads_in_bursts(
@@ -127,7 +125,7 @@ def test_bias_is_evaluated_with_the_share_of_reads_in_bursts(
         return TrainedNetwork(weights, [], False)
 
     monkeypatch.setattr(training, "train", trained)
-    given = {"failover_us": 15.0, "replicas": 2}
+    given = {"failover_us": 15.0, "replicas": 2, "pages": np.ones(1000, np.uint16)}
     options = TrainingOptions()
     calm = choose_bias(digits, digits[:, 0] > 5, latency, options, **given)
     both = choose_bias(digits, digits[:, 0] > 5, latency, options, bursts=bursts, **given)

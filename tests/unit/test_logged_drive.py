@@ -21,8 +21,7 @@ from linnapp.errors import TraceError
 from linnapp.model import CAP, FEATURES
 from linnapp.native import HISTORY
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, WRITE, IoChunk
-from linnapp.trace.logged_drive import PAGE_BYTES, SEEN, LoggedDrive
-from linnapp.trace.reads import load, open_recording
+from linnapp.trace.reads import PAGE_BYTES, SEEN, LoggedDrive, load, open_recording
 
 Columns = dict[str, NDArray[Any]]
 

@@ -43,16 +43,14 @@ from linnapp.drive.maintain import (
 from linnapp.drive.state import alone
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
-from linnapp.learn import fit as drive_training
+from linnapp.learn import network as drive_training
 from linnapp.learn import network as training
 from linnapp.learn import trees as latency_training
-from linnapp.learn.examples import Reads, load_reads
-from linnapp.learn.labels import LabellingOptions, LatencyDistribution, find_inflection_points
-from linnapp.learn.network import TrainingOptions
-from linnapp.learn.options import Recipe
+from linnapp.learn.examples import Reads, load_reads, split
+from linnapp.learn.labels import LatencyDistribution, find_inflection_points
+from linnapp.learn.options import LabellingOptions, Recipe, TrainingOptions
 from linnapp.learn.trees import predict_newest
 from linnapp.model import LatencyModel, Model
-from linnapp.trace.rows import split
 
 Run = Callable[..., Any]
 

@@ -21,7 +21,7 @@ from replaying import BLOCK, make_drives, replay, summary, write_trace
 
 from linnapp.cli import cli
 from linnapp.errors import TraceError
-from linnapp.trace import packed
+from linnapp.trace import blktrace as packed
 from linnapp.trace.blktrace import BlktraceReader
 from linnapp.trace.reads import drive_name, load
 

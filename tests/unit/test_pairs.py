@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 from running import run
+from test_model_format import random_model
 
-from linnapp.learn import evaluate as evaluation
-from linnapp.learn.evaluate import REDIRECT_MARGIN, DriveReads, judge, match_pairs
+from linnapp.learn import judge as evaluation
 from linnapp.learn.judge import area_under_roc
+from linnapp.learn.pairs import REDIRECT_MARGIN, DriveReads, judge, match_pairs
 
 
 def reads(
@@ -181,11 +182,8 @@ def test_area_under_roc_does_not_round_large_scores() -> None:
 
 def test_thinning_keeps_every_second(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluation, "MAX_RANKED_READS", 10)
-    scores = evaluation._Scores()
-    numbers = np.arange(97)
-    for part in np.split(numbers, [3, 4, 20, 41, 90]):
-        scores.add(part)
-    (kept,) = scores.columns()
-    step = kept[1] - kept[0]
-    assert step == 16
-    assert kept.tolist() == list(range(0, 97, step))
+    judge = evaluation.Judge(random_model())
+    for part in np.split(np.arange(97), [3, 4, 20, 41, 90]):
+        judge.add(part, part, part < 5, part, part)
+    kept, *_ = judge.ranked()
+    assert judge.n_reads == 97 and kept.tolist() == list(range(0, 97, 16))

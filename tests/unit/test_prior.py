@@ -16,9 +16,20 @@ import linnapp
 from eval.seeds import DEVELOPMENT
 from linnapp.engine import predict_us
 from linnapp.errors import NoGainError
-from linnapp.learn import prior
 from linnapp.learn.examples import BurstReads, Reads
-from linnapp.learn.trees import NEVER, TreeTrainingData, _is_significantly_worse_than_mean
+from linnapp.learn.trees import (
+    NEVER,
+    PRIOR_FOLDER,
+    PRIOR_NAME,
+    PRIOR_UNIT_US,
+    TIME_FEATURES,
+    TreeTrainingData,
+    _is_significantly_worse_than_mean,
+    begins_with_prior,
+    scale_prior,
+    shipped_prior,
+    unit_of_drive_us,
+)
 from linnapp.model import (
     CAP,
     FEATURES,
@@ -41,7 +52,7 @@ def features(n: int = 5000) -> np.ndarray:
 @pytest.mark.parametrize("unit_us", [1, 12.5, 64, 100, 257, 1000, 20_000])
 def test_prior_predicts_in_the_units_of_a_drive_as_in_its_own(unit_us: float) -> None:
     """They are equal within the rounding of a leaf, if times are integers in both units."""
-    times = list(prior.TIMES)
+    times = list(TIME_FEATURES)
     here = features()
     here[:, times] = np.where(here[:, times] < CAP, here[:, times] & ~np.uint32(0xFF), CAP)
     there = here.copy()
@@ -50,8 +61,8 @@ def test_prior_predicts_in_the_units_of_a_drive_as_in_its_own(unit_us: float) ->
     whole = ~known | (here[:, times] // 256 * unit_us == there[:, times])
     here, there = (rows[whole.all(axis=1) & (there <= CAP).all(axis=1)] for rows in (here, there))
     assert len(here) > 250
-    shipped = dataclasses.replace(prior.shipped(), overdue_us=CAP)
-    scaled = prior.scale_to_drive(shipped, unit_us)
+    shipped = dataclasses.replace(shipped_prior(), overdue_us=CAP)
+    scaled = scale_prior(shipped, unit_us)
     told, expected = predict_us(scaled, there), predict_us(shipped, here) * (unit_us / 256)
     expected = np.maximum(expected, 1)
     assert np.all(np.abs(told - expected) <= 0.6 + unit_us / 512 + expected / (1 << FRACTION_BITS))
@@ -60,9 +71,9 @@ def test_prior_predicts_in_the_units_of_a_drive_as_in_its_own(unit_us: float) ->
 
 def test_median_uses_small_reads_if_there_are_enough() -> None:
     latency_us = np.repeat([100, 900], [20, 80])
-    assert prior.median_us(latency_us, np.repeat([1, 64], [20, 80])) == 100
-    assert prior.median_us(latency_us, np.repeat([1, 64], [19, 81])) == 900
-    assert prior.median_us(np.zeros(5), np.ones(5)) == 1
+    assert unit_of_drive_us(latency_us, np.repeat([1, 64], [20, 80])) == 100
+    assert unit_of_drive_us(latency_us, np.repeat([1, 64], [19, 81])) == 900
+    assert unit_of_drive_us(np.zeros(5), np.ones(5)) == 1
 
 
 def test_few_reads_use_the_prior_and_record_it(tmp_path: Path) -> None:
@@ -74,10 +85,10 @@ def test_few_reads_use_the_prior_and_record_it(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     fitted.save(tmp_path / "m" / "few.linnos")
     model = load_model(tmp_path / "m" / "few.linnos")
-    assert isinstance(model, LatencyModel) and prior.begins_with_prior(model)
+    assert isinstance(model, LatencyModel) and begins_with_prior(model)
     assert model.refuse_us == NEVER
     record = json.loads((tmp_path / "m" / "few.json").read_text())
-    assert record["prediction"] == "the prior" and record["prior"] == prior.shipped().model_id
+    assert record["prediction"] == "the prior" and record["prior"] == shipped_prior().model_id
     assert record["validation_quality"]["trees"] is None
     quality = record["validation_quality"]["the prior"]
     assert quality["auc"] > 0.5
@@ -89,10 +100,10 @@ def test_few_reads_use_the_prior_and_record_it(tmp_path: Path) -> None:
 
 
 def test_prior_has_a_record_of_its_training() -> None:
-    record = json.loads((prior.FOLDER / f"{prior.NAME}.json").read_text())
-    model = prior.shipped()
+    record = json.loads((PRIOR_FOLDER / f"{PRIOR_NAME}.json").read_text())
+    model = shipped_prior()
     assert record["model_id"] == model.model_id
-    assert record["unit_us"] == prior.UNIT_US and record["n_trees"] == model.n_trees
+    assert record["unit_us"] == PRIOR_UNIT_US and record["n_trees"] == model.n_trees
     seeds = [re.search(r"seed (\d+)", recording)[1] for recording in record["recordings"]]
     assert {int(seed) for seed in seeds} <= set(DEVELOPMENT)
 

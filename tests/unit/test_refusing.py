@@ -16,16 +16,13 @@ from test_training import array_trace
 
 from linnapp.commands._options import recipe_from, recipe_options
 from linnapp.errors import NoGainError
-from linnapp.learn import fit as drive_training
-from linnapp.learn.evaluate import evaluate
-from linnapp.learn.examples import load_reads
+from linnapp.learn import network as drive_training
+from linnapp.learn.examples import load_reads, split
 from linnapp.learn.fit import fit_network, train_array
-from linnapp.learn.judge import MAX_REFUSED_FAST, N_SHUFFLES, Refusals, ScoredReads, choose_margin
-from linnapp.learn.network import TrainingOptions
-from linnapp.learn.options import Recipe
+from linnapp.learn.judge import N_SHUFFLES, Refusals, ScoredReads, choose_margin, evaluate
+from linnapp.learn.options import MAX_REFUSED_FAST, Recipe, TrainingOptions
 from linnapp.model import Model, load_model
 from linnapp.trace.reads import load
-from linnapp.trace.rows import split
 
 
 def reads(

@@ -18,8 +18,7 @@ from eval.heimdall import reads_of
 from linnapp.learn.examples import add_bursts
 from linnapp.trace import replay_log
 from linnapp.trace.blktrace import COLUMNS, IoChunk
-from linnapp.trace.logged_drive import LoggedDrive
-from linnapp.trace.reads import load, open_recording
+from linnapp.trace.reads import LoggedDrive, load, open_recording
 
 N = 3000
 

@@ -15,10 +15,9 @@ from test_training import array_trace
 from linnapp import engine
 from linnapp.errors import NoGainError
 from linnapp.learn import fit
-from linnapp.learn.examples import load_reads
+from linnapp.learn.examples import load_reads, split
 from linnapp.learn.judge import area_under_roc
 from linnapp.model import LatencyModel, Model, find_model, load_model
-from linnapp.trace.rows import split
 
 QUICK = ("--epochs", 2, "--bias", 2, "--even-if-worse", "--processes", 1)
 

@@ -15,24 +15,14 @@ from test_latency_log import random_log
 
 from linnapp import files
 from linnapp.errors import LinnappError, TraceError
-from linnapp.learn import fit as drive_training
 from linnapp.learn import network
-from linnapp.learn.examples import load_reads
+from linnapp.learn.examples import load_reads, split
 from linnapp.learn.fit import train_array
 from linnapp.learn.judge import Confusion
-from linnapp.learn.labels import LabellingOptions, LatencyDistribution, find_inflection_points
-from linnapp.learn.network import (
-    SETTLED_EPOCHS,
-    Epoch,
-    Examples,
-    TrainedNetwork,
-    TrainingOptions,
-    outputs_of,
-    train,
-)
-from linnapp.learn.options import Recipe
+from linnapp.learn.labels import LatencyDistribution, SlowLimits, find_inflection_points
+from linnapp.learn.network import SETTLED_EPOCHS, Epoch, Examples, TrainedNetwork, outputs_of, train
+from linnapp.learn.options import LabellingOptions, Recipe, TrainingOptions
 from linnapp.model import Model
-from linnapp.trace.rows import split
 
 RECIPE = Recipe(training=TrainingOptions(max_epochs=4), auto_bias=False)
 
@@ -235,8 +225,11 @@ def test_labels_take_their_medians_from_the_training_slice_alone(tmp_path: Path)
     (point,) = find_inflection_points(seen, LabellingOptions(threshold_us=600))
     reads = load_reads(path)
     taught = reads.take(split(len(reads), quick.training).training)
-    limits = drive_training.find_slow_limits(taught, point, quick)
-    limit_us = np.median(latency_us[:700]) + quick.labelling.failover_us
+    failover_us = quick.labelling.failover_us
+    limits = SlowLimits.find(
+        "avoidable", point.threshold_us, taught.latency_us, taught.pages, failover_us
+    )
+    limit_us = np.median(latency_us[:700]) + failover_us
     slow = limits.slow(reads.latency_us, reads.pages)
     assert np.array_equal(slow, latency_us > limit_us)
     assert np.median(latency_us) > limit_us + 100  # the whole recording would say otherwise
