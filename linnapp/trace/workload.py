@@ -26,15 +26,17 @@ import dataclasses
 import math
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from linnapp.arguments import check_number, check_options_of, option, options_in
 from linnapp.errors import LinnappError
 from linnapp.files import explain_os_error, shipped_folder
-from linnapp.trace.convert import Workload
+from linnapp.trace.convert import ALIGNMENT_BYTES, Workload
 
 #: The window of `linnapp inspect`, which measures the busiest window.
 WINDOW_S = 10
@@ -59,36 +61,21 @@ _MOST_WINDOWS = 1 << 20
 _SMOOTH = 3
 
 Times = Iterator[npt.NDArray[np.int64]]
-Check = Callable[[bool, str], None]
 
 
 @dataclasses.dataclass(frozen=True)
 class TwoState:
     """Poisson arrivals at the rate of a state that changes. The fields are those of the file."""
 
-    calm_iops: float
-    burst_iops: float
-    calm_ms: float
-    burst_ms: float
+    calm_iops: float = option(MISSING, 0, 1e9)
+    burst_iops: float = option(MISSING, 0, 1e9)
+    calm_ms: float = option(MISSING, _SHORTEST_MS, 1e12)
+    burst_ms: float = option(MISSING, _SHORTEST_MS, 1e12)
 
-    #: The fields and their maxima, which exceed those of any drive.
-    most: ClassVar[dict[str, float]] = {
-        "calm_iops": 1e9,
-        "burst_iops": 1e9,
-        "calm_ms": 1e12,
-        "burst_ms": 1e12,
-    }
-
-    def check(self, check: Check) -> None:
-        """Call `check` with each condition, and the message if it is not met."""
-        check(
-            min(self.calm_iops, self.burst_iops) >= 0 and max(self.calm_iops, self.burst_iops) > 0,
-            "calm_iops and burst_iops must not be negative, and one of them positive",
-        )
-        check(
-            min(self.calm_ms, self.burst_ms) >= _SHORTEST_MS,
-            f"calm_ms and burst_ms must be at least {_SHORTEST_MS}",
-        )
+    def __post_init__(self) -> None:
+        check_options_of(self)
+        if not self.calm_iops + self.burst_iops:
+            raise ValueError("calm_iops and burst_iops are both 0")
 
     @property
     def mean_iops(self) -> float:
@@ -177,32 +164,18 @@ _Stay = tuple[float, bool]
 class Windowed:
     """A rate for each 10 s, and clumps within them. The fields are those of the file."""
 
-    iops_mean: float
-    iops_max_10s: float
-    clump_ios: float
-    clump_ms: float
+    iops_mean: float = option(MISSING, 0, 1e7, open_ends="low")
+    iops_max_10s: float = option(MISSING, 0, 1e7)
+    clump_ios: float = option(MISSING, 1, 1e5)
+    clump_ms: float = option(MISSING, _SHORTEST_MS, 1000)
 
-    #: The fields and their maxima, which exceed those of any drive or a sensible batch.
-    most: ClassVar[dict[str, float]] = {
-        "iops_mean": 1e7,
-        "iops_max_10s": 1e7,
-        "clump_ios": 1e5,
-        "clump_ms": 1000,
-    }
-
-    def check(self, check: Check) -> None:
-        """Call `check` with each condition, and the message if it is not met."""
-        check(self.iops_mean > 0, f"iops_mean {self.iops_mean} is not positive")
-        check(
-            self.iops_max_10s >= self.iops_mean,
-            f"iops_max_10s {self.iops_max_10s} is below iops_mean {self.iops_mean}; the busiest "
-            "10 s have at least the mean",
-        )
-        check(self.clump_ios >= 1, f"clump_ios {self.clump_ios} is less than 1, a single I/O")
-        check(
-            self.clump_ms >= _SHORTEST_MS,
-            f"clump_ms {self.clump_ms} is below {_SHORTEST_MS}, the time's resolution",
-        )
+    def __post_init__(self) -> None:
+        check_options_of(self)
+        if self.iops_max_10s < self.iops_mean:
+            raise ValueError(
+                f"iops_max_10s is {self.iops_max_10s}, less than iops_mean, {self.iops_mean}; the "
+                "busiest 10 s have at least the mean"
+            )
 
     @property
     def mean_iops(self) -> float:
@@ -374,32 +347,15 @@ def _shared_rng(shared: np.random.SeedSequence, *child: int) -> np.random.Genera
     )
 
 
-ALIGNMENT_BYTES = 4096
-
 #: Folder of the profiles that are part of the project.
 PROFILE_DIR = shipped_folder("profiles", "traces")
 
 #: The kinds of arrival processes, which are recognised by their fields.
 _ARRIVALS: tuple[type[TwoState | Windowed], ...] = (TwoState, Windowed)
 
-#: Tables of the file that contain the fields, except the tables of sizes.
-_TABLES = {
-    "arrivals": (*(field for form in _ARRIVALS for field in form.most), "burst_correlation"),
-    "offsets": ("zipf_exponent", "region_bytes"),
-}
-_TOP = ("description", "drive_bytes", "read_fraction")
 _SIZES = ("read_sizes", "write_sizes")
-_SIZE_FIGURES = ("mean_bytes", "max_bytes")
 
-#: Numbers and their maxima, which exceed those of any drive. Fractions have stricter checks.
-_MOST = {
-    "drive_bytes": 1 << 60,
-    "read_fraction": math.inf,
-    "zipf_exponent": math.inf,
-    "region_bytes": 1 << 60,
-    "burst_correlation": math.inf,
-}
-_WHOLE = ("drive_bytes", "region_bytes")
+_MOST_BYTES = 1 << 60
 _MOST_REGIONS = 1 << 26
 
 
@@ -409,54 +365,31 @@ class Profile:
 
     name: str
     description: str
-    drive_bytes: int
-    read_fraction: float
     arrivals: TwoState | Windowed
-    zipf_exponent: float
-    region_bytes: int
     read_sizes: dict[int, float]
     write_sizes: dict[int, float]
-    burst_correlation: float = 0.0
+    drive_bytes: int = option(MISSING, 1, _MOST_BYTES, whole=True)
+    read_fraction: float = option(MISSING, 0, 1)
+    zipf_exponent: float = option(MISSING, 0, 1, open_ends="high")
+    region_bytes: int = option(MISSING, ALIGNMENT_BYTES, _MOST_BYTES, whole=True)
+    burst_correlation: float = option(0.0, 0, 1)
 
     def __post_init__(self) -> None:
-        def check(good: bool, what: str) -> None:
-            if not good:
-                raise LinnappError(f"profile {self.name}: {what}")
-
-        for owner, limits in ((self, _MOST), (self.arrivals, self.arrivals.most)):
-            for name, most in limits.items():
-                value = getattr(owner, name)
-                # isinstance() is not used, because a bool is an int but has a different meaning.
-                whole = type(value) is int
-                check(
-                    whole or (type(value) is float and name not in _WHOLE and math.isfinite(value)),
-                    f"{name} is {value!r}; it must be a {'whole ' if name in _WHOLE else ''}number",
+        check_options_of(self)
+        if self.region_bytes % ALIGNMENT_BYTES:
+            raise ValueError(
+                f"region_bytes is {self.region_bytes}, not a multiple of {ALIGNMENT_BYTES}"
+            )
+        for key in _SIZES:
+            sizes = getattr(self, key)
+            if not all(s > 0 and s % 512 == 0 and s <= self.drive_bytes for s in sizes):
+                raise ValueError(f"{key}: sizes must be multiples of 512 that fit the drive")
+            if not (min(sizes.values(), default=0) >= 0 < sum(sizes.values()) < math.inf):
+                raise ValueError(
+                    f"{key}: weights must be finite and not negative, and one of them positive"
                 )
-                check(value <= most, f"{name} is {value}, more than {most:g}")
-        self.arrivals.check(check)
-        check(0 <= self.read_fraction <= 1, f"read_fraction {self.read_fraction} is not in 0..1")
-        check(
-            0 <= self.burst_correlation <= 1,
-            f"burst_correlation {self.burst_correlation} is not in 0..1",
-        )
-        check(
-            0 <= self.zipf_exponent < 1, f"zipf_exponent {self.zipf_exponent} is not in 0..1 (open)"
-        )
-        check(
-            self.region_bytes > 0 and self.region_bytes % ALIGNMENT_BYTES == 0,
-            f"region_bytes {self.region_bytes} is not a multiple of {ALIGNMENT_BYTES}",
-        )
-        for sizes in (self.read_sizes, self.write_sizes):
-            check(bool(sizes), "read_sizes and write_sizes must not be empty")
-            check(
-                all(s > 0 and s % 512 == 0 and s <= self.drive_bytes for s in sizes),
-                "sizes must be multiples of 512 that fit the drive",
-            )
-            check(
-                all(w >= 0 for w in sizes.values()) and 0 < sum(sizes.values()) < math.inf,
-                "weights must be finite and not negative, and one of them positive",
-            )
-        check(self.drive_bytes >= self.region_bytes, "the drive is smaller than a region")
+        if self.drive_bytes < self.region_bytes:
+            raise ValueError("the drive is smaller than a region")
         self.check_regions(self.drive_bytes)
 
     def check_regions(self, drive_bytes: int) -> None:
@@ -493,84 +426,56 @@ def load_profile(name: str) -> Profile:
             raw = tomllib.load(stream)
     except OSError as error:
         raise explain_os_error(error, path) from error
-    except UnicodeDecodeError as error:
-        raise LinnappError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from error
-    except RecursionError as error:
-        raise LinnappError(f"{path}: not a profile: nested too deeply") from error
-    except ValueError as error:  # TOMLDecodeError, or a number with thousands of digits.
-        raise LinnappError(f"{path}: {error}") from error
-    return _parse_profile(path.stem, raw)
+    except (RecursionError, ValueError) as error:  # Also bytes that are not UTF-8.
+        raise LinnappError(f"{path}: not a profile: {error}") from error
+    try:
+        return _parse_profile(path.stem, raw)
+    except (TypeError, ValueError) as error:
+        raise LinnappError(f"profile {path.stem}: {error}") from error
 
 
 def _parse_profile(name: str, raw: dict[str, Any]) -> Profile:
-    flat: dict[str, Any] = {"name": name}
-    unknown = []
+    #: Values by their names in the file; those of a table, such as "arrivals.calm_ms", one by one.
+    flat: dict[str, Any] = {}
     for key, value in raw.items():
-        if key in _TOP:
-            flat[key] = value
-        elif key in _SIZES:
-            flat[key] = _sizes(name, key, value)
-        elif key in _TABLES and isinstance(value, dict):
-            unknown += [f"{key}.{field}" for field in value if field not in _TABLES[key]]
-            flat.update(value)
-        else:
-            unknown.append(key)
+        fields = {key: value}
+        if isinstance(value, dict) and key not in _SIZES:
+            fields = {f"{key}.{field}": inner for field, inner in value.items()}
+        flat |= fields
+    forms = {form: [f"arrivals.{field}" for field in options_in(form)] for form in _ARRIVALS}
     # The kind of which most fields are present is used; in case of doubt, the two-state process.
-    form = max(_ARRIVALS, key=lambda form: len(flat.keys() & form.most.keys()))
-    others = {field for other in _ARRIVALS for field in other.most} - form.most.keys()
-    unknown += [f"arrivals.{field}" for field in sorted(others & flat.keys())]
-    fields = dataclasses.fields(Profile)
-    required = {field.name for field in fields if field.default is dataclasses.MISSING}
-    missing = sorted((required - {"arrivals"} | form.most.keys()) - flat.keys())
-    wrong = [f"missing: {', '.join(missing)}"] if missing else []
-    if unknown:
-        tables = {**_TABLES, "arrivals": (*form.most, "burst_correlation")}
-        known = [*_TOP, *(f"{table}.{field}" for table in tables for field in tables[table])]
-        wrong.append(
-            f"unknown: {', '.join(unknown)}; known are {', '.join(known)} and tables of bytes = "
-            f"weight, {', '.join(_SIZES)}"
-        )
-    if wrong:
-        raise LinnappError(f"profile {name}: {'; '.join(wrong)}")
-    arrivals = form(**{field: flat.pop(field) for field in form.most})
-    return Profile(arrivals=arrivals, **flat)
+    form = max(forms, key=lambda form: len(flat.keys() & forms[form]))
+    known = [
+        *("description", "drive_bytes", "read_fraction", "offsets.zipf_exponent"),
+        *("offsets.region_bytes", *_SIZES, *forms[form], "arrivals.burst_correlation"),
+    ]
+    missing = [field for field in known[:-1] if field not in flat]
+    unknown = [field for field in flat if field not in known]
+    if missing or unknown:
+        wrong = {"missing": missing, "unknown": unknown, "known are": known}
+        raise ValueError("; ".join(f"{what}: {', '.join(n)}" for what, n in wrong.items() if n))
+    arrivals = form(*(flat.pop(field) for field in forms[form]))
+    sizes = {key: _sizes(key, flat.pop(key)) for key in _SIZES}
+    others = {field.rpartition(".")[2]: value for field, value in flat.items()}
+    return Profile(name, arrivals=arrivals, **sizes, **others)
 
 
-def _sizes(name: str, key: str, table: object) -> dict[int, float]:
+def _sizes(key: str, table: Any) -> dict[int, float]:
     """Parse a table of sizes in bytes and their weights, or of the mean and the maximum size."""
-    if isinstance(table, dict) and table.keys() & set(_SIZE_FIGURES):
-        return _sizes_from_figures(name, key, table)
+    if isinstance(table, dict) and table.keys() == {"mean_bytes", "max_bytes"}:
+        mean, most = table["mean_bytes"], table["max_bytes"]
+        check_number(f"{key}.max_bytes", most, ALIGNMENT_BYTES, _MOST_BYTES, whole=True)
+        if most % ALIGNMENT_BYTES:
+            raise ValueError(f"{key}.max_bytes is {most}, not a multiple of {ALIGNMENT_BYTES}")
+        check_number(f"{key}.mean_bytes", mean, ALIGNMENT_BYTES, most)
+        return power_law_sizes(mean, most, ALIGNMENT_BYTES)
     try:
-        if isinstance(table, dict):
-            return {int(size): float(weight) for size, weight in table.items()}
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise LinnappError(
-        f"profile {name}: {key} is {table!r:.80}; it must be a table of bytes = weight, such as "
-        f"[{key}] with the line 4096 = 1, or of {' and '.join(_SIZE_FIGURES)}"
-    )
-
-
-def _sizes_from_figures(name: str, key: str, table: dict[str, Any]) -> dict[int, float]:
-    wrong = [f"missing: {figure}" for figure in _SIZE_FIGURES if figure not in table]
-    wrong += [f"unknown: {figure}" for figure in table if figure not in _SIZE_FIGURES]
-    if wrong:
-        raise LinnappError(
-            f"profile {name}: {key}: {'; '.join(wrong)}; it has {' and '.join(_SIZE_FIGURES)} "
-            "alone, or bytes = weight alone"
-        )
-    mean, most = table["mean_bytes"], table["max_bytes"]
-    if type(most) is not int or most <= 0 or most % ALIGNMENT_BYTES or most > _MOST["drive_bytes"]:
-        raise LinnappError(
-            f"profile {name}: {key}.max_bytes is {most!r:.80}; it must be a multiple of "
-            f"{ALIGNMENT_BYTES} that fits the drive"
-        )
-    if type(mean) not in (int, float) or not ALIGNMENT_BYTES <= mean <= most:
-        raise LinnappError(
-            f"profile {name}: {key}.mean_bytes is {mean!r:.80}; it must be a number from "
-            f"{ALIGNMENT_BYTES}, the smallest I/O drawn, to max_bytes, {most}"
-        )
-    return power_law_sizes(mean, most, ALIGNMENT_BYTES)
+        return {int(size): float(weight) for size, weight in table.items()}
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"{key} is {table!r:.80}; it must be a table of bytes = weight, such as [{key}] with "
+            "the line 4096 = 1, or of mean_bytes and max_bytes"
+        ) from None
 
 
 def array_seeds(

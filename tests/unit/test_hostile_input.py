@@ -25,7 +25,6 @@ from linnapp import cli
 from linnapp.commands.check import UNKNOWN_STATUS
 from linnapp.files import replaced_directory, replaced_file
 from linnapp.trace import replay_log
-from linnapp.trace.workload import load_profile
 
 Run = Callable[..., tuple[int, str]]
 
@@ -436,43 +435,6 @@ def test_inspect_refuses_replay_logs_with_numbers_that_wrap(
         if "version" not in said:
             break
     assert f"corrupt: {field} is 18446744073709551615" in said
-
-
-PROFILE = (Path(__file__).parents[2] / "traces" / "demo.toml").read_text()
-
-
-#: The replaced text of the profile, its replacement, and the error.
-IMPOSSIBLE = [
-    ("[read_sizes]", "read_sizes = 4096\n[x]", "unknown: offsets.read_sizes, x; known are desc"),
-    ("[arrivals]\n", "[arrivals]\ncolour = 1\n", "unknown: arrivals.colour; known are"),
-    ("drive_bytes = 1073741824", "drive_bytes = nan", "drive_bytes is nan.*whole number"),
-    ("drive_bytes = 1073741824", "drive_bytes = '1G'", "drive_bytes is '1G'"),
-    ("drive_bytes = 1073741824", f"drive_bytes = {2**61}", "drive_bytes is .*more than"),
-    ("drive_bytes = 1073741824", f"drive_bytes = {2**60}", "enlarge region_bytes"),
-    ("drive_bytes = 1073741824", "drive_bytes = 65536", "fit the drive"),
-    ("read_fraction = 0.6", "", "missing: read_fraction"),
-    ("read_fraction = 0.6", "read_fraction = 1.6", "read_fraction 1.6"),
-    ("read_fraction = 0.6", "read_fraction = true", "read_fraction is True"),
-    ("calm_iops = 2000", "calm_iops = 1e300", "calm_iops is 1e.300, more than"),
-    ("zipf_exponent = 0.9", "zipf_exponent = 1.0", "zipf_exponent"),
-    ("calm_ms = 180", "calm_ms = ", "Invalid"),
-    ("calm_ms = 180", "calm_ms = 180\nburst_correlation = 2", "burst_correlation 2"),
-    ("calm_ms = 180", "calm_ms = 1e-300", "calm_ms and burst_ms must be at least"),
-    ("calm_ms = 180", "calm_ms = [180]", r"calm_ms is \[180\]"),
-    ("4096 = 0.60", "1000 = 0.60", "multiples of 512"),
-    ("4096 = 0.60", "4096 = nan", "finite"),
-    ("4096 = 0.60", "4096 = 'x'", "read_sizes is .*a table of bytes = weight"),
-    ("4096 = 0.60", "big = 1", "read_sizes is .*a table of bytes = weight"),
-]
-
-
-@pytest.mark.parametrize(("old", "new", "message"), IMPOSSIBLE)
-def test_impossible_profiles_are_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
-    assert old in PROFILE
-    path = tmp_path / "p.toml"
-    path.write_text(PROFILE.replace(old, new, 1))
-    with pytest.raises(cli.LinnappError, match=message):
-        load_profile(str(path))
 
 
 RULE = '{"read": {"files": [{"fileName": "/data/f", "faultInjection": {}}]}}'

@@ -159,28 +159,51 @@ def test_power_laws_have_their_mean(mean: int, most: int) -> None:
     assert power_law_sizes(4096, 4096, 4096) == {4096: 1}
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("iops_mean = 745", "", "missing: iops_mean"),
-        ("iops_mean = 745", "iops_mean = 0", "iops_mean 0 is not positive"),
-        ("iops_mean = 745", "iops_mean = true", "iops_mean is True; it must be a number"),
-        ("iops_mean = 745", "iops_mean = 5000", "iops_max_10s 4900 is below iops_mean 5000"),
-        ("iops_max_10s = 4900", "iops_max_10s = 1e8", "iops_max_10s is 1.*, more than 1e.07"),
-        ("clump_ios = 25", "clump_ios = 0.5", "clump_ios 0.5 is less than 1"),
-        ("clump_ms = 1", "clump_ms = 0", "clump_ms 0 is below 0.001"),
-        ("clump_ms = 1", "clump_ms = 1\ncalm_ms = 1", "unknown: arrivals.calm_ms; known.*clump_ms"),
-        ("mean_bytes = 24576", "mean_bytes = 24576\n4096 = 1", "read_sizes: unknown: 4096"),
-        ("mean_bytes = 24576", "mean_bytes = 70000", "read_sizes.mean_bytes is 70000.*65536"),
-        ("mean_bytes = 24576", "mean_bytes = nan", "read_sizes.mean_bytes is nan"),
-        ("max_bytes = 65536", "max_bytes = 65000", "read_sizes.max_bytes is 65000; .*of 4096"),
-        ("max_bytes = 65536", f"max_bytes = {2**50}", "sizes must be .* fit the drive"),
-    ],
-)
-def test_bad_windowed_profiles_are_refused_with_the_reason(
-    tmp_path: Path, old: str, new: str, message: str
+#: A profile, the replaced text, its replacement, and the error.
+IMPOSSIBLE = [
+    ("az-c", "iops_mean = 745", "", "missing: arrivals.iops_mean"),
+    ("az-c", "iops_mean = 745", "iops_mean = 0", "iops_mean=0: accepted is above 0"),
+    ("az-c", "iops_mean = 745", "iops_mean = true", "iops_mean=True: expected a number"),
+    ("az-c", "iops_mean = 745", "iops_mean = 5000", "iops_max_10s is 4900, less than iops_mean"),
+    ("az-c", "iops_max_10s = 4900", "iops_max_10s = inf", "iops_max_10s=inf: .*at most 1e.07"),
+    ("az-c", "clump_ios = 25", "clump_ios = 0.5", "clump_ios=0.5: accepted is at least 1"),
+    ("az-c", "clump_ms = 1", "clump_ms = 2000", "clump_ms=2000: .*at most 1000"),
+    (
+        "az-c",
+        "clump_ms = 1",
+        "clump_ms = 1\ncalm_ms = 1",
+        "unknown: arrivals.calm_ms; known.*clump",
+    ),
+    ("az-c", "mean_bytes = 24576", "", "read_sizes is {'max_bytes': 65536}"),
+    ("az-c", "mean_bytes = 24576", "mean_bytes = 24576\n4096 = 1", "read_sizes is"),
+    ("az-c", "mean_bytes = 24576", "mean_bytes = 70000", "read_sizes.mean_bytes=70000: .*65536"),
+    ("az-c", "mean_bytes = 24576", "mean_bytes = nan", "read_sizes.mean_bytes=nan"),
+    ("az-c", "max_bytes = 65536", "max_bytes = 65000", "max_bytes is 65000, not .*of 4096"),
+    ("az-c", "max_bytes = 65536", "max_bytes = '64K'", "read_sizes.max_bytes='64K'"),
+    ("az-c", "max_bytes = 65536", f"max_bytes = {2**50}", "sizes must be .* fit the drive"),
+    (
+        "demo",
+        "[read_sizes]",
+        "read_sizes = 4096\n[x]",
+        "unknown: offsets.read_sizes, x.*; known are",
+    ),
+    ("demo", "drive_bytes = 1073741824", "drive_bytes = nan", "drive_bytes=nan: .*an integer"),
+    ("demo", "drive_bytes = 1073741824", f"drive_bytes = {2**60}", "enlarge region_bytes"),
+    ("demo", "drive_bytes = 1073741824", "drive_bytes = 65536", "fit the drive"),
+    ("demo", "zipf_exponent = 0.9", "zipf_exponent = 1.0", "zipf_exponent=1.0: .*below 1"),
+    ("demo", "calm_ms = 180", "calm_ms = ", "not a profile: Invalid"),
+    ("demo", "calm_ms = 180", "calm_ms = 180\nburst_correlation = 2", "burst_correlation=2"),
+    ("demo", "4096 = 0.60", "1000 = 0.60", "multiples of 512"),
+    ("demo", "4096 = 0.60", "4096 = nan", "finite"),
+    ("demo", "4096 = 0.60", "4096 = 'x'", "read_sizes is .*a table of bytes = weight"),
+]
+
+
+@pytest.mark.parametrize(("name", "old", "new", "message"), IMPOSSIBLE)
+def test_impossible_profiles_are_refused_with_the_reason(
+    tmp_path: Path, name: str, old: str, new: str, message: str
 ) -> None:
-    good = (Path(__file__).parents[2] / "traces" / "az-c.toml").read_text()
+    good = (Path(__file__).parents[2] / "traces" / f"{name}.toml").read_text()
     assert old in good
     path = tmp_path / "p.toml"
     path.write_text(good.replace(old, new, 1))
