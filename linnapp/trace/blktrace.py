@@ -187,7 +187,6 @@ class TraceStats:
     """
 
     counts: dict[str, int]
-    other_byte_order: bool
     devices: dict[str, int]
 
     def __getitem__(self, name: str) -> int:
@@ -410,40 +409,42 @@ class BlktraceReader:
 
     def _report_losses(self) -> None:
         """Warn about missing events in the recording, and store losses for :func:`losses_of`."""
-        losses = self.stats.losses
+        stats, losses = self.stats, self.stats.losses
         _losses[str(self.trace)] = losses
-        parts = []
-        if self._missing_files:
-            parts.append(
-                f"the files of {self._missing_files} CPUs are missing, and with them their events"
-            )
-        if self.stats["lost_events"] or losses["reads_left_out"]:
-            lost = f"{losses['lost_events']} events were lost; " if losses["lost_events"] else ""
-            parts.append(
-                f"{lost}{losses['reads_left_out']} of {self.stats['reads']} reads are left out, "
-                "because neighbouring events are missing"
-            )
-        if self.stats["out_of_order"]:
-            parts.append(
-                f"{self.stats['out_of_order']} events were not in order of time and are sorted"
-            )
-        if not self.stats["queued"] and self.stats["issued"]:
-            parts.append(
+        lost = f"{losses['lost_events']} events were lost; " if losses["lost_events"] else ""
+        found = [
+            (
+                self._missing_files,
+                f"the files of {self._missing_files} CPUs are missing, and with them their events",
+            ),
+            (
+                lost or losses["reads_left_out"],
+                f"{lost}{losses['reads_left_out']} of {stats['reads']} reads are left out, because "
+                "neighbouring events are missing",
+            ),
+            (
+                stats["out_of_order"],
+                f"{stats['out_of_order']} events were not in order of time and are sorted",
+            ),
+            (
+                stats["issued"] and not stats["queued"],
                 "it contains no submissions (Q), so the time of issue (D) is used as the arrival; "
-                "record with `blktrace -a queue` to include submissions"
-            )
-        if self.stats["reads"] + self.stats["writes"] and not self.stats["completed"]:
-            parts.append(
+                "record with `blktrace -a queue` to include submissions",
+            ),
+            (
+                stats["reads"] + stats["writes"] and not stats["completed"],
                 "no completions (C) in it, so there are no latencies; record with `blktrace -a "
-                "complete`, too"
-            )
-        if self.stats["completed"] and not self.stats["queued"] + self.stats["issued"]:
-            parts.append(
+                "complete`, too",
+            ),
+            (
+                stats["completed"] and not stats["queued"] + stats["issued"],
                 "no submissions (Q) or issues (D) in it, so completions (C) have no I/Os; record "
-                "with `blktrace -a queue -a issue`, too"
-            )
-        for part in parts:
-            warnings.warn(f"{self.trace}: {part}", TraceWarning, stacklevel=4)
+                "with `blktrace -a queue -a issue`, too",
+            ),
+        ]
+        for applies, text in found:
+            if applies:
+                warnings.warn(f"{self.trace}: {text}", TraceWarning, stacklevel=4)
 
     def _raise_error(self, parser: Any) -> None:
         if message := _error_text(parser):
@@ -504,6 +505,6 @@ def _read_stats(parser: Any) -> TraceStats:
     stats = library.new("lt_stats")
     library.lib.lt_stats(parser, stats)
     counts = library.counters(stats[0])
-    big_endian, n_devices = counts.pop("big_endian"), counts.pop("n_devices")
+    _, n_devices = counts.pop("big_endian"), counts.pop("n_devices")
     devices = {format_device(stats.devices[i]): stats.device_events[i] for i in range(n_devices)}
-    return TraceStats(counts, bool(big_endian), devices)
+    return TraceStats(counts, devices)

@@ -99,11 +99,9 @@ class LatencyHistogram:
 
     def add(self, latency_ns: npt.NDArray[np.uint64]) -> None:
         """Count latencies."""
-        if not len(latency_ns):
-            return
         self.n += len(latency_ns)
         self._sum_ns += float(latency_ns.sum(dtype=np.float64))
-        self.max_ns = max(self.max_ns, int(latency_ns.max()))
+        self.max_ns = max(self.max_ns, int(latency_ns.max(initial=0)))
         self.counts += np.bincount(self.bins(latency_ns), minlength=self.N_BINS)
 
     @staticmethod
@@ -139,35 +137,6 @@ class LatencyHistogram:
         return {"mean_us": self.mean_us, **named, "max_us": self.max_ns / 1000}
 
 
-class WindowCounts:
-    """Number of I/Os in each part of 10 s windows.
-
-    Only windows with an I/O are stored. Each part needs four bytes.
-    """
-
-    def __init__(self, parts: int) -> None:
-        self._parts = parts
-        self._part_us = WINDOW_S * 1_000_000 // parts
-        self._windows: dict[int, npt.NDArray[np.uint32]] = {}
-
-    def add(self, time_us: npt.NDArray[np.int64]) -> None:
-        """Count I/Os. Times need not be in order."""
-        parts, counts = np.unique(time_us // self._part_us, return_counts=True)
-        window, place = np.divmod(parts, self._parts)
-        for key in np.unique(window).tolist():
-            row = self._windows.setdefault(key, np.zeros(self._parts, np.uint32))
-            row[place[window == key]] += counts[window == key].astype(np.uint32)
-
-    def most(self) -> int:
-        """Return the number of I/Os in the busiest 10 s, which may begin at any part."""
-        none = np.zeros(self._parts, np.int64)
-        most = 0
-        for key, row in self._windows.items():
-            upto = np.cumsum(np.concatenate(([0], row, self._windows.get(key + 1, none))))
-            most = max(most, int((upto[self._parts :] - upto[: -self._parts]).max()))
-        return most
-
-
 class WorkloadSummary:
     """Counts, rates and sizes of I/Os in order of time."""
 
@@ -179,8 +148,8 @@ class WorkloadSummary:
         self._origin_us: int | None = None
         self._first_us = 0
         self._last_us = 0
-        #: Resolution: a tenth of a second.
-        self._busiest = WindowCounts(100)
+        #: Number of I/Os in each tenth of a second that has one, for each chunk.
+        self._tenths: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]] = []
         self._end_bytes = 0
 
     def add(self, chunk: Workload) -> None:
@@ -202,7 +171,18 @@ class WorkloadSummary:
         n_writes = int(np.count_nonzero(chunk.is_write))
         self.writes += n_writes
         self.reads += len(chunk) - n_writes
-        self._busiest.add(chunk.time_us - self._origin_us)
+        tenths = (chunk.time_us - self._origin_us) // 100_000
+        self._tenths.append(np.unique(tenths, return_counts=True))
+
+    def _busiest(self) -> int:
+        """Return the number of I/Os in the busiest 10 s, which may begin at any tenth of a second.
+
+        Chunks need not be in order of time.
+        """
+        tenths, counts = (np.concatenate(column) for column in zip(*self._tenths, strict=True))
+        order = np.argsort(tenths)
+        tenths, up_to = tenths[order], np.cumsum(np.append(0, counts[order]))
+        return int((up_to[np.searchsorted(tenths, tenths + 10 * WINDOW_S)] - up_to[:-1]).max())
 
     def to_json(self) -> dict[str, Any]:
         """Return all statistics by name."""
@@ -221,7 +201,7 @@ class WorkloadSummary:
             "duration_s": duration_s,
             "iops_mean": total / duration_s if duration_s else 0.0,
             # A trace that is shorter than the window has no 10 s average except its own mean.
-            "iops_max_10s": self._busiest.most() / min(WINDOW_S, duration_s) if duration_s else 0.0,
+            "iops_max_10s": self._busiest() / min(WINDOW_S, duration_s) if duration_s else 0.0,
             "read_bytes_mean": mean("read", self.reads),
             "write_bytes_mean": mean("write", self.writes),
             "read_bytes_max": self._max_bytes["read"],

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.arguments import check_flag, check_kind, check_names, check_number
+from linnapp.arguments import Option, check_kind, check_names, check_number
 from linnapp.errors import EmptyTraceError, TraceError, needs
 from linnapp.figures import axes_for
 from linnapp.files import AnyPath
@@ -60,7 +60,6 @@ from linnapp.trace.convert import format_of
 from linnapp.trace.text import (
     SECTOR_BYTES,
     Columns,
-    TextCounts,
     TextFormat,
     read_columns,
     text_formats,
@@ -111,26 +110,18 @@ class LoggedDrive:
     ) -> list[UInt32]:
         """Return the state of the drive at each of the next I/Os, and add them to the drive.
 
-        Parameters
-        ----------
-        wanted : tuple of str
-            Names of the results, from `SEEN`.
-        arrival_ns, latency_ns, sector, size_bytes, flags : array, shape (n,)
-            Columns of an :class:`~linnapp.trace.blktrace.IoChunk`, in order of arrival. I/Os that
-            are not ``COMPLETED``, or are ``REVOKED``, get the state of the drive, but are never in
-            flight. I/Os with ``ERROR`` are in flight, but not in the history.
-        ties_in_order : bool
-            See :class:`~linnapp.trace.blktrace.IoChunk`.
-        pending : array, shape (n,), optional
-            Numbers of pending pages for the history, if they are known more precisely than from
-            these I/Os.
+        The columns are those of an :class:`~linnapp.trace.blktrace.IoChunk`, in order of arrival.
+        I/Os that are not ``COMPLETED``, or are ``REVOKED``, get the state of the drive, but are
+        never in flight. I/Os with ``ERROR`` are in flight, but not in the history. `pending` has
+        the numbers of pending pages for the history, if they are known more precisely than from
+        these I/Os.
 
         Returns
         -------
         list of uint32 array
-            Shape (n,) or (n, `SEEN` of the name). Values for writes are zero, except ``pending``.
-            Past reads are oldest first. ``hist_nr`` are their sequence numbers among the drive's
-            answered reads, starting at 1, or 0 if there is none.
+            The results that `wanted` names, shape (n,) or (n, `SEEN` of the name). Values for
+            writes are zero, except ``pending``. Past reads are oldest first. ``hist_nr`` are their
+            sequence numbers among the drive's answered reads, starting at 1, or 0 if there is none.
 
         Raises
         ------
@@ -147,9 +138,7 @@ class LoggedDrive:
         }
         if pending is not None:
             given["pending"] = np.ascontiguousarray(pending, np.uint32)
-        lengths = [len(column) for column in given.values()]
-        if set(lengths) != {n}:
-            raise ValueError(f"the columns have different lengths: {lengths}")
+        assert {len(column) for column in given.values()} == {n}
         found = {
             name: np.zeros((n, SEEN[name]) if SEEN[name] > 1 else n, np.uint32) for name in wanted
         }
@@ -392,14 +381,8 @@ class LatencyLogReader:
         self.chunk_ios = chunk_ios
         self._counts = dict.fromkeys(
             (
-                "bytes",
-                "queued",
-                "completed",
-                "missing_completions",
-                "revoked",
-                "reads",
-                "writes",
-                "out_of_order",
+                *("bytes", "queued", "completed", "missing_completions", "revoked"),
+                *("reads", "writes", "out_of_order"),
             ),
             0,
         )
@@ -412,41 +395,29 @@ class LatencyLogReader:
     @property
     def stats(self) -> TraceStats:
         """Counts so far. They are final after the last chunk."""
-        return TraceStats(dict(self._counts), False, {})
+        return TraceStats(dict(self._counts), {})
 
     def __iter__(self) -> Iterator[IoChunk]:
-        empty = True
-        drive = LoggedDrive()
+        counts, drive = self._counts, LoggedDrive()
         for columns in read_columns(
             self.trace,
             self.text_format,
             chunk_ios=self.chunk_ios,
-            on_progress=self._progress,
-            on_counts=self._count_lines,
+            on_progress=lambda n_bytes: counts.update(bytes=n_bytes),
+            on_counts=lambda lines: counts.update(out_of_order=lines.out_of_order),
             ties_as_lines=False,
         ):
             chunk = _observed(columns, drive)
-            self._count(chunk)
-            empty = False
+            n_writes = int(np.count_nonzero(chunk.is_write))
+            n_completed = int(np.count_nonzero(chunk.flags & COMPLETED))
+            counts["queued"] += len(chunk)
+            counts["completed"] += n_completed
+            counts["missing_completions"] += len(chunk) - n_completed
+            counts["writes"] += n_writes
+            counts["reads"] += len(chunk) - n_writes
             yield chunk
-        if empty:
+        if not counts["queued"]:
             raise EmptyTraceError(f"{self.trace}: an empty trace: no I/O in it")
-
-    def _progress(self, done_bytes: int) -> None:
-        self._counts["bytes"] = done_bytes
-
-    def _count_lines(self, counts: TextCounts) -> None:
-        self._counts["out_of_order"] = counts.out_of_order
-
-    def _count(self, chunk: IoChunk) -> None:
-        counts = self._counts
-        n_writes = int(np.count_nonzero(chunk.is_write))
-        n_completed = int(np.count_nonzero(chunk.flags & COMPLETED))
-        counts["queued"] += len(chunk)
-        counts["completed"] += n_completed
-        counts["missing_completions"] += len(chunk) - n_completed
-        counts["writes"] += n_writes
-        counts["reads"] += len(chunk) - n_writes
 
 
 def _observed(columns: Columns, drive: LoggedDrive) -> IoChunk:
@@ -479,8 +450,12 @@ def _observed(columns: Columns, drive: LoggedDrive) -> IoChunk:
 #: Suffixes that describe the kind of file and are not part of the drive's name.
 _SUFFIXES = (".trace", ".csv", ".log", ".txt")
 
-#: Options of :func:`open_recording` and :func:`load`.
-_OPTIONS = ("text_format", "device", "chunk_ios", "max_age_s", "allow_truncated")
+#: Options of :func:`open_recording` and :func:`load` that numbers and flags are given to.
+_OPTIONS = {
+    "chunk_ios": Option(1, 2**31 - 1, whole=True),
+    "max_age_s": Option(0, 1e9, open_ends="low"),
+    "allow_truncated": Option(),
+}
 
 #: Maximum share of lost events, and of reads excluded because of them, in a recording from which a
 #: model is trained. Events are lost while a drive is busiest, so that all missing reads may have
@@ -552,18 +527,14 @@ def open_recording(
 
 def check_options(options: Mapping[str, Any]) -> None:
     """Raise TypeError or ValueError for invalid options of :func:`open_recording`."""
-    check_names("open_recording", options, _OPTIONS)
+    check_names("open_recording", options, ("text_format", "device", *_OPTIONS))
     if options.get("text_format") is not None:
         known = ", one of linnapp.trace.text.text_formats()"
         check_kind("text_format", options["text_format"], TextFormat, known)
     if options.get("device") is not None:
         check_kind("device", options["device"], str)
-    if "chunk_ios" in options:
-        check_number("chunk_ios", options["chunk_ios"], 1, 2**31 - 1, whole=True)
-    if "max_age_s" in options:
-        check_number("max_age_s", options["max_age_s"], 0, 1e9, open_ends="low")
-    if "allow_truncated" in options:
-        check_flag("allow_truncated", options["allow_truncated"])
+    for name in options.keys() & _OPTIONS.keys():
+        _OPTIONS[name].check(name, options[name])
 
 
 def check_losses(trace: Recorded, stats: TraceStats) -> None:

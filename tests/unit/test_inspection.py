@@ -31,6 +31,7 @@ def test_percentiles_are_within_their_bins() -> None:
         exact = ordered[int(np.ceil(percentile / 100 * len(latency))) - 1] / 1000
         assert exact <= histogram.percentile_us(percentile) + 1e-9
         assert histogram.percentile_us(percentile) <= exact * (1 + 1 / 64)
+    assert LatencyHistogram().percentile_us(50) == LatencyHistogram().mean_us == 0
 
 
 def test_inspect_measures_rates_sizes_and_latencies_of_a_recording(tmp_path: Path) -> None:
