@@ -151,23 +151,19 @@ def student_t(share: float, freedom: int) -> float:
     return float(t.ppf(share, freedom))
 
 
+def _known(values: Sequence[float] | Floats) -> Floats:
+    """Return the values that are not NaN."""
+    found = np.asarray(values, float)
+    return found[~np.isnan(found)]
+
+
 def mean_interval(values: Sequence[float] | Floats, level: float = LEVEL) -> Interval:
     """Return Student's t interval of the mean of three or more independent values, such as seeds.
 
-    NaN values are ignored. With fewer than three values the interval is unknown.
-
-    Parameters
-    ----------
-    values : array-like, shape (n,)
-    level : float
-        Nominal coverage.
-
-    Returns
-    -------
-    Interval
+    NaN values are ignored. With fewer than three values the interval is unknown. `level` is the
+    nominal coverage.
     """
-    known = np.asarray(values, float)
-    known = known[~np.isnan(known)]
+    known = _known(values)
     if len(known) < 3:
         return Interval.unknown(float(known.mean()) if len(known) else math.nan)
     mean = float(known.mean())
@@ -177,16 +173,10 @@ def mean_interval(values: Sequence[float] | Floats, level: float = LEVEL) -> Int
 
 
 def jackknife_interval(whole: float, without: Floats) -> Interval:
-    """Return Student's t interval of a statistic of the data of all seeds together.
+    """Return Student's t interval of a statistic, `whole`, of the data of all seeds together.
 
-    For the mean over seeds of equal size, the result is that of :func:`mean_interval`.
-
-    Parameters
-    ----------
-    whole : float
-        The statistic.
-    without : array, shape (seeds,)
-        The statistic without the data of each seed in turn.
+    `without` has the statistic without the data of each seed in turn. For the mean over seeds of
+    equal size, the result is that of :func:`mean_interval`.
     """
     n = len(without)
     pseudo = mean_interval(n * whole - (n - 1) * np.asarray(without, float))
@@ -198,8 +188,7 @@ def positive_mean_interval(values: Sequence[float] | Floats) -> Interval:
 
     The interval is computed for the logarithm of the mean.
     """
-    known = np.asarray(values, float)
-    known = known[~np.isnan(known)]
+    known = _known(values)
     if len(known) < 3:
         return mean_interval(known)
     without = (known.sum() - known) / (len(known) - 1)
@@ -215,8 +204,7 @@ def quantile_interval(values: Sequence[float] | Floats, share: float = 0.5) -> I
     """
     from scipy.stats import binom
 
-    known = np.sort(np.asarray(values, float))
-    known = known[~np.isnan(known)]
+    known = np.sort(_known(values))
     n = len(known)
     if not n:
         return Interval.unknown()
@@ -242,18 +230,8 @@ def count_blocks(span_ns: float, most: int = MAX_BLOCKS) -> int:
 def block_numbers(time_ns: npt.NDArray[Any], min_rows: int = 1) -> npt.NDArray[np.int64] | None:
     """Return the block of time of each row, or None if there are too few blocks for a statistic.
 
-    Parameters
-    ----------
-    time_ns : array, shape (n,)
-        Time of each row.
-    min_rows : int
-        Minimum number of rows per block, on average.
-
-    Returns
-    -------
-    int64 array, shape (n,), or None
-        All blocks have the same length, and :func:`count_blocks` gives their number. Blocks without
-        rows are not numbered.
+    All blocks have the same length, and :func:`count_blocks` gives their number. Blocks without
+    rows are not numbered. `min_rows` is the minimum number of rows per block, on average.
     """
     if not len(time_ns):
         return None
@@ -317,15 +295,8 @@ def block_interval(
 ) -> Interval:
     """Return the bootstrap interval of a statistic, unknown with fewer than ``MIN_BLOCKS`` blocks.
 
-    Parameters
-    ----------
-    value : float
-        The statistic.
-    resampled : array, shape (resamples,)
-        The statistic in resamples of the blocks. Values that are not finite are ignored.
-    n_blocks : int
-    level : float
-        Nominal coverage.
+    `resampled` has the statistic in resamples of the blocks, shape (resamples,). Values that are
+    not finite are ignored. `level` is the nominal coverage.
     """
     known = resampled[np.isfinite(resampled)]
     if n_blocks < MIN_BLOCKS or not len(known) or not math.isfinite(value):
@@ -360,14 +331,10 @@ def differences(before: Floats, after: Floats, n_tests: int = 1) -> list[Interva
     Parameters
     ----------
     before, after : array, shape (blocks, 1 + columns)
-        For each block of time, its number of rows, then the sum of each column over its rows.
+        For each block of time, its number of rows, then the sum of each column over its rows. The
+        result has an interval for each of these columns.
     n_tests : int
         Number of intervals that must hold simultaneously.
-
-    Returns
-    -------
-    list of Interval
-        One for each column after the first.
     """
     level = 1 - (1 - LEVEL) / n_tests
     n = round(N_RESAMPLES * max(1.0, min(n_tests, 10)))
@@ -396,12 +363,9 @@ def _means(sums: Floats) -> Floats:
 def exchanges(n_pairs: int) -> Floats:
     """Return exchanges of the two members of pairs, for a permutation test.
 
-    Returns
-    -------
-    array, shape (exchanges, n_pairs)
-        1 for the pairs whose members are exchanged, otherwise 0. All possible exchanges are
-        returned, except the one that exchanges none, or a random sample if there are more than
-        ``N_RESAMPLES``.
+    The result has a row for each exchange, with 1 for the pairs whose members are exchanged. All
+    possible exchanges are returned, except the one that exchanges none, or a random sample if there
+    are more than ``N_RESAMPLES``.
     """
     if 2**n_pairs - 1 <= N_RESAMPLES:
         every = list(itertools.product((0.0, 1.0), repeat=n_pairs))

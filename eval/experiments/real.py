@@ -165,7 +165,7 @@ def models_of(taught: IoTable, trees: Sequence[LatencyModel], k: int, seed: int)
 def second_halves(paths: Sequence[Path], seed: int) -> Iterator[Reads]:
     """Train on the first half of each log, and score the reads of the second."""
     tables = [load(path) for path in paths]
-    trees = [fit_latency(table.split()[0], seed=seed).model_ for table in tables]
+    trees: list[Any] = [fit_latency(table.split()[0], seed=seed).model_ for table in tables]
     for k, table in enumerate(tables):
         taught, judged = table.split()
         first = int(np.count_nonzero(taught.is_served_read))

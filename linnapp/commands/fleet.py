@@ -56,7 +56,7 @@ def fleet(
         raise click.UsageError("--workers are those of a local cluster; --scheduler has its own")
 
     from linnapp.errors import LinnappError
-    from linnapp.learn.fleet import Progress, group_by_directory, train_fleet
+    from linnapp.learn.fleet import group_by_directory, train_fleet
     from linnapp.learn.labels import LOWEST_PERCENTILE
     from linnapp.trace.blktrace import SUFFIXES
 
@@ -68,37 +68,33 @@ def fleet(
     if not found:
         raise LinnappError(f"{', '.join(map(str, traces))}: no .blk file there")
     start = time.monotonic()
-    done = 0
-
-    def show(progress: Progress) -> None:
-        nonlocal done
-        done += 1
-        what = f"model {progress.model_id}"
-        percentile = progress.threshold_percentile
-        if percentile is not None and percentile < LOWEST_PERCENTILE:
-            what += (
-                f"; WARNING: its inflection point is at p{percentile:.1f}, below the median, and "
-                "it may refuse most reads (linnapp help labelling)"
-            )
-        if progress.error:
-            what = f"{'FAILED' if progress.failed else 'no model'}: {progress.error}"
-        print(
-            f"[{done}/{len(found)}] {time.monotonic() - start:7.1f} s  "
-            f"{progress.array}/{progress.drive}: {what}",
-            file=sys.stderr,
-            flush=True,
-        )
-
-    results = train_fleet(
+    results = []
+    for result in train_fleet(
         group_by_directory(found),
         output,
         recipe_from(options, kind),
         scheduler=scheduler,
         workers=workers,
-        on_progress=show,
-    )
-    trained = sum(1 for progress in results if progress.model_id)
-    failed = sum(progress.failed for progress in results)
+    ):
+        results.append(result)
+        error = str(result.error) or repr(result.error)
+        what = f"{'FAILED' if result.failed else 'no model'}: {error}"
+        if result.model is not None:
+            what = f"model {result.model.model_id}"
+            percentile = result.model.record_["threshold_percentile"]
+            if percentile < LOWEST_PERCENTILE:
+                what += (
+                    f"; WARNING: its inflection point is at p{percentile:.1f}, below the median, "
+                    "and it may refuse most reads (linnapp help labelling)"
+                )
+        print(
+            f"[{len(results)}/{len(found)}] {time.monotonic() - start:7.1f} s  "
+            f"{result.array}/{result.drive}: {what}",
+            file=sys.stderr,
+            flush=True,
+        )
+    trained = sum(result.model is not None for result in results)
+    failed = sum(result.failed for result in results)
     click.echo(
         f"{trained} of {len(found)} drives trained in {time.monotonic() - start:.1f} s, "
         f"{len(found) - len(results)} had a model, of {len(results) - trained - failed} none is "

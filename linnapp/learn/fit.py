@@ -112,7 +112,7 @@ class FittedModel:
         A network predicts whether the read is slow, a latency model its latency in us (uint32).
         """
         is_latency = isinstance(self.model_, LatencyModel)
-        none = np.empty(0, np.uint32 if is_latency else np.bool_)
+        none: npt.NDArray[Any] = np.empty(0, np.uint32 if is_latency else np.bool_)
         found = predictions(self.model_, reads)
         return np.concatenate([none, *(p.score if is_latency else p.refused for p in found)])
 
@@ -242,20 +242,11 @@ def read_latencies(
     whole: bool = False,
     may_be_few: bool = False,
 ) -> LatencyDistribution:
-    """Return the latency distribution of a trace's training slice.
+    """Return the latency distribution of a trace's training slice, or of all reads if `whole`.
 
     An inflection point for training must come from the training slice alone. Otherwise reads of the
     other slices would contribute to the definition of a slow read, on which their results depend.
-
-    Parameters
-    ----------
-    trace : path or IoTable
-    recipe : Recipe
-    observer : Observer, optional
-    whole : bool
-        Return the distribution of all reads instead.
-    may_be_few : bool
-        Accept fewer reads than are needed to train a model.
+    With `may_be_few`, fewer reads are accepted than are needed to train a model.
 
     Raises
     ------
@@ -387,7 +378,7 @@ def train_labelled(
                 f"no model for {', '.join(without)}: none would be better than admitting every read"
             )
         for name, result in trained.items():
-            save_drive(directory, name, result, suffix)
+            result.save(directory / f"{name}{suffix}")
             for end in replaced:
                 removed += f"{name}{end}", f"{name}{end.removesuffix(SUFFIX)}.json"
     return trained
@@ -404,11 +395,6 @@ def _train_or_why_not(
         return train_drive(trace, point, recipe, observer)
     except NoGainError as error:
         return error
-
-
-def save_drive(directory: AnyPath, name: str, result: FittedModel, suffix: str = SUFFIX) -> None:
-    """Write all files of a drive. The record is last: if it exists, the others are complete."""
-    result.save(Path(directory) / f"{name}{suffix}")
 
 
 def train_drive(

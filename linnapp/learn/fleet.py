@@ -14,13 +14,13 @@ import contextlib
 import dataclasses
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from linnapp.errors import LinnappError, NoGainError, needs
 from linnapp.files import AnyPath, check_can_make, os_errors
-from linnapp.learn.fit import FittedModel, drive_names, read_latencies, save_drive, train_drive
+from linnapp.learn.fit import FittedModel, drive_names, read_latencies, train_drive
 from linnapp.learn.labels import InflectionPoint, LatencyDistribution, find_inflection_points
 from linnapp.learn.options import Recipe
 from linnapp.model import SUFFIX
@@ -30,19 +30,18 @@ from linnapp.signals import signals_held
 CONNECT_TIMEOUT_S = 20.0
 
 
-@dataclasses.dataclass(frozen=True)
-class Progress:
-    """The result of one drive: its model, or the reason why it has none."""
+class Trained(NamedTuple):
+    """The result of one drive: its model, or the error that explains why it has none."""
 
     array: str
     drive: str
-    model_id: str | None
-    #: An error message, or the message that no model would be better than admitting every read.
-    error: str | None = None
-    #: True if training failed with an error, so that another attempt may give a model.
-    failed: bool = False
-    #: Percentile of the inflection point among the drive's latencies.
-    threshold_percentile: float | None = None
+    model: FittedModel | None = None
+    error: Exception | None = None
+
+    @property
+    def failed(self) -> bool:
+        """True if another attempt may give a model: there is no gain only in certain reads."""
+        return self.error is not None and not isinstance(self.error, NoGainError)
 
 
 def group_by_directory(traces: Iterable[AnyPath]) -> dict[str, list[Path]]:
@@ -62,9 +61,8 @@ def train_fleet(
     *,
     scheduler: str | None = None,
     workers: int | None = None,
-    on_progress: Callable[[Progress], None] | None = None,
-) -> list[Progress]:
-    """Train all drives of all arrays that have no model yet.
+) -> Iterator[Trained]:
+    """Train all drives of all arrays that have no model yet, and yield each result when it arrives.
 
     Parameters
     ----------
@@ -78,13 +76,6 @@ def train_fleet(
         Address of a Dask scheduler. By default a local cluster is started.
     workers : int, optional
         Number of processes of a local cluster.
-    on_progress : callable, optional
-        Called with the result of each drive when it arrives.
-
-    Returns
-    -------
-    list of Progress
-        The results in the order in which they arrived.
     """
     out_dir = Path(out_dir)
     with needs("a fleet needs Dask", "'linnapp[fleet]'"):
@@ -95,10 +86,9 @@ def train_fleet(
         if _missing(out_dir, name, traces)
     }
     if not todo:
-        return []
+        return
     for name in todo:
         check_can_make(out_dir.absolute() / name / "a model")
-    results: list[Progress] = []
     with _connected(scheduler, workers) as client:
         tasks: dict[Any, tuple[str, str]] = {}
         for name, traces in todo.items():
@@ -113,24 +103,14 @@ def train_fleet(
         for task in as_completed(tasks):
             name, drive = tasks.pop(task)
             try:
-                result: FittedModel = task.result()
+                model: FittedModel = task.result()
             except Exception as error:  # A worker's error can be of any type.
-                progress = Progress(
-                    *(name, drive, None, str(error) or repr(error)),
-                    failed=not isinstance(error, NoGainError),
-                )
-            else:
-                with os_errors(out_dir / name):
-                    (out_dir / name).mkdir(parents=True, exist_ok=True)
-                save_drive(out_dir / name, drive, result)
-                progress = Progress(
-                    *(name, drive, result.model_id),
-                    threshold_percentile=result.record_["threshold_percentile"],
-                )
-            results.append(progress)
-            if on_progress is not None:
-                on_progress(progress)
-    return results
+                yield Trained(name, drive, error=error)
+                continue
+            with os_errors(out_dir / name):
+                (out_dir / name).mkdir(parents=True, exist_ok=True)
+            model.save(out_dir / name / f"{drive}{SUFFIX}")
+            yield Trained(name, drive, model)
 
 
 @contextlib.contextmanager

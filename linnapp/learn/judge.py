@@ -111,12 +111,8 @@ class ScoredReads(Rows):
     def best_threshold(self, at_least: int, *, prefer_min_threshold: bool = False) -> int | None:
         """Return the threshold with the lowest expected mean, or None if its gain can be chance.
 
-        Parameters
-        ----------
-        at_least : int
-            Minimum of the threshold.
-        prefer_min_threshold : bool
-            Return `at_least` itself if its gain is significant.
+        It is `at_least` or higher. With `prefer_min_threshold`, `at_least` itself is returned if
+        its gain is significant.
         """
         percentiles = np.linspace(0, 100, _CANDIDATES)
         tried = np.maximum(np.percentile(self.score, percentiles, method="lower"), at_least)
@@ -230,18 +226,11 @@ EQUAL_RATIO = 1.001
 
 
 def array_means_us(sums: Floats, failover_us: float, replicas: int) -> Floats:
-    """Return the mean latency of an array whose drives all behave like this one, for each policy.
+    """Return the mean latency in us of an array whose drives all behave like this one.
 
-    Parameters
-    ----------
-    sums : array, shape (..., classes, 1 + policies, 2)
-        For each size class, the number of reads and the sum of their latencies in us: first of all
-        reads, then of the reads that each policy refuses.
-
-    Returns
-    -------
-    array, shape (..., 1 + policies)
-        Mean latency in us, first if no read is refused, then with each policy.
+    `sums` has, for each size class, the number of reads and the sum of their latencies in us: first
+    of all reads, then of the reads that each policy refuses. Its shape is (..., classes, 1 +
+    policies, 2), and that of the result is (..., 1 + policies).
     """
     refused = sums.copy()
     refused[..., 0, :] = 0.0
@@ -282,17 +271,7 @@ class Refusals:
         return array_means_us(sums, self.failover_us, self.replicas)
 
     def sum_blocks(self, blocks: npt.NDArray[np.int64]) -> Floats:
-        """Return the sums of :func:`array_means_us` for each block of reads.
-
-        Parameters
-        ----------
-        blocks : int64 array, shape (n,)
-            Block number of each read.
-
-        Returns
-        -------
-        array, shape (blocks, classes, 1 + n_policies, 2)
-        """
+        """Return the sums of :func:`array_means_us` for each block, given that of each read."""
         classes, n_classes = self._size_classes()
         n_blocks = int(blocks.max()) + 1
         cells = blocks * n_classes + classes
@@ -363,18 +342,9 @@ def expected_mean_us(
 ) -> float:
     """Return the mean latency in us of an array whose drives all behave like this one.
 
-    A refused read is assumed to take as long on another replica as reads of the same size class.
-
-    Parameters
-    ----------
-    latency_us : uint32 array, shape (n,)
-    refused : bool array, shape (n,)
-    failover_us : float
-        Cost of a failover.
-    replicas : int
-        Number of drives that hold each block.
-    pages : array, shape (n,)
-        Sizes of the reads in pages.
+    A refused read is assumed to take as long on another replica as reads of the same size class,
+    which follows from `pages`. `failover_us` is the cost of a failover, and `replicas` the number
+    of drives that hold each block.
     """
     refusals = Refusals(latency_us, pages, refused.astype(np.int64), 1, failover_us, replicas)
     return float(refusals.means_us()[1])
@@ -542,8 +512,8 @@ class Judge:
     def __init__(self, model: Model | LatencyModel) -> None:
         self._model = model
         self._confusion = np.zeros(4, np.int64)
-        # Of the latencies of all reads and of admitted reads; of predictions, of their errors, and
-        # of the errors of the mean of the last latencies.
+        # Sums of the latencies of all reads and of admitted reads. For a latency model also sums of
+        # the predictions, of their errors, and of the errors of the mean of the last latencies.
         self._sums = np.zeros(5)
         # Scores and labels for the ranking. Beyond `MAX_RANKED_READS`, only every n-th is kept.
         self._ranked: list[tuple[npt.NDArray[Any], ...]] = []
@@ -595,6 +565,7 @@ class Judge:
         """Return the metrics of all reads, of which there must be one."""
         model, confusion = self._model, Confusion(*self._confusion.tolist())
         *ranked, slow = self.ranked()
+        auc, auc_last_latencies, auc_pending = (area_under_roc(score, slow) for score in ranked)
         n_admitted = confusion.true_fast + confusion.false_submit
         found = Evaluation(
             model.model_id,
@@ -602,7 +573,9 @@ class Judge:
             confusion,
             float(self._sums[0]) / confusion.total,
             float(self._sums[1]) / n_admitted if n_admitted else 0.0,
-            *(area_under_roc(score, slow) for score in ranked),
+            auc,
+            auc_last_latencies,
+            auc_pending,
         )
         if not isinstance(model, LatencyModel):
             return found

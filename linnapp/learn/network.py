@@ -145,17 +145,9 @@ def train(
 ) -> TrainedNetwork:
     """Train a network on a drive's reads. Ctrl-C ends training with the best epoch so far.
 
-    Parameters
-    ----------
-    digits : uint8 array, shape (n, n_inputs)
-        Inputs for the reads in order of arrival. :func:`split` divides them into slices.
-    slow : bool array, shape (n,)
-        Labels.
-    options : TrainingOptions, optional
-    on_epoch : callable, optional
-        Called after each epoch.
-    added, added_validation : Examples, optional
-        Additional examples for training, and for validation.
+    `digits` are the inputs for the reads in order of arrival, and `slow` their labels.
+    :func:`split` divides them into slices. `on_epoch` is called after each epoch. Examples can be
+    added to those for training, and to those for validation.
 
     Raises
     ------
@@ -481,21 +473,11 @@ def choose_bias(
 ) -> BiasChoice:
     """Train with each candidate and choose the bias with the lowest expected mean latency.
 
-    Among candidates within 0.1 % of the best, the one closest to 1 is chosen.
-
-    Parameters
-    ----------
-    digits, slow, options
-        See :func:`train`.
-    latency_us, failover_us, replicas, pages
-        See :func:`~linnapp.learn.judge.expected_mean_us`.
-    added : Examples, optional
-        Additional examples for training.
-    bursts : BurstReads, optional
-        Synthetic bursts of the validation slice. Their mean latency has the weight
-        :data:`BURST_PREVALENCE`, and that of the recorded reads has the remaining weight.
-    on_candidate : callable, optional
-        Called with each candidate and its mean latency in us.
+    Among candidates within 0.1 % of the best, the one closest to 1 is chosen. The parameters are
+    those of :func:`train` and of :func:`~linnapp.learn.judge.expected_mean_us`. The mean latency of
+    `bursts`, synthetic bursts of the validation slice, has the weight :data:`BURST_PREVALENCE`, and
+    that of the recorded reads has the remaining weight. `on_candidate` is called with each
+    candidate and its mean latency in us.
 
     Raises
     ------
@@ -503,9 +485,8 @@ def choose_bias(
         If ctrl-C is received. An incomplete search has no result.
     """
     step = -(-len(latency_us) // SEARCH_READS)
-    digits, slow, latency_us, pages = (
-        column[::step] for column in (digits, slow, latency_us, pages)
-    )
+    digits, slow, latency_us = digits[::step], slow[::step], latency_us[::step]
+    pages = pages[::step]
     if added is not None:
         added = added.take(slice(None, None, step))
     validation = split(len(slow), options).validation

@@ -547,9 +547,9 @@ def predict_newest(
 ) -> tuple[Reads, npt.NDArray[np.uint32]]:
     """Predict the test slice of a recording with trees that were trained without it.
 
-    If the model is the recording's own, its trees were grown from all reads, so they are grown
-    again from the reads before the test slice. Return the reads of the test slice, and their
-    predicted latencies in us.
+    With `own`, the model was trained on this recording. Its trees were then grown from all reads,
+    so they are grown again from the reads before the test slice. Return the reads of the test
+    slice, and their predicted latencies in us.
     """
     trace, recipe = recipe.opened(trace)
     _, step, _ = _measure_reads(trace, recipe)

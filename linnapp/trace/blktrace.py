@@ -157,7 +157,7 @@ class IoChunk(Rows):
         """Latency of each I/O in us, shape (n,). It is 0 if the I/O did not complete."""
         return self.latency_ns / 1000
 
-    def each(self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> IoChunk:  # type: ignore[override]
+    def each(self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> IoChunk:
         """Return a chunk in which `change` was applied to every array, also of a table."""
         return IoChunk(
             *(change(getattr(self, name)) for name in COLUMNS),

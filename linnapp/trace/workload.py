@@ -455,7 +455,7 @@ def _parse_profile(name: str, raw: dict[str, Any]) -> Profile:
         wrong = {"missing": missing, "unknown": unknown, "known are": known}
         raise ValueError("; ".join(f"{what}: {', '.join(n)}" for what, n in wrong.items() if n))
     arrivals = form(*(flat.pop(field) for field in forms[form]))
-    sizes = {key: _sizes(key, flat.pop(key)) for key in _SIZES}
+    sizes: dict[str, Any] = {key: _sizes(key, flat.pop(key)) for key in _SIZES}
     others = {field.rpartition(".")[2]: value for field, value in flat.items()}
     return Profile(name, arrivals=arrivals, **sizes, **others)
 

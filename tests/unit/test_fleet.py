@@ -64,7 +64,7 @@ def test_fleet_trains_each_array_on_a_local_and_an_existing_cluster(
     whole = broken.read_bytes()
     broken.write_bytes(whole[:-5])
     out = tmp_path / "models"
-    results = train_fleet(arrays, out, RECIPE, workers=2)
+    results = list(train_fleet(arrays, out, RECIPE, workers=2))
     errors = {(r.array, r.drive): r.error for r in results if r.failed}
     # The inflection points of an array depend on all of its drives.
     assert sorted(errors) == [("two", "d0"), ("two", "d1")]
@@ -74,7 +74,7 @@ def test_fleet_trains_each_array_on_a_local_and_an_existing_cluster(
 
     broken.write_bytes(whole)
     with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
-        again = train_fleet(arrays, out, RECIPE, scheduler=cluster.scheduler_address)
+        again = list(train_fleet(arrays, out, RECIPE, scheduler=cluster.scheduler_address))
         assert cluster.scheduler_info["workers"], "it is not ours to end"
     assert {(r.array, r.drive) for r in again} == {("two", "d0"), ("two", "d1")}
     assert not any(r.error for r in again)
@@ -82,7 +82,7 @@ def test_fleet_trains_each_array_on_a_local_and_an_existing_cluster(
         train_array(found, tmp_path / "home" / name, RECIPE, processes=1)
         for model in (tmp_path / "home" / name).glob("*.linnos"):
             assert model.read_bytes() == (out / name / model.name).read_bytes()
-    assert train_fleet(arrays, out, RECIPE, workers=1) == []
+    assert list(train_fleet(arrays, out, RECIPE, workers=1)) == []
 
 
 def test_fleet_trains_latency_models_of_usable_traces(
@@ -117,7 +117,7 @@ def test_missing_scheduler_is_an_error(
         bound.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{bound.getsockname()[1]}"
         with pytest.raises(LinnappError, match=f"^{address}: no Dask scheduler answers"):
-            train_fleet({"a": [trace]}, tmp_path / "m", RECIPE, scheduler=address)
+            list(train_fleet({"a": [trace]}, tmp_path / "m", RECIPE, scheduler=address))
 
 
 @pytest.mark.parametrize("address", ["nonsense", "tcp://here:port", "http://here:8786", "tcp://[1"])
@@ -126,7 +126,7 @@ def test_train_fleet_says_what_addresses_look_like_when_one_is_wrong(
 ) -> None:
     trace = array_trace(tmp_path / "d.blk", 1, 10)
     with pytest.raises(LinnappError, match=rf"^{re.escape(address)}: no .* tcp://10\.0\.0\.5:8786"):
-        train_fleet({"a": [trace]}, tmp_path / "m", RECIPE, scheduler=address)
+        list(train_fleet({"a": [trace]}, tmp_path / "m", RECIPE, scheduler=address))
 
 
 def test_workers_option_is_refused_with_a_scheduler(tmp_path: Path) -> None:

@@ -218,7 +218,7 @@ def test_figures_are_drawn_on_the_given_axes(tmp_path: Path) -> None:
     ("library", "words", "use"),
     [
         ("tensorflow", "training needs TensorFlow .*'linnapp[train]'", lambda: import_tensorflow()),
-        ("distributed", "Dask .*'linnapp[fleet]'", lambda: train_fleet({}, ".", Recipe())),
+        ("distributed", "Dask .*'linnapp[fleet]'", lambda: list(train_fleet({}, ".", Recipe()))),
         ("matplotlib", "figures need matplotlib .*'linnapp[figures]'", lambda: axes_for()),
         ("pandas", "'linnapp[frames]'", lambda: linnapp.load(FIO).to_pandas()),
     ],
