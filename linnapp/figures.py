@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Draw figures and save them, and check in advance that this is possible."""
+"""Save figures, and check in advance that this is possible."""
 
 from __future__ import annotations
 
@@ -10,15 +10,6 @@ from linnapp.errors import LinnappError, needs
 from linnapp.files import AnyPath, replaced_file
 
 SUFFIXES = (".png", ".svg")
-
-
-def axes_for(axes: Any = None) -> Any:
-    """Return the given axes, or create new ones, which a notebook shows."""
-    if axes is not None:
-        return axes
-    with needs("figures need matplotlib", "'linnapp[figures]'"):
-        from matplotlib import pyplot
-    return pyplot.subplots(layout="constrained")[1]
 
 
 def check_can_draw(path: AnyPath) -> None:

@@ -39,7 +39,6 @@ import numpy.typing as npt
 from linnapp import __version__
 from linnapp.arguments import check_names, options_in
 from linnapp.errors import ModelError, NoGainError, TraceError, errors_about
-from linnapp.figures import axes_for
 from linnapp.files import AnyPath, check_replaced_directory, replace_text, replaced_directory
 from linnapp.learn.examples import (
     check_enough,
@@ -64,9 +63,6 @@ from linnapp.model import LATENCY_SUFFIX, SUFFIX, LatencyModel, Model, find_mode
 from linnapp.model import load_model as read_model
 from linnapp.trace.blktrace import TraceStats
 from linnapp.trace.reads import IoTable, Recorded, check_losses, contents_of, drive_name, releasing
-
-#: Number of groups into which a figure divides the reads, in order of their scores.
-_PARTS = 20
 
 
 class FittedModel:
@@ -137,44 +133,6 @@ class FittedModel:
         path = Path(path)
         self.model_.save(path)
         replace_text(path.with_suffix(".json"), json.dumps(self.record_, indent=1) + "\n")
-
-    def plot(self, reads: Recorded, axes: Any = None) -> Any:
-        """Plot the latency of reads against their predicted slowness, in groups of 5 %.
-
-        The plot shows more if the model was not fitted to these reads.
-
-        Parameters
-        ----------
-        reads : IoTable or path
-        axes : matplotlib axes, optional
-
-        Returns
-        -------
-        matplotlib axes
-
-        Raises
-        ------
-        TraceError
-            If there is no completed read.
-        """
-        axes = axes_for(axes)
-        found = list(predictions(self.model_, reads))
-        if not found:
-            raise TraceError(f"{reads}: contains no completed read to plot")
-        score = np.concatenate([part.score for part in found])
-        latency_us = np.concatenate([part.served.latency_ns for part in found]) / 1000
-        order = np.argsort(score, kind="stable")
-        parts = [part for part in np.array_split(latency_us[order], _PARTS) if len(part)]
-        share = 100 * (np.arange(len(parts)) + 0.5) / len(parts)
-        axes.plot(share, [part.mean() for part in parts], "o-", label="mean")
-        axes.plot(share, [np.percentile(part, 95) for part in parts], "^-", label="p95")
-        axes.axhline(self.model_.threshold_us, color="tab:red", label="inflection point")
-        axes.set_yscale("log")
-        axes.set_xlabel("reads in order of their predicted slowness, %")
-        axes.set_ylabel("read latency, us")
-        axes.set_title(f"{self.model_id} on {reads}")
-        axes.legend()
-        return axes
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.model_!r}>"

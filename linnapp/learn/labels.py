@@ -49,7 +49,6 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import TraceError
-from linnapp.figures import axes_for
 from linnapp.learn.options import LabellingOptions, Labels
 
 #: Initial number of candidates on each side, as in the paper, and number of candidates that each
@@ -180,15 +179,6 @@ class InflectionPoint:
             "`threshold_us=` (`linnapp label --search paper` stays within ten percentiles of the "
             f"knee of the drive's CDF, p{self.start_percentile:.1f})"
         )
-
-    def plot(self, axes: Any = None) -> Any:
-        """Plot the boost areas of all candidates, on new axes by default, and return the axes."""
-        axes = axes_for(axes)
-        axes.plot(self.candidate_percentiles, self.candidate_areas_us, ".-", color="tab:blue")
-        axes.axvline(self.percentile, color="tab:red")
-        axes.set_xlabel("candidate, percentile of the drive's reads")
-        axes.set_ylabel("boost area of the array, us")
-        return axes
 
 
 def slope_one_percentile(distribution: LatencyDistribution) -> float:

@@ -37,7 +37,6 @@ import numpy.typing as npt
 
 from linnapp.arguments import Option, check_kind, check_names, check_number
 from linnapp.errors import EmptyTraceError, TraceError, needs
-from linnapp.figures import axes_for
 from linnapp.files import AnyPath
 from linnapp.native import HISTORY, N_FEATURES, native
 from linnapp.trace.blktrace import (
@@ -299,17 +298,6 @@ class IoTable(IoChunk):
         check_number("share", share, 0, 1, open_ends="low high")
         at = round(len(self) * share)
         return self[:at], self[at:]
-
-    def plot(self, axes: Any = None) -> Any:
-        """Plot the cumulative distribution of read latencies, on new axes by default."""
-        axes = axes_for(axes)
-        latency_us = np.sort(self.latency_us[self.is_served_read])
-        axes.set_xscale("log")
-        axes.plot(latency_us, np.linspace(0, 100, len(latency_us)))
-        axes.set_xlabel("read latency, us")
-        axes.set_ylabel("reads, %")
-        axes.set_title(f"{self}: {len(latency_us)} reads")
-        return axes
 
     def __str__(self) -> str:
         rows = "" if self.whole else f"[{self.first}:{self.first + len(self)}]"
