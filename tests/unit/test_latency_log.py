@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from linnapp.cli import cli
 from linnapp.errors import TraceError
 from linnapp.trace.blktrace import COLUMNS
 from linnapp.trace.convert import detect_format
@@ -130,10 +127,3 @@ def test_device_option_is_refused_for_a_log(log: Path) -> None:
 )
 def test_drive_has_the_name_of_its_recording_without_the_suffix(name: str, drive: str) -> None:
     assert drive_of(name) == drive
-
-
-def test_inspect_shows_latencies(log: Path) -> None:
-    result = CliRunner().invoke(cli, ["inspect", str(log), "--json"])
-    found = json.loads(result.output)
-    assert (found["reads"], found["writes"]) == (4, 1)
-    assert found["read_latency"]["max_us"] == 100

@@ -484,11 +484,3 @@ def test_commands_describe_a_latency_model_by_its_latencies(
     np.save(tmp_path / "digits.npy", np.zeros((3, 31), np.uint8))
     told = run("predict", "--model", out, "--features", tmp_path / "digits.npy")
     assert isinstance(told.exception, LinnappError) and "(n, 23)" in str(told.exception)
-
-
-@pytest.mark.parametrize("option", ["--bias=2", "--epochs=3"])
-def test_options_of_networks_are_refused(long_log: Path, tmp_path: Path, option: str) -> None:
-    result = run("train", "--kind", "latency", "--trace", long_log, "-o", tmp_path / "m", option)
-    assert result.exit_code == 2
-    assert f"{option.split('=')[0]} applies to networks only" in result.stderr
-    assert not (tmp_path / "m").exists()

@@ -135,31 +135,30 @@ def test_informative_scores_are_used(
     assert sum(margin is not None for _, margin in drawn) >= 95
 
 
+def is_significant(slow: np.ndarray, best_shuffled_us: np.ndarray) -> bool:
+    """Test refusing all slow reads, given the gains of random assignments."""
+    latency_us = np.where(slow, 5000, 100).astype(np.uint32)
+    refusals = Refusals(latency_us, np.ones(2000), slow.astype(np.int64), 1, 15.0, 3)
+    refusals.__dict__["_best_shuffled_us"] = best_shuffled_us
+    return refusals.is_significant(0)
+
+
 @pytest.mark.parametrize(("n_slow", "expected"), [(2, False), (3, False), (4, True)])
 def test_refusals_pay_only_if_resampled_blocks_agree(n_slow: int, expected: bool) -> None:
     """Refuse all slow reads, in a few of twenty blocks that a recording might lack.
 
     A bootstrap sample of 20 blocks lacks all of three blocks in 3.9 % of cases, of four in 1.2 %.
     """
-    block = np.arange(2000) // 100
-    slow = (block < n_slow) & (np.arange(2000) % 2 == 0)
-    latency_us = np.where(slow, 5000, 100).astype(np.uint32)
-    refusals = Refusals(latency_us, np.ones(2000), slow.astype(np.int64), 1, 15.0, 3)
-    refusals.__dict__["_best_shuffled_us"] = np.zeros(N_SHUFFLES)
-    assert refusals.is_significant(0) == expected
+    slow = (np.arange(2000) // 100 < n_slow) & (np.arange(2000) % 2 == 0)
+    assert is_significant(slow, np.zeros(N_SHUFFLES)) == expected
 
 
 @pytest.mark.parametrize(("as_good", "expected"), [(4, True), (5, False), (9, False)])
 def test_refusals_are_significant_only_if_few_shuffles_gain_as_much(
     as_good: int, expected: bool
 ) -> None:
-    slow = np.arange(2000) % 10 == 0
-    latency_us = np.where(slow, 5000, 100).astype(np.uint32)
-    refusals = Refusals(latency_us, np.ones(2000), slow.astype(np.int64), 1, 15.0, 3)
-    gains_us = np.zeros(N_SHUFFLES)
-    gains_us[:as_good] = 1e6
-    refusals.__dict__["_best_shuffled_us"] = gains_us
-    assert refusals.is_significant(0) == expected
+    gains_us = np.repeat([1e6, 0.0], [as_good, N_SHUFFLES - as_good])
+    assert is_significant(np.arange(2000) % 10 == 0, gains_us) == expected
 
 
 def test_choose_margin_keeps_only_confident_refusals_of_a_harmful_network() -> None:

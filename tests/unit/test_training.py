@@ -16,10 +16,9 @@ from test_latency_log import random_log
 from linnapp import files
 from linnapp.errors import LinnappError, TraceError
 from linnapp.learn import network
-from linnapp.learn.examples import load_reads, split
-from linnapp.learn.fit import train_array
+from linnapp.learn.examples import split
+from linnapp.learn.fit import fit_network, train_array
 from linnapp.learn.judge import Confusion
-from linnapp.learn.labels import LatencyDistribution, SlowLimits, find_inflection_points
 from linnapp.learn.network import SETTLED_EPOCHS, Epoch, Examples, TrainedNetwork, outputs_of, train
 from linnapp.learn.options import LabellingOptions, Recipe, TrainingOptions
 from linnapp.model import Model
@@ -220,18 +219,10 @@ def test_labels_take_their_medians_from_the_training_slice_alone(tmp_path: Path)
     path.write_text(
         "".join(f"{i},{us},1,4096,{i * 4096},{i},4096\n" for i, us in enumerate(latency_us))
     )
-    quick = Recipe(training=TrainingOptions(burst_share=0))
-    seen = [LatencyDistribution(latency_us[:700])]
-    (point,) = find_inflection_points(seen, LabellingOptions(threshold_us=600))
-    reads = load_reads(path)
-    taught = reads.take(split(len(reads), quick.training).training)
-    failover_us = quick.labelling.failover_us
-    limits = SlowLimits.find(
-        "avoidable", point.threshold_us, taught.latency_us, taught.pages, failover_us
-    )
-    limit_us = np.median(latency_us[:700]) + failover_us
-    slow = limits.slow(reads.latency_us, reads.pages)
-    assert np.array_equal(slow, latency_us > limit_us)
+    options = {"threshold_us": 600, "burst_share": 0, "bias": 2, "max_epochs": 1}
+    record = fit_network(path, **options, even_if_worse=True).record_
+    limit_us = np.median(latency_us[:700]) + LabellingOptions().failover_us
+    assert record["labelled_slow_ratio"] == np.mean(latency_us > limit_us)
     assert np.median(latency_us) > limit_us + 100  # the whole recording would say otherwise
 
 
