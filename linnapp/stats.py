@@ -154,7 +154,7 @@ def student_t(share: float, freedom: int) -> float:
 def _known(values: Sequence[float] | Floats) -> Floats:
     """Return the values that are not NaN."""
     found = np.asarray(values, float)
-    return found[~np.isnan(found)]
+    return np.asarray(found[~np.isnan(found)])
 
 
 def mean_interval(values: Sequence[float] | Floats, level: float = LEVEL) -> Interval:
