@@ -55,7 +55,7 @@ from linnapp.drive.stable_ids import name_to_keep
 from linnapp.drive.sysfs import Drive, has_no_node, node_of
 from linnapp.errors import DeviceError, LinnappError, NoGainError, as_options
 from linnapp.files import AnyPath, locked_folder, os_errors
-from linnapp.learn.fit import read_latencies, train_labelled
+from linnapp.learn.fit import read_latencies, train_array
 from linnapp.learn.labels import InflectionPoint, LatencyDistribution, find_inflection_points
 from linnapp.learn.options import Kind, Observer, Recipe
 from linnapp.model import SUFFIX, LatencyModel, Model, model_from_bytes
@@ -278,11 +278,11 @@ def _train(runs: Sequence[_DriveRun], out: Path, recipe: Recipe, log: Log) -> No
         f"{drive}: not retrained: {why}"
     )
     with contextlib.suppress(NoGainError):  # the log has each drive's reason
-        trained = train_labelled(
+        trained = train_array(
             [run.trace for run in runs],
-            [run.point for run in runs],
             out,
             recipe,
+            points=[run.point for run in runs],
             observer=observer,
             keep_interrupted=False,
         )

@@ -40,21 +40,9 @@ from linnapp import __version__
 from linnapp.arguments import check_names, options_in
 from linnapp.errors import ModelError, NoGainError, TraceError, errors_about
 from linnapp.files import AnyPath, check_replaced_directory, replace_text, replaced_directory
-from linnapp.learn.examples import (
-    check_enough,
-    load_reads,
-    split,
-)
-from linnapp.learn.judge import (
-    Evaluation,
-    evaluate,
-    predictions,
-)
-from linnapp.learn.labels import (
-    InflectionPoint,
-    LatencyDistribution,
-    find_inflection_points,
-)
+from linnapp.learn.examples import check_enough, load_reads, split
+from linnapp.learn.judge import Evaluation, evaluate, predictions
+from linnapp.learn.labels import InflectionPoint, LatencyDistribution, find_inflection_points
 from linnapp.learn.network import import_tensorflow, train_network
 from linnapp.learn.options import LabellingOptions, Observer, Recipe, recipe_of
 from linnapp.learn.parallel import Pool, Task
@@ -238,8 +226,10 @@ def train_array(
     out_dir: AnyPath,
     recipe: Recipe | None = None,
     *,
+    points: Sequence[InflectionPoint] | None = None,
     observer: Observer | None = None,
     processes: int | None = None,
+    keep_interrupted: bool = True,
     suffix: str = SUFFIX,
     replaced: Sequence[str] = (SUFFIX, LATENCY_SUFFIX),
 ) -> dict[str, FittedModel]:
@@ -253,10 +243,14 @@ def train_array(
         Receives a model and a record per trace. The directory is replaced in one step, but models
         of other drives in it are kept.
     recipe : Recipe, optional
+    points : sequence of InflectionPoint, optional
+        The drives' inflection points, if they are known.
     observer : Observer, optional
         Receives progress reports.
     processes : int, optional
         Maximum number of processes; see :class:`~linnapp.learn.parallel.Pool`.
+    keep_interrupted : bool
+        After ctrl-C, keep the drives whose training had begun, with their best epoch.
     suffix : str
         End of the names of the model files.
     replaced : sequence of str
@@ -267,8 +261,7 @@ def train_array(
     -------
     dict of str to FittedModel
         The drives that have a new model. Drives for which no model would be better than admitting
-        every read are reported to the observer instead. After ctrl-C, the drives whose training had
-        begun are included with their best epoch. For all other drives, `out_dir` keeps its previous
+        every read are reported to the observer instead. For these, `out_dir` keeps its previous
         files.
 
     Raises
@@ -284,61 +277,35 @@ def train_array(
     observer = observer or Observer()
     names = drive_names(traces)
     check_replaced_directory(out_dir, SUFFIXES)
-    with Pool(processes) as pool, releasing():
-        tasks = zip(names, traces, strict=True)
-        done = pool.run([Task(name, read_latencies, (t, recipe)) for name, t in tasks], observer)
-        distributions: list[LatencyDistribution] = list(done.values())
-        points = find_inflection_points(distributions, recipe.labelling)
-        for name, point, distribution in zip(names, points, distributions, strict=True):
-            observer.labelled(name, point, len(distribution))
-        return train_labelled(
-            *(traces, points, out_dir, recipe),
-            observer=observer,
-            pool=pool,
-            suffix=suffix,
-            replaced=replaced,
-        )
-
-
-def train_labelled(
-    traces: Sequence[AnyPath],
-    points: Sequence[InflectionPoint],
-    out_dir: AnyPath,
-    recipe: Recipe,
-    *,
-    observer: Observer | None = None,
-    pool: Pool | None = None,
-    keep_interrupted: bool = True,
-    suffix: str = SUFFIX,
-    replaced: Sequence[str] = (SUFFIX, LATENCY_SUFFIX),
-) -> dict[str, FittedModel]:
-    """Train the models of drives with known inflection points, like :func:`train_array`.
-
-    `pool` runs the tasks; by default it has a process per CPU. If `keep_interrupted` is false,
-    ctrl-C leaves `out_dir` unchanged and raises KeyboardInterrupt.
-    """
-    out_dir = Path(out_dir)
-    observer = observer or Observer()
-    names = drive_names(traces)
     removed: list[str] = []  # read when the directory is replaced
-    with replaced_directory(out_dir, SUFFIXES, removed) as directory:
-        tasks = [
-            Task(name, _train_or_why_not, (trace, point, recipe))
-            for name, trace, point in zip(names, traces, points, strict=True)
-        ]
-        with pool or Pool() as running:
-            trained = running.run(tasks, observer, keep_interrupted=keep_interrupted)
-        without = [name for name, result in trained.items() if isinstance(result, NoGainError)]
-        for name in without:
-            observer.no_gain(name, str(trained.pop(name)))
-        if not trained:
-            raise NoGainError(
-                f"no model for {', '.join(without)}: none would be better than admitting every read"
-            )
-        for name, result in trained.items():
-            result.save(directory / f"{name}{suffix}")
-            for end in replaced:
-                removed += f"{name}{end}", f"{name}{end.removesuffix(SUFFIX)}.json"
+    with Pool(processes) as pool, releasing():
+        if points is None:
+            reading = [
+                Task(name, read_latencies, (trace, recipe))
+                for name, trace in zip(names, traces, strict=True)
+            ]
+            distributions = list(pool.run(reading, observer).values())
+            points = find_inflection_points(distributions, recipe.labelling)
+            for name, point, distribution in zip(names, points, distributions, strict=True):
+                observer.labelled(name, point, len(distribution))
+        with replaced_directory(out_dir, SUFFIXES, removed) as directory:
+            tasks = [
+                Task(name, _train_or_why_not, (trace, point, recipe))
+                for name, trace, point in zip(names, traces, points, strict=True)
+            ]
+            trained = pool.run(tasks, observer, keep_interrupted=keep_interrupted)
+            without = [name for name, result in trained.items() if isinstance(result, NoGainError)]
+            for name in without:
+                observer.no_gain(name, str(trained.pop(name)))
+            if not trained:
+                raise NoGainError(
+                    f"no model for {', '.join(without)}: none would be better than admitting every "
+                    "read"
+                )
+            for name, result in trained.items():
+                result.save(directory / f"{name}{suffix}")
+                for end in replaced:
+                    removed += f"{name}{end}", f"{name}{end.removesuffix(SUFFIX)}.json"
     return trained
 
 

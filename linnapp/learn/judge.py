@@ -246,7 +246,7 @@ def array_means_us(sums: Floats, failover_us: float, replicas: int) -> Floats:
 
 
 @dataclasses.dataclass(frozen=True)
-class Refusals:
+class Refusals(Rows):
     """Reads in order of time, and the number of refusal policies that refuse each of them.
 
     Each policy refuses a subset of the reads that the previous policy refuses, so this number
@@ -284,8 +284,7 @@ class Refusals:
         if not length:
             return False
         n = N_BLOCKS * length
-        newest = {name: getattr(self, name)[-n:] for name in ("latency_us", "pages", "level")}
-        sums = dataclasses.replace(self, **newest).sum_blocks(np.arange(n) // length)
+        sums = self.take(slice(-n, None)).sum_blocks(np.arange(n) // length)
         resampled = stats.resamples(N_BLOCKS) @ sums.reshape(N_BLOCKS, -1)
         resampled_us = self._gains(resampled.reshape(-1, *sums.shape[1:]))[:, policy]
         gain_us = self._gains(sums.sum(axis=0))[policy]

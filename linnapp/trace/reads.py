@@ -56,13 +56,7 @@ from linnapp.trace.blktrace import (
     without_packing,
 )
 from linnapp.trace.convert import format_of
-from linnapp.trace.text import (
-    SECTOR_BYTES,
-    Columns,
-    TextFormat,
-    read_columns,
-    text_formats,
-)
+from linnapp.trace.text import SECTOR_BYTES, Columns, TextFormat, read_columns, text_formats
 
 #: Column of the features that depends on the time after which a read is overdue.
 OVERDUE = 5

@@ -228,7 +228,7 @@ def test_drives_conf_names_the_active_models(array: Path, sysfs: FakeSysfs) -> N
     assert Drive("sda").model_kind == "latency"
 
 
-@pytest.mark.parametrize("at", ["read_latencies", "train_labelled", "compare", "conf", "model"])
+@pytest.mark.parametrize("at", ["read_latencies", "train_array", "compare", "conf", "model"])
 @pytest.mark.parametrize("how", [KeyboardInterrupt, LinnappError("no luck"), signal.SIGKILL])
 def test_ending_at_any_step_leaves_models_that_drives_conf_names(
     array: Path,
