@@ -346,16 +346,6 @@ static void linnos_test_trees_pieces(struct kunit *test)
 			-EINVAL);
 }
 
-static void linnos_test_trees_memory(struct kunit *test)
-{
-	size_t model = linnos_latency_sizeof(TREES_BYTES);
-	size_t largest = linnos_latency_sizeof(LINNOS_LATENCY_BYTES_MAX);
-
-	kunit_info(test, "model %zu, the largest %zu bytes", model, largest);
-	/* including the state that each disk has */
-	KUNIT_EXPECT_LE(test, largest + sizeof(struct blk_linnos), 32 * 1024);
-}
-
 /* Decisions and answers */
 
 static int linnos_latency_test_init(struct kunit *test)
@@ -403,15 +393,34 @@ static void linnos_test_refuses(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos->drive.probes[0].window, 1);
 }
 
-static void linnos_test_lowest(struct kunit *test)
+static void linnos_test_best(struct kunit *test)
 {
 	static const struct {
 		int answers[4];
 		unsigned long best;
 	} cases[] = {
+#define P BLK_LINNOS_PROBE
+#define F BLK_LINNOS_FAST
+#define U BLK_LINNOS_UNKNOWN
+#define S BLK_LINNOS_SLOW
+#define N BLK_LINNOS_NOT_QUERIED
 #define US(n) (BLK_LINNOS_US | (n))
 #define SLOW(n) (BLK_LINNOS_US | BLK_LINNOS_US_SLOW | (n))
-#define N BLK_LINNOS_NOT_QUERIED
+		{ { F, F, F, F }, 0xf },
+		{ { S, S, S, S }, 0xf },
+		{ { U, U, U, U }, 0xf },
+		{ { N, N, N, N }, 0x0 },
+		{ { S, F, S, F }, 0xa },
+		{ { F, S, S, S }, 0x1 },
+		{ { S, S, S, F }, 0x8 },
+		{ { U, S, F, N }, 0x5 },
+		{ { S, U, S, S }, 0x2 },
+		{ { N, S, N, S }, 0xa },
+		{ { F, U, P, S }, 0x4 },
+		{ { P, F, F, F }, 0x1 },
+		{ { S, N, N, N }, 0x1 },
+		{ { N, N, F, S }, 0x4 },
+		/* in microseconds, within the margin of the fastest */
 		{ { US(100), US(130), US(133), US(134) }, 0x7 },
 		{ { US(134), US(133), US(130), US(100) }, 0xe },
 		{ { US(100), N, SLOW(1000), US(50) }, 0x8 },
@@ -421,16 +430,19 @@ static void linnos_test_lowest(struct kunit *test)
 		{ { SLOW(500), SLOW(1000), SLOW(600), N }, 0x5 },
 		{ { US(500), SLOW(100), N, N }, 0x2 },
 		/* not all answers are in microseconds */
-		{ { US(10), BLK_LINNOS_FAST, SLOW(50), BLK_LINNOS_UNKNOWN },
-		  0xb },
-		{ { US(10), BLK_LINNOS_SLOW, US(500), N }, 0x5 },
-		{ { SLOW(10), BLK_LINNOS_SLOW, N, N }, 0x3 },
-		{ { US(1), US(1), BLK_LINNOS_PROBE, US(1) }, 0x4 },
+		{ { US(10), F, SLOW(50), U }, 0xb },
+		{ { US(10), S, US(500), N }, 0x5 },
+		{ { SLOW(10), S, N, N }, 0x3 },
+		{ { US(1), US(1), P, US(1) }, 0x4 },
+#undef P
+#undef F
+#undef U
+#undef S
+#undef N
 #undef US
 #undef SLOW
-#undef N
 	};
-	enum blk_linnos_expected answers[4];
+	enum blk_linnos_expected answers[BITS_PER_LONG];
 	int i, k;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -439,6 +451,15 @@ static void linnos_test_lowest(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, blk_linnos_best(answers, 4),
 				    cases[i].best, "case %d", i);
 	}
+	/* only the given number of answers is used */
+	for (i = 0; i < BITS_PER_LONG; i++)
+		answers[i] = BLK_LINNOS_SLOW;
+	KUNIT_EXPECT_EQ(test, blk_linnos_best(answers, 2), 0x3);
+	KUNIT_EXPECT_EQ(test, blk_linnos_best(answers, 0), 0);
+	KUNIT_EXPECT_EQ(test, blk_linnos_best(answers, BITS_PER_LONG), ~0UL);
+	answers[BITS_PER_LONG - 1] = BLK_LINNOS_FAST;
+	KUNIT_EXPECT_EQ(test, blk_linnos_best(answers, BITS_PER_LONG),
+			BIT(BITS_PER_LONG - 1));
 }
 
 /* Answers in microseconds. A drive that is avoided is probed. */
@@ -562,7 +583,6 @@ static struct kunit_case linnos_latency_model_cases[] = {
 	KUNIT_CASE(linnos_test_trees_vectors),
 	KUNIT_CASE(linnos_test_trees_upload),
 	KUNIT_CASE(linnos_test_trees_pieces),
-	KUNIT_CASE(linnos_test_trees_memory),
 	{}
 };
 
@@ -764,7 +784,7 @@ static void linnos_test_array(struct kunit *test)
 
 static struct kunit_case linnos_latency_cases[] = {
 	KUNIT_CASE(linnos_test_refuses),
-	KUNIT_CASE(linnos_test_lowest),
+	KUNIT_CASE(linnos_test_best),
 	KUNIT_CASE(linnos_test_expects_us),
 	KUNIT_CASE(linnos_test_asked_where),
 	KUNIT_CASE(linnos_test_may_redirect),

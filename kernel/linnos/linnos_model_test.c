@@ -42,9 +42,15 @@ static void linnos_test_model_header(struct kunit *test)
 		{ 64, LINNOS_MODEL_CRC },
 		{ FILE_BYTES - 1, LINNOS_MODEL_CRC },
 	};
+	static const int sizes[] = { 0, 7, 8, 63, 64, 4096, FILE_BYTES - 1 };
 	struct linnos_fixture *fx = test->priv;
 	int i;
 
+	for (i = 0; i < ARRAY_SIZE(sizes); i++)
+		KUNIT_EXPECT_EQ(test,
+				linnos_network_parse(&fx->net, fx->file,
+						     sizes[i]),
+				LINNOS_MODEL_TRUNCATED);
 	for (i = 0; i < ARRAY_SIZE(wrong); i++) {
 		fx->file[wrong[i].at] ^= 0x10;
 		KUNIT_EXPECT_EQ_MSG(test, parse(fx), wrong[i].error, "byte %d",
@@ -56,19 +62,6 @@ static void linnos_test_model_header(struct kunit *test)
 	put_unaligned_le32(0, fx->file + 32);
 	seal(fx->file);
 	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_RANGE);
-}
-
-static void linnos_test_model_size(struct kunit *test)
-{
-	static const int sizes[] = { 0, 7, 8, 63, 64, 4096, FILE_BYTES - 1 };
-	struct linnos_fixture *fx = test->priv;
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(sizes); i++)
-		KUNIT_EXPECT_EQ(test,
-				linnos_network_parse(&fx->net, fx->file,
-						     sizes[i]),
-				LINNOS_MODEL_TRUNCATED);
 }
 
 static enum linnos_model_error parse_sealed(struct linnos_fixture *fx)
@@ -224,6 +217,7 @@ static void linnos_test_memory(struct kunit *test)
 	size_t trees = offsetof(struct linnos_model, trees) +
 		       linnos_latency_sizeof(LINNOS_FILE_HEADER +
 					     32 * LINNOS_TREE_BYTES);
+	size_t largest = linnos_latency_sizeof(LINNOS_LATENCY_BYTES_MAX);
 	/* most of it are the products of all digits with the weights */
 	size_t network = sizeof(struct linnos_model);
 	size_t disk = sizeof(struct blk_linnos);
@@ -232,13 +226,13 @@ static void linnos_test_memory(struct kunit *test)
 	kunit_info(test, "trees %zu, network %zu, disk %zu, each CPU %zu bytes",
 		   trees, network, disk, cpu);
 	KUNIT_EXPECT_LE(test, trees + disk + 4 * cpu, 16 * 1024);
+	KUNIT_EXPECT_LE(test, largest + disk, 32 * 1024);
 	KUNIT_EXPECT_LE(test, network, 164 * 1024);
 }
 
 static struct kunit_case linnos_model_cases[] = {
 	KUNIT_CASE(linnos_test_model_round_trip),
 	KUNIT_CASE(linnos_test_model_header),
-	KUNIT_CASE(linnos_test_model_size),
 	KUNIT_CASE(linnos_test_narrow),
 	KUNIT_CASE(linnos_test_narrow_lower_half),
 	KUNIT_CASE(linnos_test_upload),

@@ -468,9 +468,12 @@ static void against_takes(u32 us, u64 end_ns)
 	read_ends(&io, end_ns);
 }
 
+/* How the wait grows while probes are late or are not sent. */
+static const u32 waits_us[] = { 50, 100, 200, 400, 400 };
+static const u32 refusals[] = { 3, 6, 12, 24, 24 };
+
 static void linnos_test_probe_after_time(struct kunit *test)
 {
-	static const u32 waits_us[] = { 50, 100, 200, 400, 400 };
 	struct linnos_probe_state *probe = &drive->probes[0];
 	u64 ns = START_NS;
 	struct linnos_io io;
@@ -518,14 +521,13 @@ static void linnos_test_fast_read_restarts_wait(struct kunit *test)
 
 static void linnos_test_probe_after_refused(struct kunit *test)
 {
-	static const int limits[] = { 3, 6, 12, 24, 24 };
 	struct linnos_probe_state *probe = &drive->probes[0];
 	u64 ns = START_NS;
 	int i;
 
 	begin(&after_refused);
-	for (i = 0; i < ARRAY_SIZE(limits); i++, ns += NSEC_PER_SEC) {
-		atomic_add(limits[i] - 1, &probe->refused);
+	for (i = 0; i < ARRAY_SIZE(refusals); i++, ns += NSEC_PER_SEC) {
+		atomic_add(refusals[i] - 1, &probe->refused);
 		KUNIT_EXPECT_FALSE(test, claim(ns));
 		atomic_inc(&probe->refused);
 		KUNIT_EXPECT_TRUE(test, claim(ns));
@@ -541,7 +543,6 @@ static void linnos_test_probe_after_refused(struct kunit *test)
 /* If the probe is not sent, others are asked to probe when it would be due again by time. */
 static void linnos_test_probe_unsent_time(struct kunit *test)
 {
-	static const u32 waits_us[] = { 50, 100, 200, 400, 400 };
 	struct linnos_probe_state *probe = &drive->probes[0];
 	u64 ns = START_NS + 50001;
 	int i;
@@ -588,15 +589,14 @@ static void linnos_test_probe_second_caller(struct kunit *test)
 /* If the probe is not sent, others are asked to probe after enough further refusals. */
 static void linnos_test_probe_unsent_refused(struct kunit *test)
 {
-	static const int limits[] = { 3, 6, 12, 24, 24 };
 	int i, n;
 
 	begin(&after_refused);
 	atomic_set(&drive->probes[0].refused, 3);
 	KUNIT_EXPECT_TRUE(test, claim(START_NS));
-	for (i = 0; i < ARRAY_SIZE(limits); i++) {
+	for (i = 0; i < ARRAY_SIZE(refusals); i++) {
 		KUNIT_EXPECT_TRUE(test, claim(START_NS));
-		for (n = 2; n < limits[i]; n++)
+		for (n = 2; n < refusals[i]; n++)
 			KUNIT_EXPECT_FALSE(test, claim(START_NS));
 		KUNIT_EXPECT_TRUE(test, claim(START_NS));
 	}
@@ -755,59 +755,48 @@ static void linnos_test_probe_lost(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, claim(ns + 3));
 }
 
-/* If a scheduler merges the probe, the request that it is merged into may stand for it. */
+/*
+ * If a scheduler merges the probe, the request that it is merged into may stand for it, unless it
+ * was issued before the probe was needed, and was requeued since.
+ */
 static void linnos_test_probe_merged(struct kunit *test)
 {
 	static const struct {
 		u32 pages;
 		bool counted;
-		bool answers;
+		bool issued_before;
+		bool stands;
 	} cases[] = {
-		{ 16, true, true },
-		{ 17, true, false },
-		{ 16, false, false },
+		{ 16, true, false, true },
+		{ 17, true, false, false },
+		{ 16, false, false, false },
+		{ 1, true, true, false },
 	};
+	struct linnos_probe_state *state = &drive->probes[0];
 	const u64 ns = START_NS + 50001;
 	struct linnos_completed_io ended;
 	struct linnos_io io, probe;
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		bool stands = cases[i].stands;
+
 		begin(&after_time);
-		read_begins(&io, cases[i].pages, 0, ns);
+		read_begins(&io, cases[i].pages, 0,
+			    ns - 10 * cases[i].issued_before);
 		if (!cases[i].counted)
 			read_completes(&io, ns, &ended);
 		KUNIT_EXPECT_TRUE(test, claim(ns));
-		linnos_io_begin(drive, &probe, 0, 1, LINNOS_IO_READ, ns);
-		linnos_io_join(drive, &io, &probe);
-		KUNIT_EXPECT_EQ_MSG(test, claim(ns + 50000000),
-				    !cases[i].answers, "case %d", i);
-		read_ends(&io, ns + 200000);
-		KUNIT_EXPECT_EQ(test, drive->probes[0].backoff,
-				cases[i].answers);
-	}
-}
-
-/* A requeued request that was issued before the probe was needed cannot stand for it. */
-static void linnos_test_probe_merged_issued(struct kunit *test)
-{
-	const u64 ns = START_NS + 50001;
-	struct linnos_io again, probe;
-	int early;
-
-	for (early = 1; early >= 0; early--) {
-		begin(&after_time);
-		read_begins(&again, 1, 0, ns - early * 10);
-		KUNIT_EXPECT_TRUE(test, claim(ns));
 		linnos_io_begin(drive, &probe, 0, 1,
 				LINNOS_IO_READ | LINNOS_IO_SLOW, ns);
-		linnos_io_join(drive, &again, &probe);
-		KUNIT_EXPECT_EQ(test, drive->probes[0].claimed_ns,
-				early ? 0 : CLAIMED(ns) | LINNOS_PROBE_SENT);
-		linnos_io_issue(&again, ns + 1);
-		read_ends(&again, ns + 50000);
-		KUNIT_EXPECT_EQ(test, drive->probes[0].claimed_ns, 0);
-		KUNIT_EXPECT_EQ(test, drive->probes[0].window, !early);
+		linnos_io_join(drive, &io, &probe);
+		KUNIT_EXPECT_EQ_MSG(test, state->claimed_ns,
+				    stands ? CLAIMED(ns) | LINNOS_PROBE_SENT :
+					     0,
+				    "case %d", i);
+		linnos_io_issue(&io, ns + 1);
+		read_ends(&io, ns + 200000);
+		KUNIT_EXPECT_EQ(test, state->backoff, stands);
 	}
 	begin(&after_time);
 	KUNIT_EXPECT_TRUE(test, claim(ns));
@@ -1363,48 +1352,6 @@ static void linnos_test_probes(struct kunit *test)
 
 /* Answers to queries */
 
-static void linnos_test_best(struct kunit *test)
-{
-	static const struct {
-		enum blk_linnos_expected answers[4];
-		unsigned long best;
-	} cases[] = {
-#define P PROBE
-#define F FAST
-#define U UNKNOWN
-#define S SLOW
-#define N BLK_LINNOS_NOT_QUERIED
-		{ { F, F, F, F }, 0xf }, { { S, S, S, S }, 0xf },
-		{ { U, U, U, U }, 0xf }, { { N, N, N, N }, 0x0 },
-		{ { S, F, S, F }, 0xa }, { { F, S, S, S }, 0x1 },
-		{ { S, S, S, F }, 0x8 }, { { U, S, F, N }, 0x5 },
-		{ { S, U, S, S }, 0x2 }, { { N, S, N, S }, 0xa },
-		{ { F, U, P, S }, 0x4 }, { { P, F, F, F }, 0x1 },
-		{ { S, N, N, N }, 0x1 }, { { N, N, F, S }, 0x4 },
-#undef P
-#undef F
-#undef U
-#undef S
-#undef N
-	};
-	enum blk_linnos_expected many[BITS_PER_LONG];
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(cases); i++)
-		KUNIT_EXPECT_EQ(test, blk_linnos_best(cases[i].answers, 4),
-				cases[i].best);
-	/* only the given number of answers is used */
-	KUNIT_EXPECT_EQ(test, blk_linnos_best(cases[0].answers, 2), 0x3);
-	KUNIT_EXPECT_EQ(test, blk_linnos_best(cases[0].answers, 0), 0);
-
-	for (i = 0; i < BITS_PER_LONG; i++)
-		many[i] = SLOW;
-	KUNIT_EXPECT_EQ(test, blk_linnos_best(many, BITS_PER_LONG), ~0UL);
-	many[BITS_PER_LONG - 1] = FAST;
-	KUNIT_EXPECT_EQ(test, blk_linnos_best(many, BITS_PER_LONG),
-			BIT(BITS_PER_LONG - 1));
-}
-
 /* A query is not a decision: only the inference is counted. */
 static void linnos_test_expect(struct kunit *test)
 {
@@ -1690,7 +1637,6 @@ static struct kunit_case linnos_drive_cases[] = {
 	KUNIT_CASE(linnos_test_probe_plugged),
 	KUNIT_CASE(linnos_test_probe_lost),
 	KUNIT_CASE(linnos_test_probe_merged),
-	KUNIT_CASE(linnos_test_probe_merged_issued),
 	KUNIT_CASE(linnos_test_probe_merged_writes),
 	KUNIT_CASE(linnos_test_late_read_decides_probe),
 	KUNIT_CASE(linnos_test_window_alone),
@@ -1717,7 +1663,6 @@ static struct kunit_case linnos_policy_cases[] = {
 	KUNIT_CASE(linnos_test_observe),
 	KUNIT_CASE(linnos_test_decided_once),
 	KUNIT_CASE(linnos_test_probes),
-	KUNIT_CASE(linnos_test_best),
 	KUNIT_CASE(linnos_test_expect),
 	KUNIT_CASE(linnos_test_expect_probe),
 	KUNIT_CASE(linnos_test_query_details),
