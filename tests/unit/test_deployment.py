@@ -29,7 +29,7 @@ from linnapp.drive.recording import RecordingProgress
 from linnapp.drive.stable_ids import stable_id
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import DeviceError, LinnappError
-from linnapp.learn.fit import FittedModel, fitted
+from linnapp.learn.fit import FittedModel
 from linnapp.model import LatencyModel
 
 Run = Callable[..., Any]
@@ -54,7 +54,7 @@ def recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         out.mkdir(parents=True)
         trained = {}
         for trace in traces:
-            result = fitted(random_trees(rng), json.loads(trace.read_text()))
+            result = FittedModel(random_trees(rng), json.loads(trace.read_text()))
             result.save(out / f"{trace.stem}.linnos")
             trained[trace.stem] = result
         return trained
