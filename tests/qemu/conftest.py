@@ -3,32 +3,19 @@
 
 from __future__ import annotations
 
-import io
 import os
-import shlex
 import shutil
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from guest_runs import Ran, run_script
 from kernel_log import complaints
 
 from linnapp.lab.guest import CrashError
 from linnapp.lab.qemu import DEFAULT_KERNEL, QemuGuest, run
-
-
-@dataclass(frozen=True)
-class Ran:
-    """The result of a command in the guest."""
-
-    status: int
-    stdout: str
-    stderr: str
-    dmesg: str
-
 
 BootQemu = Callable[..., Ran]
 
@@ -57,10 +44,8 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
         n_paths: int = 1,
         drive_mb: int = 256,
         kernel_args: tuple[str, ...] = (),
-        counts_instructions: bool = False,
         timeout_s: float = 1800,
     ) -> Ran:
-        stdout, stderr = io.BytesIO(), io.BytesIO()
         guest = QemuGuest(
             kernel=kernel,
             out_dir=tmp_path,
@@ -74,31 +59,19 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
             n_drives=n_drives,
             n_paths=n_paths,
             drive_mb=drive_mb,
-            accel="tcg" if counts_instructions else os.environ.get("LINNOS_QEMU_ACCEL", "auto"),
-            counts_instructions=counts_instructions,
+            accel=os.environ.get("LINNOS_QEMU_ACCEL", "auto"),
             kernel_args=kernel_args,
             timeout_s=timeout_s * patience,
         )
         before = set(tmp_path.iterdir())
         try:
-            result = run(["sh", "-ec", script], guest, stdout=stdout, stderr=stderr)
+            ran = run_script(run, guest, script, tmp_path)
         except CrashError as crash:
             # QEMU itself, which is not tested.
             warnings.warn(f"once more: {crash}", stacklevel=1)
             for left in set(tmp_path.iterdir()) - before:
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
-            stdout, stderr = io.BytesIO(), io.BytesIO()
-            result = run(["sh", "-ec", script], guest, stdout=stdout, stderr=stderr)
-        ran = Ran(
-            result.status,
-            stdout.getvalue().decode(errors="replace"),
-            stderr.getvalue().decode(errors="replace"),
-            result.dmesg,
-        )
-        assert not ran.status, (
-            f"status {ran.status} of {shlex.quote(script)}\n{ran.stdout}\n{ran.stderr}\n"
-            + ran.dmesg[-3000:]
-        )
+            ran = run_script(run, guest, script, tmp_path)
         found = complaints(ran.dmesg)
         assert not found, "\n".join(found) + "\n" + ran.dmesg[-6000:]
         return ran

@@ -4,7 +4,6 @@ kernels of the same source."""
 
 from __future__ import annotations
 
-import io
 import os
 import shlex
 import subprocess
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from guest_runs import Ran, run_script
 from kernel_log import complaints
 
 from linnapp.lab.guest import REPOSITORY
@@ -67,8 +67,8 @@ class DebianKernel:
         n_drives: int = 2,
         n_paths: int = 1,
         drive_mb: int = 256,
-    ) -> str:
-        """Run a script in it; return the kernel log.
+    ) -> Ran:
+        """Run a script in it.
 
         The script sees ``$OUT``, ``$TESTS``, this folder, ``$BUILT``, and ``$UNPACKED`` for
         ``modprobe -d``. The test fails when it does, or when the kernel log holds a complaint.
@@ -98,15 +98,10 @@ class DebianKernel:
             accel=os.environ.get("LINNOS_QEMU_ACCEL", "auto"),
             timeout_s=1800 * float(os.environ.get("LINNOS_QEMU_PATIENCE", "1")),
         )
-        stdout, stderr = io.BytesIO(), io.BytesIO()
-        result = run(["sh", "-ec", script], guest, stdout=stdout, stderr=stderr)
-        assert not result.status, (
-            f"status {result.status} of {shlex.quote(script)}\n{stdout.getvalue().decode()}\n"
-            f"{stderr.getvalue().decode()}\n{result.dmesg[-3000:]}"
-        )
-        found = complaints(result.dmesg)
-        assert not found, "\n".join(found) + "\n" + result.dmesg[-3000:]
-        return result.dmesg
+        ran = run_script(run, guest, script, out_dir)
+        found = complaints(ran.dmesg)
+        assert not found, "\n".join(found) + "\n" + ran.dmesg[-3000:]
+        return ran
 
 
 def debian_kernel(name: str, *, ours: bool = True, raid: bool = False) -> DebianKernel:

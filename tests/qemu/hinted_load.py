@@ -33,11 +33,13 @@ def block_content(number: int, version: int = 0) -> bytes:
 
 
 class Versions:
-    """The last version begun and the last version written of each block, shared by processes."""
+    """Share between processes the last version begun and the last written of each block."""
 
     def __init__(self, n_blocks: int) -> None:
         self.begun = memoryview(mmap.mmap(-1, 4 * n_blocks)).cast("I")
         self.written = memoryview(mmap.mmap(-1, 4 * n_blocks)).cast("I")
+        #: True when the writers are to end.
+        self.stop = mmap.mmap(-1, 1)
 
 
 def is_right(data: memoryview, first: int, oldest: Sequence[int], newest: Sequence[int]) -> bool:
@@ -70,23 +72,21 @@ def fill(device: str, n_blocks: int) -> None:
     os.close(fd)
 
 
-def write_until(
-    device: str, writer: int, n_writers: int, versions: Versions, stop: mmap.mmap
-) -> int:
-    """Write new versions of blocks, with one writer per block; return their number."""
+def write_until(options: argparse.Namespace, writer: int, versions: Versions) -> dict[str, int]:
+    """Write new versions of blocks until told to stop, with one writer per block."""
     randomly = random.Random(writer)
     buffer = mmap.mmap(-1, BLOCK)
-    fd = os.open(device, os.O_WRONLY | os.O_DIRECT)
+    fd = os.open(options.device, os.O_WRONLY | os.O_DIRECT)
     done = 0
-    while not stop[0]:
-        number = randomly.randrange(writer, len(versions.begun), n_writers)
+    while not versions.stop[0]:
+        number = randomly.randrange(writer, options.blocks, options.writers)
         versions.begun[number] += 1
         buffer[:] = block_content(number, versions.begun[number])
         assert os.pwrite(fd, buffer, number * BLOCK) == BLOCK
         versions.written[number] = versions.begun[number]
         done += 1
     os.close(fd)
-    return done
+    return {"written": done}
 
 
 def compare(device: str, versions: Versions) -> int:
@@ -101,42 +101,32 @@ def compare(device: str, versions: Versions) -> int:
     return wrong
 
 
-def read_until(
-    device: str,
-    reader: int,
-    versions: Versions,
-    n_pages: int,
-    hint: bool,
-    seconds: float,
-    count: int,
-    stop_file: str,
-    started_file: str,
-) -> dict[str, int]:
+def read_until(options: argparse.Namespace, reader: int, versions: Versions) -> dict[str, int]:
     """Read at random offsets until told to stop, or until the drive is removed."""
-    n_blocks = len(versions.begun)
     randomly = random.Random(reader + 1)
     counts = {"admitted": 0, "revoked": 0, "wrong_data": 0, "touched": 0, "gone": 0, "errors": 0}
-    buffer = mmap.mmap(-1, n_pages * BLOCK)
+    untouched = SENTINEL * options.pages
+    buffer = mmap.mmap(-1, len(untouched))
     try:
-        fd = os.open(device, os.O_RDONLY | os.O_DIRECT)
+        fd = os.open(options.device, os.O_RDONLY | os.O_DIRECT)
     except OSError:
         return {**counts, "gone": 1}
-    end = time.monotonic() + seconds
+    end = time.monotonic() + options.seconds
     done = 0
-    while time.monotonic() < end and (not count or done < count):
-        if stop_file and done % 16 == 0 and Path(stop_file).exists():
+    while time.monotonic() < end and (not options.count or done < options.count):
+        if options.stop_file and done % 16 == 0 and Path(options.stop_file).exists():
             break
         done += 1
-        first = randomly.randrange(n_blocks - n_pages + 1)
-        buffer[:] = SENTINEL * n_pages
-        blocks = slice(first, first + n_pages)
+        first = randomly.randrange(options.blocks - options.pages + 1)
+        buffer[:] = untouched
+        blocks = slice(first, first + options.pages)
         oldest = versions.written[blocks].tolist()
         try:
-            n = os.preadv(fd, [buffer], first * BLOCK, RWF_LATCRIT if hint else 0)
+            n = os.preadv(fd, [buffer], first * BLOCK, 0 if options.plain else RWF_LATCRIT)
         except OSError as error:
-            if error.errno == errno.EBUSY and hint:
+            if error.errno == errno.EBUSY and not options.plain:
                 counts["revoked"] += 1
-                counts["touched"] += buffer[:] != SENTINEL * n_pages
+                counts["touched"] += buffer[:] != untouched
                 continue
             if error.errno in (errno.ENODEV, errno.ENXIO, errno.EIO):
                 counts["gone"] += 1
@@ -147,8 +137,8 @@ def read_until(
             # A drive that was removed has no size any more.
             counts["gone"] += 1
             break
-        if started_file and not counts["admitted"]:
-            Path(started_file).touch()
+        if options.started_file and not counts["admitted"]:
+            Path(options.started_file).touch()
         counts["admitted"] += 1
         newest = versions.begun[blocks].tolist()
         with memoryview(buffer) as data:
@@ -158,15 +148,21 @@ def read_until(
     return counts
 
 
-def in_process(cpu: int, work: Callable[[], dict[str, int]]) -> int:
-    """Start a process on a CPU; return the pipe with the counts of `work`."""
-    from_child, to_parent = os.pipe()
-    if os.fork() == 0:
-        os.sched_setaffinity(0, {cpu})
-        os.write(to_parent, json.dumps(work()).encode())
-        os._exit(0)
-    os.close(to_parent)
-    return from_child
+def start(
+    work: Callable[[argparse.Namespace, int, Versions], dict[str, int]],
+    n: int, options: argparse.Namespace, versions: Versions,
+) -> list[int]:  # fmt: skip
+    """Start N processes, spread over the CPUs; return the pipes with the counts of `work`."""
+    pipes, cpus = [], sorted(os.sched_getaffinity(0))
+    for k in range(n):
+        from_child, to_parent = os.pipe()
+        if os.fork() == 0:
+            os.sched_setaffinity(0, {cpus[k % len(cpus)]})
+            os.write(to_parent, json.dumps(work(options, k, versions)).encode())
+            os._exit(0)
+        os.close(to_parent)
+        pipes.append(from_child)
+    return pipes
 
 
 def add_up(pipes: Sequence[int], total: dict[str, int]) -> None:
@@ -194,45 +190,18 @@ def main() -> int:
     )
     parser.add_argument("--stop-file", default="", help="stop when this file appears")
     parser.add_argument("--started-file", default="", help="made when a read has come back")
-    arguments = parser.parse_args()
-    if arguments.fill:
-        fill(arguments.device, arguments.blocks)
+    options = parser.parse_args()
+    if options.fill:
+        fill(options.device, options.blocks)
 
     total: dict[str, int] = {}
-    cpus = sorted(os.sched_getaffinity(0))
-    versions = Versions(arguments.blocks)
-    stop = mmap.mmap(-1, 1)
-    writers = [
-        in_process(
-            cpus[k % len(cpus)],
-            lambda k=k: {
-                "written": write_until(arguments.device, k, arguments.writers, versions, stop)
-            },
-        )
-        for k in range(arguments.writers)
-    ]
-    readers = [
-        in_process(
-            cpus[k % len(cpus)],
-            lambda k=k: read_until(
-                arguments.device,
-                k,
-                versions,
-                arguments.pages,
-                not arguments.plain,
-                arguments.seconds,
-                arguments.count,
-                arguments.stop_file,
-                arguments.started_file,
-            ),
-        )
-        for k in range(arguments.workers)
-    ]
-    add_up(readers, total)
-    stop[0] = 1
+    versions = Versions(options.blocks)
+    writers = start(write_until, options.writers, options, versions)
+    add_up(start(read_until, options.workers, options, versions), total)
+    versions.stop[0] = 1
     add_up(writers, total)
-    if arguments.writers:
-        total["wrong_data"] += compare(arguments.device, versions)
+    if options.writers:
+        total["wrong_data"] += compare(options.device, versions)
     print(json.dumps(total))
     return 0
 

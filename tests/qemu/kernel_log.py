@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Errors in the kernel log of a guest."""
+"""Errors in the kernel log of a guest, and arguments that make them appear."""
 
 from __future__ import annotations
 
 import re
+
+#: Arguments of a kernel: a hanging task ends the guest, and its stack is shown.
+PANIC_WHEN_HUNG = (
+    "sysctl.kernel.hung_task_timeout_secs=60",
+    "sysctl.kernel.hung_task_panic=1",
+)
 
 #: Kernel errors, which no test may leave in the log.
 COMPLAINT = re.compile(

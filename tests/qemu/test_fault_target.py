@@ -1,48 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""The device-mapper target damages any block device by the rules of emulated drives.
-
-The experiment is that of the FISPDK thesis (Miranda, 2023), which tests/lab/test_faults.py runs on
-an emulated drive, here on a loop device: under ext4, and as a mirror of md's raid1.
-"""
+"""The device-mapper target damages any block device by the rules of emulated drives: a loop
+device under ext4, and a mirror of md's raid1."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from debian import DebianKernel, debian_kernel
+from fault_rules import HELPER, THESIS, THESIS_BLOCKS, check_thesis_rule, write_thesis_rules
 
 pytestmark = pytest.mark.qemu
 
-HELPER = Path(__file__).parents[1] / "lab" / "write_and_compare.py"
-THESIS_BLOCKS = 316_672
 FEW_BLOCKS = 10_240
-
-FLIP = {"type": "CORRUPTION", "corruptionPattern": "BIT_FLIP"}
-ZEROS = {"type": "CORRUPTION", "corruptionPattern": "ALL_ZEROS"}
-ONES = {"type": "CORRUPTION", "corruptionPattern": "ALL_ONES"}
-
-#: Name: frequency, fault, function from the file's blocks to the number of damaged ones.
-THESIS: dict[str, Any] = {
-    "INTERVAL": ({"frequency": "INTERVAL", "nRequests": 500}, FLIP, lambda n: n // 500),
-    "ALL": ({"frequency": "ALL"}, ZEROS, lambda n: n),
-    "ALL_AFTER": ({"frequency": "ALL_AFTER", "nRequests": 500}, ONES, lambda n: n - 500),
-}
 
 
 @pytest.fixture(scope="module")
 def kernel() -> DebianKernel:
     return debian_kernel("kernel-debian")
-
-
-def write_rules(
-    path: Path, frequency: dict[str, Any], fault: dict[str, Any], op: str = "write",
-    file: str = "/run/mnt/file",
-) -> None:  # fmt: skip
-    entry = {"fileName": file, "faultInjection": {**frequency, "faultType": fault}}
-    path.write_text(json.dumps({op: {"files": [entry]}}))
 
 
 #: Makes /dev/mapper/bad of a loop device whose file is on the first NVMe drive.
@@ -121,22 +96,17 @@ def test_rules_damage_the_stated_blocks_and_one_mirror_only(
     kernel: DebianKernel, tmp_path: Path, on: str, blocks: int
 ) -> None:
     """With all blocks of the thesis, this is its table."""
-    for name, (frequency, fault, _) in THESIS.items():
-        write_rules(tmp_path / f"{name}.rules", frequency, fault)
+    write_thesis_rules(tmp_path)
     script, n_sizes = ON[on]
     size_mb = blocks // 256 * 5 // 4 + 64
     script = PREPARE + script.format(
         size=f"{size_mb}M", blocks=blocks, helper=HELPER, names=" ".join(THESIS)
     )
-    kernel.boot(script, tmp_path, n_drives=1, drive_mb=size_mb * n_sizes)
-    for name, (_, _, damaged) in THESIS.items():
-        found = json.loads((tmp_path / f"{name}.json").read_text())
-        assert found["damaged"] == damaged(blocks), name
-        assert found["steps"] == [500 if name == "INTERVAL" else 1]
-        counted = f"matched={blocks} injected={damaged(blocks)}"
-        assert counted in (tmp_path / f"{name}.txt").read_text()
+    ran = kernel.boot(script, tmp_path, n_drives=1, drive_mb=size_mb * n_sizes)
+    for name in THESIS:
+        check_thesis_rule(tmp_path, name, blocks)
         if on == "mirror":
-            assert json.loads((tmp_path / f"{name}.good").read_text())["damaged"] == 0
+            assert ran.json(f"{name}.good")["damaged"] == 0
 
 
 # There are 16 blocks of 4 KiB. Rules count some of them: read, late, unreadable, lost, with a tag.
@@ -252,8 +222,8 @@ linnapp faults detach bad
 
 
 def test_each_fault_damages_what_its_rule_says(kernel: DebianKernel, tmp_path: Path) -> None:
-    log = kernel.boot(PREPARE + EACH_FAULT, tmp_path, n_drives=1, drive_mb=256)
-    found = json.loads((tmp_path / "found").read_text())
+    ran = kernel.boot(PREPARE + EACH_FAULT, tmp_path, n_drives=1, drive_mb=256)
+    found = ran.json("found")
     assert found["flipped"] == [4, 9, 14] and found["hits"] == 3
     assert found["last_byte"] == 1 ^ 1 << 7
     assert found["flipped_later"] == []
@@ -264,16 +234,17 @@ def test_each_fault_damages_what_its_rule_says(kernel: DebianKernel, tmp_path: P
     assert found["errno"] == 61
     assert found["pwrite"] > 0.3 and found["pread"] > 0.3
     assert found["tagged"] == 1
-    assert (tmp_path / "status").read_text().split()[-2:] == ["16", "rules"]
-    assert "rule/fault: no such value" in log
-    assert "rule/n: must be 1 to" in log
-    assert "rule/size: no such setting" in log
-    refused = (tmp_path / "refused").read_text()
-    assert "bad: is in use, by 1 openers; unmount it" in refused
-    assert "/dev/mapper/bad: is mounted on /run/mnt; unmount it first" in refused
-    assert "is part of dm-0; stop dm-0 first" in refused
-    assert "/dev/nvme0n1: is mounted on /run/below; unmount it first" in refused
-    assert "/run/below/image: not a block device; `losetup" in refused
+    assert ran.words("status")[-2:] == ["16", "rules"]
+    for said in ("fault: no such value", "n: must be 1 to", "size: no such setting"):
+        assert f"rule/{said}" in ran.dmesg
+    for said in (
+        "bad: is in use, by 1 openers; unmount it",
+        "/dev/mapper/bad: is mounted on /run/mnt; unmount it first",
+        "is part of dm-0; stop dm-0 first",
+        "/dev/nvme0n1: is mounted on /run/below; unmount it first",
+        "/run/below/image: not a block device; `losetup",
+    ):
+        assert said in ran.text("refused")
 
 
 # Rules come and go, and the target is replaced, under a load that checks its data.
@@ -304,6 +275,6 @@ rmmod dm-linnos-faults
 
 
 def test_rules_come_and_go_under_load(kernel: DebianKernel, tmp_path: Path) -> None:
-    kernel.boot(PREPARE + UNDER_LOAD, tmp_path, n_drives=1, drive_mb=256)
-    injected = [int(line.split()[-1]) for line in (tmp_path / "rules").read_text().splitlines()]
+    ran = kernel.boot(PREPARE + UNDER_LOAD, tmp_path, n_drives=1, drive_mb=256)
+    injected = [int(line.split()[-1]) for line in ran.text("rules").splitlines()]
     assert len(injected) == 80 and sum(count > 0 for count in injected) > 40

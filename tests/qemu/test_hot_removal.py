@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
+from kernel_log import PANIC_WHEN_HUNG
 
 pytestmark = pytest.mark.qemu
 
@@ -47,14 +47,14 @@ for round in $(seq {rounds}); do
     wait_for revoked
     wait_for [ -e /run/h$round ]
     wait_for [ -e /run/p$round ]
-    echo 1 >$(readlink -f /sys/block/nvme1n1/device/device)/remove
+    remove_device /sys/block/nvme1n1/device/device
     wait $hinted
     wait $plain
     wait $files || true
     # fio rightly reports an error, because the drive was removed.
     wait $fio || true
     [ ! -e /sys/block/nvme1n1 ]
-    echo 1 >/sys/bus/pci/rescan
+    find_devices
     wait_for [ -e /sys/block/nvme1n1/linnos/mode ]
     wait_for [ -b /dev/nvme1n1 ]
 done
@@ -64,23 +64,16 @@ wait $stays
 """
 
 
-def test_drive_vanishes_and_returns_under_load(
-    boot_qemu, tmp_path: Path, queue_model: Path
-) -> None:
-    boot_qemu(
-        SCRIPT.format(model=queue_model, rounds=ROUNDS),
-        # A hanging task ends the guest, and its stack is shown.
-        kernel_args=("sysctl.kernel.hung_task_timeout_secs=60", "sysctl.kernel.hung_task_panic=1"),
-        timeout_s=1800,
-    )
+def test_drive_vanishes_and_returns_under_load(boot_qemu, queue_model: Path) -> None:
+    script = SCRIPT.format(model=queue_model, rounds=ROUNDS)
+    ran = boot_qemu(script, kernel_args=PANIC_WHEN_HUNG)
     for number in range(1, ROUNDS + 1):
-        hinted = json.loads((tmp_path / f"hinted{number}").read_text())
-        plain = json.loads((tmp_path / f"plain{number}").read_text())
+        hinted, plain = ran.json(f"hinted{number}"), ran.json(f"plain{number}")
         for counts, workers in ((hinted, 6), (plain, 2)):
             assert counts["gone"] == workers, "every reader got an error for the removed drive"
             assert counts["wrong_data"] == counts["touched"] == counts["errors"] == 0
         assert hinted["admitted"] > 0 and hinted["revoked"] > 0
         assert plain["admitted"] > 0 and plain["revoked"] == 0
-    stays = json.loads((tmp_path / "stays").read_text())
+    stays = ran.json("stays")
     assert stays["admitted"] > 0
     assert stays["wrong_data"] == stays["touched"] == stays["errors"] == stays["gone"] == 0

@@ -294,7 +294,5 @@ def check(level: Level, out: Path) -> None:
 def test_md_of_nvme_drives(boot_qemu, tmp_path: Path, name: str) -> None:
     level = LEVELS[name]
     # Small, because all data is compared in the end.
-    boot_qemu(
-        FILES + script_of(level, tmp_path), n_drives=level.n_drives, drive_mb=64, timeout_s=1800
-    )
+    boot_qemu(FILES + script_of(level, tmp_path), n_drives=level.n_drives, drive_mb=64)
     check(level, tmp_path)

@@ -4,7 +4,6 @@ run, its answers follow from them, and it can be loaded and removed under load."
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from debian import ALL, BUILD, BUILT_HERE, DEBIAN, DebianKernel, debian_kernel
+from guest_runs import Ran
 from trees_by_hand import STEPS_US, last_read
 
 from linnapp.drive.latencies import LOWEST_US
@@ -24,6 +24,10 @@ from linnapp.lab.guest import REPOSITORY
 pytestmark = pytest.mark.qemu
 
 NETWORK = REPOSITORY / "models" / "example" / "flash0.linnos"
+
+
+def assert_idle(ran: Ran) -> None:
+    assert ran.text("in_flight") == "0 pages, 0 reads\n"
 
 
 @pytest.fixture(params=ALL)
@@ -147,17 +151,18 @@ def is_answer(answer_us: int, last_us: float) -> bool:
 def test_counters_and_answers_agree_with_the_trace(debian: DebianKernel, tmp_path: Path) -> None:
     model = last_read(threshold_us=100, refuse_us=10**6, overdue_us=10**7)
     model.save(tmp_path / "last.linnos")
-    debian.boot(OBSERVED.format(model=tmp_path / "last.linnos"), tmp_path, n_cpus=1, n_drives=1)
-    assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n"
-    assert int((tmp_path / "missed").read_text()) == 0
+    script = OBSERVED.format(model=tmp_path / "last.linnos")
+    ran = debian.boot(script, tmp_path, n_cpus=1, n_drives=1)
+    assert_idle(ran)
+    assert ran.numbers("missed") == [0]
 
     latencies_us: list[float] = []
-    questions = list(replayed((tmp_path / "trace").read_text(), latencies_us))
-    reads = int((tmp_path / "reads").read_text())
+    questions = list(replayed(ran.text("trace"), latencies_us))
+    (reads,) = ran.numbers("reads")
     assert reads == len(latencies_us) > 500
 
     # Each read is in its bucket, except for the delay between module and tracepoint.
-    counted = np.fromstring((tmp_path / "histogram").read_text(), dtype=int, sep=" ")
+    counted = np.array(ran.numbers("histogram"))
     assert counted.sum() == reads
     traced_us = np.array(latencies_us)
     more_us = 10 + 0.05 * traced_us
@@ -165,7 +170,7 @@ def test_counters_and_answers_agree_with_the_trace(debian: DebianKernel, tmp_pat
         least, most = ((traced_us + by < bound_us).sum() for by in (more_us, -more_us))
         assert least - reads // 200 <= below <= most + reads // 200, bound_us
 
-    answers = json.loads((tmp_path / "answers").read_text())
+    answers = ran.json("answers")
     assert len(questions) == len(answers) == 500
     assert [answer[0][2] for _, answer in answers] == [asked.latency_us for asked in questions]
     exact = [asked.pending == asked.traced_pages + 1 for asked in questions]
@@ -193,7 +198,7 @@ observe() {{
 reads() {{ cat $files/$1/stats/reads; }}
 flowing() {{ [ $(reads $1) -gt 50 ]; }}
 refused() {{ if "$@" 2>/dev/null; then echo "not refused: $*" >&2; exit 1; fi; }}
-load() {{
+mixed_load() {{
     fio --name=load --filename=/dev/$1 --allow_file_create=0 --direct=1 --ioengine=io_uring \\
         --iodepth=16 --bsrange=4k-256k --rw=randrw --size=128m --time_based --runtime=900 \\
         --numjobs=2 >/dev/null 2>&1 &
@@ -215,9 +220,9 @@ refused sh -c "echo enforce >$files/nvme0n1/mode"
 refused sh -c "head -c 500 {model} >$files/nvme0n1/model"
 [ "$(cat $files/nvme0n1/mode)" = observe ]
 
-load nvme0n1
+mixed_load nvme0n1
 load0=$!
-load nvme1n1
+mixed_load nvme1n1
 load1=$!
 for k in 0 1; do wait_for flowing nvme${{k}}n1; done
 python3 $TESTS/asks.py --count 300 --every-ms 1 --reads $files/nvme0n1/stats/reads \\
@@ -248,12 +253,12 @@ for round in $(seq $rounds); do
 done
 
 # The removal of an observed drive is noticed.
-echo 1 >$(readlink -f /sys/block/nvme1n1/device/device)/remove
+remove_device /sys/block/nvme1n1/device/device
 wait $load1 || true
 gone() {{ [ ! -e $files/nvme1n1 ]; }}
 wait_for gone
 python3 $TESTS/asks.py /dev/nvme0n1 >/dev/null
-echo 1 >/sys/bus/pci/rescan
+find_devices
 wait_for [ -b /dev/nvme1n1 ]
 observe nvme1n1
 dd if=/dev/nvme1n1 of=/dev/null bs=1M count=64 status=none
@@ -267,30 +272,26 @@ rmmod linnos
 
 
 def test_module_is_loaded_and_removed_under_load(kernel: DebianKernel, tmp_path: Path) -> None:
-    log = kernel.boot(CHANGING.format(model=NETWORK), tmp_path, n_drives=3, drive_mb=128)
-    assert "absent: not observed" in log
-    assert "a module cannot refuse reads" in log
-    assert "model refused" in log
-    assert "nvme1n1 has gone" in log
-    assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n0\n" * 2
+    ran = kernel.boot(CHANGING.format(model=NETWORK), tmp_path, n_drives=3, drive_mb=128)
+    for said in (
+        *("absent: not observed", "a module cannot refuse reads", "model refused"),
+        "nvme1n1 has gone",
+    ):
+        assert said in ran.dmesg
+    assert ran.text("in_flight") == "0 pages, 0 reads\n0\n" * 2
 
     # Both drives are idle; a network without history predicts fast.
-    assert json.loads((tmp_path / "best").read_text()) == [0, 1]
+    assert ran.json("best") == [0, 1]
 
     verdict, no_policy = 4, 0
-    is_slow, is_to_be_probed = 1, 4
-    idle, loaded = (json.loads((tmp_path / name).read_text()) for name in ("idle", "answers"))
-    answers = idle + loaded
-    for best, drives in answers:
+    is_slow = 1
+    # asks.py has checked that the best drives follow from these.
+    answers = ran.json("idle") + ran.json("answers")
+    for _, drives in answers:
         assert [known for known, _, _ in drives] == [verdict, verdict, no_policy]
-        slow = [flags & is_slow for _, flags, _ in drives]
-        # An unknown drive, the third, counts as a fast one unless a drive is to be probed.
-        probed = [flags & is_to_be_probed for _, flags, _ in drives]
-        chosen = probed if any(probed) else [not flag for flag in slow]
-        assert best == sum(1 << k for k, is_chosen in enumerate(chosen) if is_chosen)
     # Both predictions occurred, fast and slow.
     assert {flags & is_slow for _, drives in answers for _, flags, _ in drives[:2]} == {0, 1}
-    assert int((tmp_path / "inferences").read_text()) >= len(answers)
+    assert ran.numbers("inferences")[0] >= len(answers)
 
 
 # The depth of a scheduler is increased, so that more requests are in flight than there was room
@@ -320,9 +321,9 @@ rmmod linnos
 
 
 def test_queue_can_grow(kernel: DebianKernel, tmp_path: Path) -> None:
-    kernel.boot(GROWING.format(), tmp_path, n_drives=1, drive_mb=64)
-    assert int((tmp_path / "missed").read_text()) == 0
-    assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n"
+    ran = kernel.boot(GROWING.format(), tmp_path, n_drives=1, drive_mb=64)
+    assert ran.numbers("missed") == [0]
+    assert_idle(ran)
 
 
 # SCSI first completes the good part of a failed read, which has no bytes, without an error.
@@ -356,14 +357,11 @@ rmmod linnos
 
 
 def test_failed_reads_are_not_in_the_histogram(kernel: DebianKernel, tmp_path: Path) -> None:
-    kernel.boot(FAILING.format(model=NETWORK), tmp_path, n_drives=1, drive_mb=64)
-    good, failed, good_again = (
-        sum(int(n) for n in (tmp_path / name).read_text().split())
-        for name in ("good", "failed", "good_again")
-    )
-    assert (good, failed, good_again) == (16, 16, 17)
-    assert int((tmp_path / "reads").read_text()) >= 16 + 6
-    assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n"
+    ran = kernel.boot(FAILING.format(model=NETWORK), tmp_path, n_drives=1, drive_mb=64)
+    counts = [sum(ran.numbers(name)) for name in ("good", "failed", "good_again")]
+    assert counts == [16, 16, 17]
+    assert ran.numbers("reads")[0] >= 16 + 6
+    assert_idle(ran)
 
 
 # The module of a driver is removed, with the code that would later free a disk or its host.
@@ -393,7 +391,7 @@ rmmod linnos
 
 
 def test_drivers_can_be_removed(kernel: DebianKernel, tmp_path: Path) -> None:
-    log = kernel.boot(DRIVERS_GO, tmp_path, n_drives=1, drive_mb=64)
+    log = kernel.boot(DRIVERS_GO, tmp_path, n_drives=1, drive_mb=64).dmesg
     assert "nvme0n1 has gone" in log
     assert "sda has gone" in log
 
@@ -412,5 +410,5 @@ def test_module_refuses_a_kernel_with_linnos(tmp_path: Path, name: str) -> None:
         tmp_path,
         n_drives=1,
         drive_mb=64,
-    )
+    ).dmesg
     assert "this kernel has LinnOS in its block layer" in log

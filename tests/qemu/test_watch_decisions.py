@@ -15,14 +15,12 @@ from linnapp.insight.query import query
 pytestmark = pytest.mark.qemu
 
 SCRIPT = """
-load() {{ python3 $TESTS/hinted_load.py "$@"; }}
-cat {models}/slow.linnos >/sys/block/nvme0n1/linnos/model
-cat {models}/fast.linnos >/sys/block/nvme1n1/linnos/model
+. $TESTS/lib.sh
 for k in 0 1; do
-    echo enforce >/sys/block/nvme${{k}}n1/linnos/mode
-    load /dev/nvme${{k}}n1 --fill --count 1 >/dev/null
-    linnapp watch -o $OUT/seen --session nvme$k --path /dev/nvme${{k}}n1 -- \\
-        python3 $TESTS/hinted_load.py /dev/nvme${{k}}n1 --count 400 >$OUT/summary$k
+    enforce nvme${k}n1 $OUT/model$k.linnos
+    load /dev/nvme${k}n1 --fill --count 1 >/dev/null
+    linnapp watch -o $OUT/seen --session nvme$k --path /dev/nvme${k}n1 -- \\
+        python3 $TESTS/hinted_load.py /dev/nvme${k}n1 --count 400 >$OUT/summary$k
 done
 
 mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 --raid-devices=2 \\
@@ -40,12 +38,13 @@ def asked(folder: Path, sql: str) -> list[dict[str, Any]]:
 
 
 def test_watch_records_decisions_and_drives(boot_qemu, tmp_path: Path) -> None:
-    network(bias=(0, 1)).save(tmp_path / "slow.linnos")
-    network(bias=(1, 0)).save(tmp_path / "fast.linnos")
-    boot_qemu(SCRIPT.format(models=tmp_path), timeout_s=1800)
+    # All reads of the first drive are slow, all of the second fast.
+    for k in range(2):
+        network(bias=(k, 1 - k)).save(tmp_path / f"model{k}.linnos")
+    ran = boot_qemu(SCRIPT)
 
     for k in range(2):
-        summary = (tmp_path / f"summary{k}").read_text()
+        summary = ran.text(f"summary{k}")
         did = json.loads(summary.splitlines()[0])
         decided = {
             row["decision"]: row
