@@ -168,6 +168,8 @@ def parse_rules(document: object) -> list[FaultRule]:
             name = file.get("fileName") if isinstance(file, Mapping) else None
             if not isinstance(name, str) or not name:
                 raise LinnappError(f"{where}: fileName is missing")
+            if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
+                raise LinnappError(f"{where}: fileName is {name!r}; no file can be called that")
             _only(where, file, "fileName", "faultInjection")
             entries = file.get("faultInjection")
             if isinstance(entries, Mapping):

@@ -372,7 +372,7 @@ def test_archives_that_are_damaged_encrypted_or_hold_something_else_are_refused(
 ) -> None:
     assert "a single array" in refused(run, "pack", "good.npy", "-o", "out/m")
     said = refused(run, "predict", "--model", "good.linnos", "--features", "good.npz")
-    assert "expected an .npy file of one array" in said
+    assert "not an .npy file of one array" in said
     damaged = [b"PK\x03\x04 and nothing that follows"]
     for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         whole = archive(tmp_path, method).read_bytes()
