@@ -10,6 +10,7 @@ events of its head.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import re
@@ -29,11 +30,18 @@ from linnapp.files import AnyPath
 
 #: ``struct blk_io_trace``, without its data.
 _EVENT = struct.Struct("=IIQQIIIIIHH")
+#: What the tracer "blk" of Linux 7.3 writes instead for a path, with the same magic number: the
+#: first part of a ``struct blk_io_trace2``. A remap then does not name the disk that the bio comes
+#: from.
+_CUT_EVENT = struct.Struct("=IIQQIIQII")
 _MAGIC = 0x65617407
 _LOST = re.compile(rb"CPU:\d+ \[LOST (?:(\d+) )?EVENTS\]\n")
-#: From linux/blktrace_api.h: an event that is not of an I/O, a completion, and a bio passed on to
-#: another disk.
+#: What an event or such a line begins with.
+_START = re.compile(re.escape(struct.pack("=I", _MAGIC)) + rb"|CPU:")
+#: From linux/blktrace_api.h: an event that is not of an I/O, a bio that is queued, a completion,
+#: and a bio passed on to another disk.
 _NOTIFY = 1 << 26
+_QUEUE = 1
 _COMPLETE = 8
 _REMAP = 15
 #: The data of a remap: the numbers of the disk that the bio comes from, and of its new disk.
@@ -58,15 +66,23 @@ def split_events(
     left out: the driver reports one for each request of a path, in addition to the completion of
     that request. The file of each drive receives its events as in a file of blktrace. Events of a
     path become those of its head.
+
+    Linux 7.3 cuts the events of paths off, and writes up to 64 KiB of other memory after an event
+    that blktrace has set up. A cut remap belongs to the head that the same bio was queued at just
+    before, on the same CPU. The errors of completions are lost.
     """
     drives = {number: number for number in numbers}
     sequences: Counter[tuple[int, int]] = Counter()
+    #: The last bio that each CPU queued at a head: its sector and the head.
+    queued: dict[int, tuple[int, int]] = {}
     data, lost = b"", 0
-    while more := stream.read(_CHUNK_BYTES):
+    # The start of a next event shows that the last one is complete.
+    end = struct.pack("=I", _MAGIC)
+    for more in itertools.chain(iter(lambda: stream.read(_CHUNK_BYTES), b""), [end]):
         data += more
         place = 0
         events: dict[int, list[bytes]] = {number: [] for number in numbers}
-        while len(data) - place >= _EVENT.size:
+        while len(data) - place >= _EVENT.size + len(end):
             if mark := _LOST.match(data, place):
                 lost += int(mark[1] or 1)
                 place = mark.end()
@@ -74,11 +90,26 @@ def split_events(
             _, _, time_ns, sector, size, action, pid, device, cpu, error, n = _EVENT.unpack_from(
                 data, place
             )
-            if place + _EVENT.size + n > len(data):
+            if is_cut := device == 0:
+                _, _, _, _, size, pid, action, device, cpu = _CUT_EVENT.unpack_from(data, place)
+                error, n = 0, 0
+            after = place + _EVENT.size + n
+            if after + len(end) > len(data):
                 break
-            place += _EVENT.size + n
-            if action & 0xFFFF == _REMAP and n >= _REMAP_DATA.size:
-                source, target, _ = _REMAP_DATA.unpack_from(data, place - n)
+            if not _START.match(data, after):
+                start = _START.search(data, place + _EVENT.size)
+                if start is None:
+                    break
+                after = start.start()
+            place = after
+            if device in heads and action & 0xFFFF == _QUEUE:
+                queued[cpu] = sector, device
+            if action & 0xFFFF == _REMAP and (is_cut or n >= _REMAP_DATA.size):
+                if is_cut:
+                    queued_sector, head = queued.get(cpu, (-1, 0))
+                    source, target = head if queued_sector == sector else 0, device
+                else:
+                    source, target, _ = _REMAP_DATA.unpack_from(data, place - n)
                 if source in numbers:
                     drives[target] = source
                 continue
