@@ -10,10 +10,14 @@
 bool parse_whole(const char *text, uint64_t *value)
 {
 	size_t n = strspn(text, "0123456789");
+	uint64_t v;
 
 	errno = 0;
-	*value = strtoull(text, NULL, 10);
-	return n && !text[n] && !errno && (*text != '0' || n == 1);
+	v = strtoull(text, NULL, 10);
+	if (!n || text[n] || errno || (*text == '0' && n > 1))
+		return false;
+	*value = v;
+	return true;
 }
 
 bool parse_number_unit(const char *text, double *value, const char **unit)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Parse a whole number; *value is unchanged if it returns false. */
 bool parse_whole(const char *text, uint64_t *value);
 /* Parse a number that may have a sign, a fraction or an exponent. */
 bool parse_number(const char *text, double *value);
