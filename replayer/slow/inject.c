@@ -212,15 +212,16 @@ static void require(const struct inject_spec *s, enum inject_key key)
 {
 	if (!is_given(s, key))
 		bad_spec(s, "missing key", keys[key].name);
+	/* Without a length there are no slots, and without a period they do not repeat. */
+	if ((key == SLOT_MS || key == EVERY_MS) && !s->values[key])
+		bad_spec(s, "must not be 0:", keys[key].name);
 }
 
 /* Check keys that need others. */
 static void require_agreement(const struct inject_spec *s)
 {
-	static const enum inject_key pairs[][2] = {{REGION_START_MB, REGION_MB},
-						   {EVERY_MS, SLOT_MS},
-						   {ROTATE, EVERY_MS},
-						   {AT_ONCE, ROTATE}};
+	static const enum inject_key pairs[][2] = {
+		{REGION_START_MB, REGION_MB}, {ROTATE, EVERY_MS}, {AT_ONCE, ROTATE}};
 	static const struct {
 		unsigned int shape;
 		enum inject_key key;
@@ -239,7 +240,9 @@ static void require_agreement(const struct inject_spec *s)
 			bad_spec(s, "shape=queue has at_depth, shape=pareto has tail; no key here:",
 				 keys[shapes[i].key].name);
 	}
-	if (!v[EVERY_MS] ? v[ROTATE] : v[SLOT_MS] > v[EVERY_MS])
+	if (v[EVERY_MS])
+		require(s, SLOT_MS);
+	if ((v[ROTATE] || v[SHAPE] == SHAPE_RAMP) && v[EVERY_MS] && v[SLOT_MS] > v[EVERY_MS])
 		bad_spec(s, "a slot is longer than every_ms:", "slot_ms");
 }
 

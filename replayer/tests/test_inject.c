@@ -55,6 +55,10 @@ TEST(settings_follow_from_a_specification)
 		 "region_sector=131072 region_sectors=32768"},
 		{"all:latency_us=9,start_ms=1.5,slot_ms=60,every_ms=500",
 		 "window_start_us=1500 window_us=60000 window_every_us=500000"},
+		/* A slot that is longer than the period: the drive is always slow. */
+		{"all:latency_us=9,slot_ms=600,every_ms=500",
+		 "window_us=600000 window_every_us=500000"},
+		{"all:latency_us=9,every_ms=0", "window_us=0 window_every_us=0"},
 		/* Without an end: longer than any run. */
 		{"all:latency_us=9,start_ms=20000",
 		 "window_start_us=20000000 window_us=1000000000000 window_every_us=0"},
