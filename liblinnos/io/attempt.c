@@ -232,7 +232,7 @@ enum attempt_end attempt_classify(const struct attempt *at, ssize_t result)
 	/* In the caller's ring only the caller cancels. In a queue's own ring only orphans are
 	 * cancelled. */
 	if (result == -ECANCELED)
-		return at->read && at->channel ? ATTEMPT_FAILED : ATTEMPT_CANCELLED;
+		return at->read && !at->in_callers_ring ? ATTEMPT_FAILED : ATTEMPT_CANCELLED;
 	if (result == -EFAULT)
 		return ATTEMPT_CALLERS_FAULT;
 	if (!at->read && (result > 0 || result == -EINTR))

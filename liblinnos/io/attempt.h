@@ -33,11 +33,11 @@ struct attempt {
 	struct linnos_read *read;		      /* NULL for an orphan or a copy */
 	struct linnos_read
 		*retry_of;	    /* complete; the caller has it until this attempt is prepared */
-	struct io_channel *channel; /* NULL if it is in a caller's ring, or was not sent yet */
+	struct io_channel *channel; /* NULL if it is in no channel, or was not sent yet */
 	struct bounce *bounce;	    /* NULL if it reads into the caller's memory */
 	size_t from;		    /* where the next submission starts in buf */
 	size_t got;		    /* bytes of buf that were read */
-	bool is_orphan;
+	bool in_callers_ring, is_orphan;
 	bool is_unwanted; /* in flight, without a read, and not cancelled yet */
 	bool is_unsent;	  /* the backend had no room for it */
 	bool is_retried;  /* its result was not caused by the replica */

@@ -127,7 +127,8 @@ static bool add_attempt(struct linnos_read *r, unsigned int replica, enum linnos
 	at->read = r;
 	at->io.sqe_flags = r->sqe_flags;
 	at->io.ioprio = r->ioprio;
-	if (r->reads->is_callers_ring)
+	at->in_callers_ring = r->reads->is_callers_ring;
+	if (at->in_callers_ring)
 		attempt_list_add(&r->reads->attempts, at);
 	r->in_flight[r->in_flight[0] ? 1 : 0] = at;
 	send_next(r, at);

@@ -336,6 +336,20 @@ TEST(reads_are_sent_again_when_the_thread_that_began_them_has_exited)
 		}
 }
 
+TEST(cancelled_pread_fails_over)
+{
+	char buf[4096];
+	struct linnos_array *a = made_up_array(N, BYTES, NULL);
+
+	a->set.hooks.answer = bend;
+	bent.result = -ECANCELED;
+	bent.n = 1;
+	bent.n_answers = 0;
+	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 8192) == sizeof(buf));
+	assert(is_right(buf, sizeof(buf), 8192) && stats_of(a).failovers == 1);
+	put_away(a);
+}
+
 static bool has_no_memory;
 void *__real_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
