@@ -132,7 +132,7 @@ void attempts_submitted(struct replay *r)
 		if (io->submitted)
 			continue;
 		/* The hedge delay starts at the submission, not at the preparation. */
-		if (io->timer.is_armed && !io->failing_over && r->ring.now_ns > io->submit_ns)
+		if (io->timer.place && !io->failing_over && r->ring.now_ns > io->submit_ns)
 			timer_arm(&r->timers, &io->timer,
 				  io->timer.at_ns + (r->ring.now_ns - io->submit_ns));
 		io->submit_ns = r->ring.now_ns;

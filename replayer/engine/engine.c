@@ -66,7 +66,6 @@ void engine_setup(struct replay *r)
 	r->sources = (struct sources){
 		.o = &r->o, .n_drives = r->n_drives, .limit_bytes = smallest_bytes(r)};
 	r->random_state = r->o.seed;
-	TAILQ_INIT(&r->timers);
 }
 
 void engine_close(struct replay *r)

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Timers: a list ordered by time, with ties in the order of arming, so that a run is exactly
- * repeatable. Most timers are armed for a later time than all others.
+ * Timers: a binary heap ordered by time, with ties in the order of arming, so that a run is exactly
+ * repeatable.
  */
 #ifndef REPLAYER_TIMERS_H
 #define REPLAYER_TIMERS_H
 
-#include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
 struct timer {
-	TAILQ_ENTRY(timer) link;
-	uint64_t at_ns;
-	bool is_armed;
+	uint64_t at_ns, order;
+	uint32_t place; /* index in the heap + 1; 0 if not armed */
 };
 
-/* TAILQ_INIT() makes an empty list. */
-TAILQ_HEAD(timers, timer);
+struct timers {
+	struct timer **heap;
+	uint32_t count, allocated;
+	uint64_t order;
+};
 
 /* Arm or move a timer. */
 void timer_arm(struct timers *t, struct timer *timer, uint64_t at_ns);

@@ -143,7 +143,7 @@ static void failover_on_error(struct replay *r, struct io *io)
 	int drive;
 
 	/* Another attempt or a pending failover will bring the answer. */
-	if (io->in_flight || (io->failing_over && io->timer.is_armed))
+	if (io->in_flight || (io->failing_over && io->timer.place))
 		return;
 	drive = replica_after_home(r, io, io->tried);
 	if (drive < 0)
