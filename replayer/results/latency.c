@@ -21,12 +21,20 @@ void latency_free(struct latency *l)
 	histogram_free(&l->histogram);
 }
 
+/* From now on, percentiles are read from the histogram. */
+static void drop_values(struct latency *l)
+{
+	free(l->values);
+	l->values = NULL;
+	l->exact = false;
+}
+
 void latency_add(struct latency *l, uint64_t ns)
 {
 	histogram_add(&l->histogram, ns);
 	/* A value of 4.3 s or more does not fit a u32. */
 	if (l->count >= l->exact_max || ns > UINT32_MAX)
-		l->exact = false;
+		drop_values(l);
 	if (l->exact)
 		l->values[l->count] = ns;
 	l->is_sorted = false;
