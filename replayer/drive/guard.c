@@ -11,10 +11,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <libgen.h>
 #include <limits.h>
+#include <linux/loop.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -180,6 +183,26 @@ static void require_not_held(const struct drive *drives, unsigned int n)
 	}
 }
 
+/* Get the file behind a loop device, given the path that sysfs has for it. */
+static void stat_backing_file(const char *name, const char *file, struct stat *st)
+{
+	char *node = xasprintf("/dev/%s", name);
+	int fd = open(node, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	struct loop_info64 info;
+
+	if (stat(file, st))
+		st->st_mode = 0;
+	/* The path may lead elsewhere by now, so ask the device. */
+	if (fd >= 0 && !ioctl(fd, LOOP_GET_STATUS64, &info)) {
+		st->st_dev = info.lo_device;
+		st->st_ino = info.lo_inode;
+		st->st_mode = S_IFREG;
+	}
+	if (fd >= 0)
+		close(fd);
+	free(node);
+}
+
 /* The kernel holds the file of a loop device open, which is not visible in any process. */
 static void require_no_loop(const struct drive *drives, unsigned int n)
 {
@@ -191,8 +214,9 @@ static void require_no_loop(const struct drive *drives, unsigned int n)
 		return;
 	for (size_t i = 0; i < found.gl_pathc; i++) {
 		if (sscanf(found.gl_pathv[i], "/sys/block/%31[^/]", name) != 1 ||
-		    !first_line(file, sizeof(file), "%s", found.gl_pathv[i]) || stat(file, &st))
+		    !first_line(file, sizeof(file), "%s", found.gl_pathv[i]))
 			continue;
+		stat_backing_file(name, file, &st);
 		for (unsigned int k = 0; k < n; k++)
 			if (S_ISREG(st.st_mode) && is_drive(&drives[k], &st))
 				die("drive %s: in use: it is the backing file of /dev/%s; a replay "
@@ -230,8 +254,6 @@ static void require_replaceable(const struct options *o, const char *option, con
 {
 	struct stat st;
 
-	if (!*path)
-		die("--%s: the name of the file is empty", option);
 	if (lstat(path, &st)) {
 		if (errno == ENOENT)
 			return;
@@ -256,24 +278,48 @@ static void require_replaceable(const struct options *o, const char *option, con
 		die("--%s %s: it is the %s", option, path, read_by(o, &st));
 }
 
+/* Check an output, and return its path without symbolic links in its folder. It need not exist. */
+static char *check_output(const struct options *o, const char *option, const char *path)
+{
+	char *copy = xstrdup(path), *temporary = xasprintf("%s.new", path), *folder, *resolved;
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	if (!*name)
+		die("--%s \"%s\": not a file's name", option, path);
+	require_replaceable(o, option, path);
+	require_replaceable(o, option, temporary);
+	folder = realpath(dirname(copy), NULL);
+	if (!folder)
+		die("--%s %s: %s", option, path, strerror(errno));
+	resolved = xasprintf("%s/%s", folder, name);
+	free(folder);
+	free(temporary);
+	free(copy);
+	return resolved;
+}
+
+/* Return true if b is the temporary file that a is written to before it is renamed. */
+static bool is_temporary_of(const char *a, const char *b)
+{
+	size_t n = strlen(a);
+
+	return !strncmp(a, b, n) && !strcmp(b + n, ".new");
+}
+
 static void require_outputs(const struct options *o)
 {
-	const char *const outputs[][2] = {{"json", o->json_path}, {"log", o->log_path}};
+	char *json = o->json_path ? check_output(o, "json", o->json_path) : NULL;
+	char *log = o->log_path ? check_output(o, "log", o->log_path) : NULL;
 	struct stat st;
 
-	for (unsigned int i = 0; i < 2; i++) {
-		char *temporary = xasprintf("%s.new", outputs[i][1] ? outputs[i][1] : "");
-
-		if (outputs[i][1]) {
-			require_replaceable(o, outputs[i][0], outputs[i][1]);
-			require_replaceable(o, outputs[i][0], temporary);
-		}
-		free(temporary);
-	}
-	if (o->json_path && o->log_path &&
-	    (!strcmp(o->json_path, o->log_path) ||
-	     (!stat(o->json_path, &st) && trace_is_file(o->log_path, &st))))
-		die("--json %s and --log %s are the same file", o->json_path, o->log_path);
+	if (json && log &&
+	    (!strcmp(json, log) || is_temporary_of(json, log) || is_temporary_of(log, json) ||
+	     (!stat(json, &st) && trace_is_file(log, &st))))
+		die("--json %s and --log %s are the same file, or one is what the other is written "
+		    "to before it gets its name (.new)",
+		    o->json_path, o->log_path);
+	free(json);
+	free(log);
 }
 
 /* ---- interface ---- */

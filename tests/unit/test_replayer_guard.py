@@ -120,6 +120,11 @@ def test_the_backing_file_of_a_loop_device_is_refused(tmp_path: Path, trace: Pat
         replay([Path(device)], [trace], "baseline")
         ran = replay([image], [trace], "baseline", "--force", str(image), status=1)
         assert f"the backing file of {device}" in ran.stderr
+        # sysfs has a path that no longer leads to the file
+        other = tmp_path / "other"
+        other.hardlink_to(image)
+        image.unlink()
+        assert f"of {device}" in replay([other], [trace], "baseline", status=1).stderr
     finally:
         subprocess.run(["/sbin/losetup", "--detach", device], check=True)
 
@@ -194,11 +199,12 @@ def test_output_replaces_a_regular_file_but_not_another_cpus_file_of_the_trace(
 
 @pytest.mark.parametrize(
     ("json_name", "log_name"),
-    [("o", "o"), ("first", "second")],
+    [("o", "o"), ("o", "sub/../o"), ("o.new", "o"), ("o", "o.new"), ("first", "second")],
 )
 def test_json_and_log_must_be_two_files(
     tmp_path: Path, drives: list[Path], trace: Path, json_name: str, log_name: str
 ) -> None:
+    (tmp_path / "sub").mkdir()
     (tmp_path / "first").write_text("")
     (tmp_path / "second").hardlink_to(tmp_path / "first")
     ran = replay(drives, [trace], "baseline", "--json", f"{tmp_path}/{json_name}",
