@@ -15,36 +15,40 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+extern char **environ;
+
 #define HEAD_BYTES 262		/* up to and including tar's magic */
 #define WORDS 1024		/* bytes of a failing program's message */
-#define NOT_FOUND 127		/* a shell's status if there is no such program */
 
 /* Packings are recognised by the first bytes of a file, because names are unreliable. */
 static const struct packing {
 	const char *suffix, *magic;
 	unsigned int at, n;	/* offset and length of the magic */
-	const char *command;	/* unpacks its input to its output; NULL if not supported */
+	const char *program;	/* unpacks its input to its output; NULL if not supported */
+	const char *option;
 	const char *remedy;	/* advice if it is not supported */
 } packings[] = {
-	{ ".gz", "\x1f\x8b", 0, 2, "gzip -dc", NULL },
-	{ ".xz", "\xfd" "7zXZ", 0, 6, "xz -dc", NULL },
+	{ ".gz", "\x1f\x8b", 0, 2, "gzip", "-dc", NULL },
+	{ ".xz", "\xfd" "7zXZ", 0, 6, "xz", "-dc", NULL },
 	/* by default, zstd refuses files that were packed with --long */
-	{ ".zst", "\x28\xb5\x2f\xfd", 0, 4, "zstd -dcq --long=31", NULL },
-	{ ".bz2", "BZh", 0, 3, "bzip2 -dc", NULL },
-	{ ".zip", "PK\x03\x04", 0, 4, NULL, "unzip" },
-	{ ".7z", "7z\xbc\xaf\x27\x1c", 0, 6, NULL, "7z x" },
-	{ ".lz4", "\x04\x22\x4d\x18", 0, 4, NULL, "lz4 -d" },
-	{ ".Z", "\x1f\x9d", 0, 2, NULL, "uncompress" },
-	{ ".tar", "ustar", 257, 5, NULL, "tar xf" },
+	{ ".zst", "\x28\xb5\x2f\xfd", 0, 4, "zstd", "-dcq", NULL },
+	{ ".bz2", "BZh", 0, 3, "bzip2", "-dc", NULL },
+	{ ".zip", "PK\x03\x04", 0, 4, NULL, NULL, "unzip" },
+	{ ".7z", "7z\xbc\xaf\x27\x1c", 0, 6, NULL, NULL, "7z x" },
+	{ ".lz4", "\x04\x22\x4d\x18", 0, 4, NULL, NULL, "lz4 -d" },
+	{ ".Z", "\x1f\x9d", 0, 2, NULL, NULL, "uncompress" },
+	{ ".tar", "ustar", 257, 5, NULL, NULL, "tar xf" },
 };
 
 #define N_PACKINGS (sizeof(packings) / sizeof(*packings))
@@ -105,24 +109,37 @@ static int create_temporary(const char *of, char *why)
 	return fd;
 }
 
-/* Run the command from one descriptor to another; return its status, its message in @words. */
-static int run(const char *command, int from, int to, char *words)
+/* Run the program from one descriptor to another; return 0 or its status, its message in @words. */
+static int run(const struct packing *packing, int from, int to, char *words)
 {
-	char line[256];
-	FILE *said;
+	char *const argv[] = { (char *)packing->program, (char *)packing->option,
+			       strcmp(packing->program, "zstd") ? NULL : "--long=31", NULL };
+	posix_spawn_file_actions_t actions;
+	int status, spawned, log = memfd_create("words", MFD_CLOEXEC);
+	ssize_t n = 0;
+	pid_t pid;
 
-	/* By their names, because the descriptors are closed in a new program. */
-	snprintf(line, sizeof(line), "exec %s </proc/%d/fd/%d 2>&1 >/proc/%d/fd/%d", command,
-		 getpid(), from, getpid(), to);
-	said = popen(line, "re");
-	if (!said) {
-		snprintf(words, WORDS, "%s", strerror(errno));
-		return -1;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, from, 0);
+	posix_spawn_file_actions_adddup2(&actions, to, 1);
+	if (log >= 0)
+		posix_spawn_file_actions_adddup2(&actions, log, 2);
+	spawned = posix_spawnp(&pid, packing->program, &actions, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	if (spawned) {
+		snprintf(words, WORDS, "%s", strerror(spawned));
+	} else {
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+		if (log >= 0)
+			n = pread(log, words, WORDS - 1, 0);
+		words[n > 0 ? n : 0] = 0;
+		for (char *at = words; (at = strchr(at, '\n')); at++)
+			*at = at[1] ? ' ' : 0;
 	}
-	words[fread(words, 1, WORDS - 1, said)] = 0;
-	for (char *at = words; (at = strchr(at, '\n')); at++)
-		*at = at[1] ? ' ' : 0;
-	return pclose(said);
+	if (log >= 0)
+		close(log);
+	return spawned ? -spawned : status;
 }
 
 /* Return a temporary file with the unpacked contents of @fd, or -1. */
@@ -133,7 +150,7 @@ static int unpack(int fd, const char *path, const struct packing *packing, char 
 
 	if (to < 0)
 		return -1;
-	status = run(packing->command, fd, to, words);
+	status = run(packing, fd, to, words);
 	if (!status) {
 		unsigned char head[HEAD_BYTES];
 		const struct packing *inner = find_packing(head, pread(to, head, HEAD_BYTES, 0));
@@ -146,15 +163,14 @@ static int unpack(int fd, const char *path, const struct packing *packing, char 
 		return -1;
 	}
 	close(to);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND)
-		snprintf(why, LT_PACKED_WHY, "%s: packed with %.*s, which is not installed; install "
-			 "it, or unpack the file elsewhere", path,
-			 (int)strcspn(packing->command, " "), packing->command);
+	if (status == -ENOENT)
+		snprintf(why, LT_PACKED_WHY, "%s: packed with %s, which is not installed; install "
+			 "it, or unpack the file elsewhere", path, packing->program);
 	else
 		snprintf(why, LT_PACKED_WHY, "%s: cannot be unpacked: it is damaged, or there is "
 					     "no space for its contents in %s (TMPDIR selects "
 					     "another folder): %s", path, temporary_folder(),
-			 *words ? words : packing->command);
+			 *words ? words : packing->program);
 	return -1;
 }
 
@@ -186,7 +202,7 @@ static int replacement_of(int fd, const char *path, char *why)
 	const struct packing *packing = find_packing(head, n);
 	int unpacked, events;
 
-	if (packing && !packing->command) {
+	if (packing && !packing->program) {
 		snprintf(why, LT_PACKED_WHY, "%s: is a %s file, which is not supported; unpack it "
 					     "with `%s`", path, packing->suffix, packing->remedy);
 		return -1;
