@@ -6,6 +6,7 @@
 #define LINNAPP_TEXT_FIELDS_H
 
 #include <ctype.h>
+#include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -73,6 +74,39 @@ static inline void set_field(struct field *field, const char *start, const char 
 	field->end = end;
 }
 
+#define EACH_BYTE 0x0101010101010101ull
+
+/*
+ * Return the place of the first separator, or @end. Eight bytes are examined at a time, because
+ * columns differ in length, and a loop over bytes that ends at a separator is mispredicted for each
+ * column. A blank is a byte up to ' '; the few others of these are no separators.
+ */
+static inline const char *find_separator(const char *at, const char *end, char separator)
+{
+	while (end - at >= 8) {
+		uint64_t word, found;
+
+		memcpy(&word, at, sizeof(word));
+		word = le64toh(word);
+		if (separator == ',')
+			word ^= EACH_BYTE * ',';
+		/* The lowest bit that is set is that of the first byte that is small enough. */
+		found = (word - EACH_BYTE * (separator == ',' ? 1 : ' ' + 1)) & ~word &
+			(EACH_BYTE * 0x80);
+		if (!found) {
+			at += 8;
+			continue;
+		}
+		at += __builtin_ctzll(found) / 8;
+		if (separator == ',' || is_blank(*at))
+			return at;
+		at++;
+	}
+	while (at < end && !(separator == ',' ? *at == ',' : is_blank(*at)))
+		at++;
+	return at;
+}
+
 /*
  * Split a stripped line into columns; return their number, at most @max + 1, which means that there
  * are more than @max.
@@ -82,20 +116,46 @@ static inline int split_line(char separator, int max, struct field line, struct 
 	const char *at = line.start, *end = line.end;
 	int n = 0;
 
-	while (n <= max && (at < end || separator == ',')) {
+	if (separator == ',') {
+		while (n <= max) {
+			const char *begin = at;
+
+			at = find_separator(at, end, ',');
+			set_field(&fields[n++], begin, at);
+			/* A comma after the last column does not begin another one. */
+			if (at == end || (at + 1 == end && n == max))
+				return n;
+			at++;
+		}
+		return n;
+	}
+	while (n <= max && at < end) {
 		const char *begin = at;
 
-		while (at < end && !(separator == ',' ? *at == ',' : is_blank(*at)))
-			at++;
+		at = find_separator(at, end, ' ');
 		set_field(&fields[n++], begin, at);
-		/* A comma after the last column does not begin another one. */
-		if (at == end || (separator == ',' && at + 1 == end && n == max))
-			break;
-		at++;
-		while (separator != ',' && at < end && is_blank(*at))
+		while (at < end && is_blank(*at))
 			at++;
 	}
 	return n;
+}
+
+/* Read eight characters; return false if one of them is not a digit. */
+static inline bool read_eight_digits(const char *at, int64_t *value)
+{
+	uint64_t word, digits;
+
+	memcpy(&word, at, sizeof(word));
+	word = le64toh(word);
+	digits = word - EACH_BYTE * '0';
+	/* The first byte that is not a digit sets its high bit in one of the two terms. */
+	if (((digits + EACH_BYTE * (0x80 - 10)) | digits) & (EACH_BYTE * 0x80))
+		return false;
+	/* Join pairs of digits, then four, then eight; the first digit is in the lowest byte. */
+	digits = digits * 10 + (digits >> 8);
+	*value = ((digits & 0x000000ff000000ffull) * 0x000f424000000064ull +
+		  (digits >> 16 & 0x000000ff000000ffull) * 0x0000271000000001ull) >> 32;
+	return true;
 }
 
 /* Read digits up to the first other character; return false on overflow. */
@@ -105,6 +165,8 @@ static inline bool read_digits(const char **start, const char *end, int64_t *val
 	int64_t total = 0;
 
 	/* This number of digits always fits. */
+	for (int64_t eight; safe - at >= 8 && read_eight_digits(at, &eight); at += 8)
+		total = 100000000 * total + eight;
 	for (; at < safe && is_digit(*at); at++)
 		total = 10 * total + (*at - '0');
 	for (; at < end && is_digit(*at); at++)

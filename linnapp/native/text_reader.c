@@ -80,6 +80,7 @@ struct lt_text_reader {
 
 	struct row *rows;	/* twice the window */
 	int64_t n_rows, n_ready, next;
+	bool in_order;
 	bool have_zero;
 	int64_t zero_ns, last_ns;
 
@@ -598,6 +599,7 @@ static bool next_row(struct lt_text_reader *r, struct row *row)
 
 /* ---- sorting by time ---- */
 
+#define MOST_MOVED 32
 #define COMPARE(a, b) ((a) < (b) ? -1 : (a) > (b))
 
 static int by_line(const void *left, const void *right)
@@ -624,22 +626,43 @@ static int by_place(const void *left, const void *right)
 	return COMPARE(a->line, b->line);
 }
 
+/*
+ * Add the row after the last one, in order if it is at most MOST_MOVED rows late. Most rows are
+ * late by a few rows, if at all, and sorting all rows would take as long as parsing them.
+ */
+static void insert_last(struct lt_text_reader *r, int (*order)(const void *, const void *))
+{
+	struct row last = r->rows[r->n_rows];
+	int64_t at = r->n_rows++, least = at > MOST_MOVED ? at - MOST_MOVED : 0;
+
+	if (!r->in_order)
+		return;
+	while (at > least && r->rows[at - 1].time >= last.time &&
+	       order(&r->rows[at - 1], &last) > 0)
+		at--;
+	r->in_order = at == 0 || order(&r->rows[at - 1], &last) < 0;
+	if (!r->in_order || at == r->n_rows - 1)
+		return;
+	memmove(&r->rows[at + 1], &r->rows[at], (r->n_rows - 1 - at) * sizeof(last));
+	r->rows[at] = last;
+}
+
 /* Read on until there are I/Os that are earlier than all later lines; return false on a failure. */
 static bool make_ready(struct lt_text_reader *r)
 {
 	int (*order)(const void *, const void *) = r->options.ties_by_place ? by_place : by_line;
 	int64_t window = r->options.window;
-	bool in_order = true;
 
 	/* Keep the I/Os that were not returned yet. */
 	r->n_rows -= r->next;
 	memmove(r->rows, r->rows + r->next, r->n_rows * sizeof(*r->rows));
 	r->next = 0;
-	for (; r->n_rows < 2 * window && next_row(r, &r->rows[r->n_rows]); r->n_rows++)
-		in_order &= !r->n_rows || order(&r->rows[r->n_rows - 1], &r->rows[r->n_rows]) < 0;
+	r->in_order = true;
+	while (r->n_rows < 2 * window && next_row(r, &r->rows[r->n_rows]))
+		insert_last(r, order);
 	if (r->failed)
 		return false;
-	if (!in_order)
+	if (!r->in_order)
 		qsort(r->rows, r->n_rows, sizeof(*r->rows), order);
 	r->n_ready = r->n_rows < 2 * window ? r->n_rows : window;
 	if (!r->n_ready)
