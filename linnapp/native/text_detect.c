@@ -98,25 +98,34 @@ static int count_of(char c, const char *text, size_t n)
 	return found;
 }
 
-/*
- * Return iconv's name of an encoding with two or four bytes for each character, or NULL. The bytes
- * that are zero tell them apart; the first eight are left out, because they may have a mark.
- */
+/* Return iconv's name of an encoding with two or four bytes for each character, or NULL. */
 static const char *find_wide_encoding(const unsigned char *head, size_t n)
 {
 	static const struct {
 		const char *name;
-		uint8_t zeroes;
+		uint8_t mark_bytes, mark[4];
+		uint8_t zeroes;		/* without a mark: bits of the first 8 bytes that are 0 */
 	} encodings[] = {
-		{ "UTF-32LE", 0xee }, { "UTF-32BE", 0x77 }, { "UTF-16LE", 0xaa }, { "UTF-16BE", 0x55 },
+		{ "UTF-32", 4, { 0xff, 0xfe, 0, 0 }, 0 },
+		{ "UTF-32", 4, { 0, 0, 0xfe, 0xff }, 0 },
+		{ "UTF-32LE", 0, { 0 }, 0xee },
+		{ "UTF-32BE", 0, { 0 }, 0x77 },
+		{ "UTF-16", 2, { 0xff, 0xfe }, 0 },
+		{ "UTF-16", 2, { 0xfe, 0xff }, 0 },
+		{ "UTF-16LE", 0, { 0 }, 0xaa },
+		{ "UTF-16BE", 0, { 0 }, 0x55 },
 	};
 	uint8_t zeroes = 0;
 
-	for (int i = 0; i < 8 && n >= 16; i++)
-		zeroes |= !head[8 + i] << i;
-	for (size_t i = 0; i < sizeof(encodings) / sizeof(*encodings); i++)
-		if (zeroes == encodings[i].zeroes)
+	for (int i = 0; i < 8 && n >= 8; i++)
+		zeroes |= !head[i] << i;
+	for (size_t i = 0; i < sizeof(encodings) / sizeof(*encodings); i++) {
+		size_t length = encodings[i].mark_bytes;
+
+		if (length ? n >= length && !memcmp(head, encodings[i].mark, length) :
+			     zeroes == encodings[i].zeroes)
 			return encodings[i].name;
+	}
 	return NULL;
 }
 

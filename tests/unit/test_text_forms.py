@@ -292,7 +292,11 @@ REFUSED: dict[str, tuple[str | bytes, str, int | None]] = {
     "UTF-16, the other order": (
         "\n".join(text_of("msr")).encode("utf-16-be"), "iconv -f UTF-16BE", None,
     ),
-    "UTF-32": ("\n".join(text_of("msr")).encode("utf-32"), "iconv -f UTF-32LE ", None),
+    "UTF-32": ("\n".join(text_of("msr")).encode("utf-32"), "iconv -f UTF-32 ", None),
+    "UTF-16 with titles in another script": (
+        "\n".join(["время,offset", *text_of("msr")]).encode("utf-16"), "iconv -f UTF-16 ", None,
+    ),
+    "UTF-16 in a short file": ("1,2,R".encode("utf-16"), "iconv -f UTF-16 ", None),
     "bytes of zero": (
         "\n".join(text_of("msr")).encode() + b"\n" + bytes(99),
         "line 41 contains bytes of zero|copy it again", None,
