@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import shutil
 import tempfile
 import warnings
 from collections.abc import Sequence
@@ -97,18 +95,14 @@ def layers(
     if bool(command) == bool(traces):
         raise click.UsageError("give either recordings or `-- CMD ...`")
     status, are_named = 0, bool(devices)
-    with contextlib.ExitStack() as stack:
+    with tempfile.TemporaryDirectory(prefix="linnapp-") as folder:
         if command:
-            from linnapp.drive.recording import UnmergedError, drives_to_record, record
+            from linnapp.drive.recording import drives_to_record, record
 
             devices = devices or tuple(drives_to_record())
-            folder = Path(tempfile.mkdtemp(prefix="linnapp-"))
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            try:
-                recordings, status = record(devices, folder, command=command)
-            except UnmergedError:
-                stack.pop_all()  # The error names the files that are kept.
-                raise
+            recordings, status = record(
+                devices, Path(folder), command=command, unmerged_dir=tempfile.gettempdir()
+            )
             traces = tuple(recording.path for recording in recordings)
         found, without = [], []
         for i, trace in enumerate(traces):

@@ -154,6 +154,7 @@ def record(
     command: Sequence[str] = (),
     on_progress: Callable[[RecordingProgress], None] | None = None,
     at_ctrl_c: Literal["end", "keep", "discard"] = "end",
+    unmerged_dir: AnyPath | None = None,
 ) -> tuple[list[Recording], int]:
     """Trace drives until the time has elapsed, the command ends, or ctrl-C is received.
 
@@ -170,7 +171,10 @@ def record(
         removed.
     at_ctrl_c : {"end", "keep", "discard"}
         Ctrl-C ends the recording normally, or raises KeyboardInterrupt after it has kept or
-        discarded the recording. With "discard", files that cannot be merged are not kept either.
+        discarded the recording.
+    unmerged_dir : path, optional
+        Receives the files of blktrace if they cannot be merged or blktrace fails. It must be on the
+        file system of `out_dir`, which is the default. With "discard", they are by default removed.
 
     Returns
     -------
@@ -184,8 +188,7 @@ def record(
     LinnappError
         If a drive cannot be traced, or `out_dir` already contains a recording of it.
     UnmergedError
-        If blktrace failed during the recording, or its files cannot be merged. They are kept in
-        `out_dir`.
+        If blktrace failed during the recording, or its files cannot be merged. They are kept.
     """
     out_dir = Path(out_dir)
     drives = [Path(device) for device in devices]
@@ -208,7 +211,7 @@ def record(
         )
         if interrupted and at_ctrl_c == "discard":
             raise KeyboardInterrupt
-        keeps = at_ctrl_c != "discard"
+        keeps = at_ctrl_c != "discard" or unmerged_dir is not None
         if failure:
             raise DeviceError(f"blktrace failed: {failure}")
         dropped = {m["drive"]: int(m["dropped"]) for m in _TOTAL.finditer(output)}
@@ -232,15 +235,18 @@ def record(
         keeps = keeps and bool(left)
         if not keeps:
             raise
-        names = sorted({str(scratch / path.name.split(".blktrace.")[0]) for path in left})
+        kept = Path(unmerged_dir or out_dir) / scratch.name
+        scratch.rename(kept)
+        names = sorted({str(kept / path.name.split(".blktrace.")[0]) for path in left})
         words = (
             "the recorded events are kept, and every command can read them: "
             f"linnapp inspect {' '.join(names)}"
         )
         if isinstance(error, KeyboardInterrupt):
-            warnings.warn(f"{scratch}: {words}", TraceWarning, stacklevel=2)
+            warnings.warn(f"{kept}: {words}", TraceWarning, stacklevel=2)
             raise
-        raise UnmergedError(f"{error}; {words}") from error
+        message = str(error).replace(str(scratch), str(kept))
+        raise UnmergedError(f"{message}; {words}") from error
     finally:
         if not keeps:
             shutil.rmtree(scratch, ignore_errors=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -223,6 +224,28 @@ def test_files_are_kept_when_ctrl_c_ends_the_merging(
         record([machine / "sda"], machine / "out")
     (kept,) = (machine / "out").iterdir()
     assert [path.name for path in kept.iterdir()] == ["sda.blktrace.0"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), LinnappError("no space")])
+def test_layers_keeps_files_that_it_cannot_merge(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    (machine / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(machine / "temporary"))
+    recorded_files(machine, monkeypatch, {"sda.blktrace.0": small_recording()})
+
+    def fail(*_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(recording.blktrace, "merge", fail)
+    ran = run("layers", "--device", machine / "sda", "--", "true")
+    (kept,) = (machine / "temporary").iterdir()
+    assert [path.name for path in kept.iterdir()] == ["sda.blktrace.0"]
+    assert ran.exit_code
+    assert f"are kept, and every command can read them: linnapp inspect {kept}/sda" in (
+        f"{ran.output} {ran.exception}"
+    )
+    assert sum(map(len, BlktraceReader(kept / "sda"))) == 100
 
 
 def fake_blktrace(machine: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
