@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
@@ -65,7 +65,7 @@ def run_command(
     fresh: bool,
     parameters: dict[str, str],
     size_mb: int,
-    dmesg: TextIO | None,
+    dmesg: Path | None,
     command: tuple[str, ...],
     **guest: Any,
 ) -> None:
@@ -124,7 +124,7 @@ def cluster(
     profile: str,
     seed: int,
     size_mb: int,
-    dmesg: TextIO | None,
+    dmesg: Path | None,
     command: tuple[str, ...],
     **guest: Any,
 ) -> None:
@@ -195,7 +195,7 @@ def qemu(
     modules: Path | None,
     count_instructions: bool,
     size_mb: int,
-    dmesg: TextIO | None,
+    dmesg: Path | None,
     command: tuple[str, ...],
     **of_guest: Any,
 ) -> None:

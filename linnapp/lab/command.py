@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
 import click
 
@@ -46,7 +46,7 @@ def guest_options(
             default=default_kernel,
             help=f"Kernel to boot. Default: the one `{made_by}` built.",
         ),
-        click.option("--dmesg", type=click.File("w"), help="Save the kernel log."),
+        click.option("--dmesg", type=FILE, help="Save the kernel log."),
         click.option(
             "--timeout",
             "timeout_s",
@@ -87,11 +87,26 @@ def guest_environment(devices: Sequence[str], out_dir: Path | None) -> dict[str,
     return {**drives, "PATH": os.pathsep.join(path), **kept, **out}
 
 
-def run_and_exit(boot: Callable[[], Result], dmesg: TextIO | None = None) -> NoReturn:
+def run_and_exit(boot: Callable[[], Result], dmesg: Path | None = None) -> NoReturn:
     """Boot a guest for a user's command, save the kernel log, and exit with its status."""
+    if dmesg is not None:
+        _check_writable(dmesg)
     # On SIGTERM, also end the guest and remove its temporary files.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     result = boot()
     if dmesg is not None:
-        dmesg.write(result.dmesg)
+        dmesg.write_text(result.dmesg)
     sys.exit(result.status)
+
+
+def _check_writable(path: Path) -> None:
+    """Fail before the boot, not after it, if a file cannot be written."""
+    try:
+        existed = path.exists()
+        # Opening for appending keeps an existing file as it is until there is new content.
+        with path.open("a"):
+            pass
+        if not existed:
+            path.unlink()
+    except OSError as error:
+        raise click.ClickException(f"--dmesg {path}: {error.strerror}") from None

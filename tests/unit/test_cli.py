@@ -47,6 +47,10 @@ def fails(message: str, *arguments: object, **kw: object) -> None:
     assert len(result.stderr.strip().splitlines()) <= 4
 
 
+#: There is no such kernel, so that no guest is booted.
+LAB_RUN = ("lab", "run", "--kernel", "/nonexistent/vmlinux")
+
+
 def test_mistyped_command_names_near_commands() -> None:
     fails("No such command 'trainn'. Did you mean 'train'?", "trainn")
     fails("'--trace'", "train", "--trase", "x")
@@ -141,6 +145,17 @@ def test_output_never_goes_to_a_file_that_got_the_number_of_a_closed_stream(
     says = b"linnapp: error: output: Bad file descriptor\n"
     assert ran.stderr == (b"" if "2>&-" in closed else says)
     assert len((tmp_path / "out.iolog").read_text().splitlines()) == 6
+
+
+def test_kernel_log_that_cannot_be_written_is_refused_before_the_boot(tmp_path: Path) -> None:
+    missing = tmp_path / "missing" / "log"
+    fails(f"--dmesg {missing}: No such file or directory", *LAB_RUN, "--dmesg", missing, "true")
+    fails("'-' is not taken as standard input or output", *LAB_RUN, "--dmesg", "-", "true")
+    log = tmp_path / "log"
+    log.write_text("of another run")
+    fails("vmlinux", *LAB_RUN, "--dmesg", log, "true")
+    fails("vmlinux", *LAB_RUN, "--dmesg", tmp_path / "new", "true")
+    assert [*tmp_path.iterdir()] == [log] and log.read_text() == "of another run"
 
 
 def test_pipe_as_input_is_refused_by_name(tmp_path: Path) -> None:
