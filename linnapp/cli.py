@@ -123,6 +123,20 @@ class LazyGroup(click.Group):
             warnings.showwarning = show  # type: ignore[assignment]
             return super().invoke(ctx)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; for an unknown name, suggest similar ones."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from linnapp.arguments import did_you_mean
+
+            # click suggests commands from 8.4 on, and only those that are imported.
+            if meant := did_you_mean(args[0], _COMMANDS):
+                raise click.UsageError(f"{error.message} {meant}", ctx) from None
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by purpose, without importing them."""
         # All names have the same width, so that the columns of all lists are aligned.
@@ -134,10 +148,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(
-    cls=LazyGroup,
-    # click suggests these names for one that does not exist.
-    commands=dict.fromkeys(_COMMANDS),
-    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True}
 )
 @click.version_option(__version__, prog_name="linnapp")
 def cli() -> None:

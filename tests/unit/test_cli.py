@@ -53,6 +53,7 @@ LAB_RUN = ("lab", "run", "--kernel", "/nonexistent/vmlinux")
 
 def test_mistyped_command_names_near_commands() -> None:
     fails("No such command 'trainn'. Did you mean 'train'?", "trainn")
+    fails("No such command 'trian'. Did you mean 'trial' or 'train' or 'trace'?", "trian")
     fails("'--trace'", "train", "--trase", "x")
     fails("nor a command. Did you mean 'labelling' or 'label'?", "help", "labeling")
     said = run("xyzzy").stderr
