@@ -137,6 +137,37 @@ class LatencyHistogram:
         return {"mean_us": self.mean_us, **named, "max_us": self.max_ns / 1000}
 
 
+#: Parts of a window of WINDOW_S, at which the busiest one may begin: tenths of a second.
+_PARTS = 10 * WINDOW_S
+
+
+class WindowCounts:
+    """Number of I/Os in each tenth of a second.
+
+    Only windows of WINDOW_S with an I/O are stored. Each tenth needs four bytes.
+    """
+
+    def __init__(self) -> None:
+        self._windows: dict[int, npt.NDArray[np.uint32]] = {}
+
+    def add(self, time_us: npt.NDArray[np.int64]) -> None:
+        """Count I/Os. Times need not be in order."""
+        tenths, counts = np.unique(time_us // 100_000, return_counts=True)
+        window, place = np.divmod(tenths, _PARTS)
+        for key in np.unique(window).tolist():
+            row = self._windows.setdefault(key, np.zeros(_PARTS, np.uint32))
+            row[place[window == key]] += counts[window == key].astype(np.uint32)
+
+    def busiest(self) -> int:
+        """Return the number of I/Os in the busiest WINDOW_S, which may begin at any tenth."""
+        none = np.zeros(_PARTS, np.uint32)
+        most = 0
+        for key, row in self._windows.items():
+            up_to = np.cumsum(np.concatenate(([0], row, self._windows.get(key + 1, none))))
+            most = max(most, int((up_to[_PARTS:] - up_to[:-_PARTS]).max()))
+        return most
+
+
 class WorkloadSummary:
     """Counts, rates and sizes of I/Os in order of time."""
 
@@ -148,8 +179,7 @@ class WorkloadSummary:
         self._origin_us: int | None = None
         self._first_us = 0
         self._last_us = 0
-        #: Number of I/Os in each tenth of a second that has one, for each chunk.
-        self._tenths: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]] = []
+        self._windows = WindowCounts()
         self._end_bytes = 0
 
     def add(self, chunk: Workload) -> None:
@@ -171,18 +201,7 @@ class WorkloadSummary:
         n_writes = int(np.count_nonzero(chunk.is_write))
         self.writes += n_writes
         self.reads += len(chunk) - n_writes
-        tenths = (chunk.time_us - self._origin_us) // 100_000
-        self._tenths.append(np.unique(tenths, return_counts=True))
-
-    def _busiest(self) -> int:
-        """Return the number of I/Os in the busiest 10 s, which may begin at any tenth of a second.
-
-        Chunks need not be in order of time.
-        """
-        tenths, counts = (np.concatenate(column) for column in zip(*self._tenths, strict=True))
-        order = np.argsort(tenths)
-        tenths, up_to = tenths[order], np.cumsum(np.append(0, counts[order]))
-        return int((up_to[np.searchsorted(tenths, tenths + 10 * WINDOW_S)] - up_to[:-1]).max())
+        self._windows.add(chunk.time_us - self._origin_us)
 
     def to_json(self) -> dict[str, Any]:
         """Return all statistics by name."""
@@ -201,7 +220,9 @@ class WorkloadSummary:
             "duration_s": duration_s,
             "iops_mean": total / duration_s if duration_s else 0.0,
             # A trace that is shorter than the window has no 10 s average except its own mean.
-            "iops_max_10s": self._busiest() / min(WINDOW_S, duration_s) if duration_s else 0.0,
+            "iops_max_10s": self._windows.busiest() / min(WINDOW_S, duration_s)
+            if duration_s
+            else 0.0,
             "read_bytes_mean": mean("read", self.reads),
             "write_bytes_mean": mean("write", self.writes),
             "read_bytes_max": self._max_bytes["read"],

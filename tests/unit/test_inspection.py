@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from linnapp.errors import TraceError
 from linnapp.trace import convert as iolog
 from linnapp.trace import replay_log
 from linnapp.trace.convert import Workload
-from linnapp.trace.inspection import LatencyHistogram, QueueSummary, inspect
+from linnapp.trace.inspection import LatencyHistogram, QueueSummary, WorkloadSummary, inspect
 
 
 def test_percentiles_are_within_their_bins() -> None:
@@ -80,6 +81,21 @@ def test_the_busiest_ten_seconds_begin_anywhere(tmp_path: Path) -> None:
         # At most the I/Os of a tenth of a second are missed.
         tenth = (np.searchsorted(time_us, time_us + 100_000) - np.arange(3000)).max() / 10
         assert exact - tenth <= busiest(path, time_us) <= exact
+
+
+def test_busiest_ten_seconds_need_little_memory() -> None:
+    summary, n_tenths = WorkloadSummary(), 100_000
+    columns = np.zeros(1000, np.int64)
+    tracemalloc.start()
+    try:
+        for begin in range(0, n_tenths, 1000):
+            time_us = np.arange(begin, begin + 1000) * 100_000
+            summary.add(Workload(time_us, columns, columns, columns > 0))
+        assert summary.to_json()["iops_max_10s"] == 10
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 * n_tenths
 
 
 def test_less_than_ten_seconds_have_no_busiest_ones(tmp_path: Path) -> None:
