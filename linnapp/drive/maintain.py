@@ -189,7 +189,7 @@ def recalibrate(
     recipe = dataclasses.replace(recipe, kind=kind or _active_kind(drives), check_losses=True)
     with _scratch(models_dir) as scratch, releasing():
         if recordings is None:
-            _record([drive.name for drive in drives], scratch, duration_s, log)
+            _record([drive.name for drive in drives], scratch, models_dir, duration_s, log)
         runs = _decide(drives, Path(recordings or scratch), recipe, shift_percentiles, log)
         _train(runs, models_dir / time.strftime("%Y%m%d-%H%M%S"), recipe, log)
         failures = []
@@ -227,7 +227,9 @@ def _active_kind(drives: Collection[Drive]) -> Kind:
     return next((kind for kind in active if kind is not None), "network")
 
 
-def _record(names: Sequence[str], directory: Path, duration_s: float, log: Log) -> None:
+def _record(
+    names: Sequence[str], directory: Path, models_dir: Path, duration_s: float, log: Log
+) -> None:
     """Record the disks with these names. The caller has replaced partitions by their disks."""
     log(f"recording {', '.join(names)} for {duration_s:g} s")
     with contextlib.ExitStack() as stack:
@@ -239,6 +241,7 @@ def _record(names: Sequence[str], directory: Path, duration_s: float, log: Log) 
             directory,
             duration_s=duration_s,
             at_ctrl_c="discard",
+            unmerged_dir=models_dir,
         )
     for recording in done:
         recording.log_dropped(log)

@@ -27,7 +27,7 @@ from test_model_format import random_model
 from test_training import array_trace
 
 from linnapp.drive import comparison as comparison_module
-from linnapp.drive import maintain, switches
+from linnapp.drive import maintain, recording, switches
 from linnapp.drive.comparison import compare, compare_means, compare_predictions
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
 from linnapp.drive.latencies import LOWEST_US
@@ -440,6 +440,36 @@ def test_no_read_is_redirected_while_drives_are_recorded(
     assert (Drive("sda").mode, asks(arrays)) == before
     for title in ("sda: mode is observe", "md0: linnos is off", "md1: linnos is off"):
         assert f"{title} during the recording, so that no read is redirected" in lines
+
+
+def test_recording_that_cannot_be_merged_is_kept(
+    array: Path, sysfs: FakeSysfs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sysfs.allow_tracing(monkeypatch)
+    (array / "sda").touch()
+    monkeypatch.setattr(maintain, "node_of", lambda name: array / name)
+    is_ended = False
+
+    def trace(_: object, scratch: Path, *rest: object) -> tuple[int, str, bool, str]:
+        (scratch / "sda.blktrace.0").write_bytes(b"recorded")
+        return 0, "", is_ended, ""
+
+    def fail(trace: Path, target: Path, dropped: int) -> int:
+        raise LinnappError(f"{target}: No space left on device")
+
+    monkeypatch.setattr(recording, "_run_blktrace", trace)
+    monkeypatch.setattr(recording.blktrace, "merge", fail)
+    models = array / "models"
+    with pytest.raises(LinnappError, match="sda.blk: No space left on device; .* kept") as raised:
+        recalibrate(["sda"], models, RECIPE, duration_s=1)
+    (kept,) = (path for path in models.iterdir() if path.is_dir())
+    assert (kept / "sda.blktrace.0").read_bytes() == b"recorded"
+    assert f"linnapp inspect {kept}/sda" in str(raised.value)
+    # A recording that ctrl-C has ended is not complete.
+    is_ended = True
+    with pytest.raises(KeyboardInterrupt):
+        recalibrate(["sda"], models, RECIPE, duration_s=1)
+    assert [path for path in models.iterdir() if path.is_dir()] == [kept]
 
 
 # -- recalibration: latency models --
