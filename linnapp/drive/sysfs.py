@@ -359,6 +359,8 @@ def _disk_of(member: Path) -> str:
 
 _NVME_HEAD = re.compile(r"nvme(\d+)(n\d+)")
 _NVME_PATH = re.compile(r"nvme(\d+)c(\d+)(n\d+)")
+#: Devices in memory, and those that pass I/Os on without a sign of it in sysfs, by their names.
+_KINDS_WITHOUT_QUEUE = ("drbd", "pmem", "ram", "zram")
 
 
 def nvme_paths(name: str) -> list[str]:
@@ -393,6 +395,8 @@ def has_no_queue(name: str) -> str | None:
         )
     below = sorted(_disk_of(member) for member in (disk / "slaves").glob("*"))
     if not below and not any((disk / kind).is_dir() for kind in ("md", "dm")):
+        if name.startswith(_KINDS_WITHOUT_QUEUE):
+            return f"{name} has no request queue to observe; name a drive"
         return None
     enable = f", or let `linnapp enable {node_of(name)}` do all of it"
     return (

@@ -110,6 +110,7 @@ def test_device_without_a_request_queue_is_named_with_its_lower_devices(tree: Pa
     below(tree, "dm-0", "sda", "sdb", kind="dm")
     below(tree, "md0", "sda", kind="md")
     below(tree, "bcache0", "sdb")
+    below(tree, "zram0")
     (block / "md0" / "md0p1").mkdir()
     (block / "md0" / "md0p1" / "partition").touch()
     for device, words in (
@@ -117,6 +118,7 @@ def test_device_without_a_request_queue_is_named_with_its_lower_devices(tree: Pa
         ("md0", "md0 passes .*: sda, or let `linnapp enable /dev/md0` do"),
         ("md0p1", "^md0p1: md0 passes its I/Os on"),
         ("bcache0", "bcache0 passes its I/Os on .*: sdb"),
+        ("zram0", "^zram0 has no request queue to observe; name a drive$"),
         ("sdc", r"Other disks have it \(sda, sdb\).* sdc has no request queue"),
     ):
         with pytest.raises(DeviceError, match=words) as told:
