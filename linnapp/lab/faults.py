@@ -149,6 +149,18 @@ def _entry_rule(where: str, op: str, file_name: str, entry: Mapping[str, Any]) -
     return FaultRule(file_name, knobs)
 
 
+def _can_be_encoded(name: str) -> bool:
+    """Return true if a file can have this name.
+
+    Bytes that are not UTF-8 are surrogates in Python's names; no other surrogate can be encoded.
+    """
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def parse_rules(document: object) -> list[FaultRule]:
     """Return the rules of a rule file as read by ``json.load``, in its order.
 
@@ -168,7 +180,7 @@ def parse_rules(document: object) -> list[FaultRule]:
             name = file.get("fileName") if isinstance(file, Mapping) else None
             if not isinstance(name, str) or not name:
                 raise LinnappError(f"{where}: fileName is missing")
-            if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
+            if "\0" in name or not _can_be_encoded(name):
                 raise LinnappError(f"{where}: fileName is {name!r}; no file can be called that")
             _only(where, file, "fileName", "faultInjection")
             entries = file.get("faultInjection")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,16 @@ MEDIUM = {"type": "MEDIUM_ERROR"}
 )
 def test_wrong_documents_name_the_place(document: object, message: str) -> None:
     with pytest.raises(LinnappError, match=message):
+        parse_rules(document)
+
+
+def test_name_of_bytes_that_are_not_utf8_is_accepted() -> None:
+    document = _document(frequency="ALL", faultType=MEDIUM)
+    (file,) = document["write"]["files"]
+    file["fileName"] = os.fsdecode(b"/data/\xff")
+    assert parse_rules(json.loads(json.dumps(document)))[0].file_name == "/data/\udcff"
+    file["fileName"] = "/data/\ud800"
+    with pytest.raises(LinnappError, match="no file can be called that"):
         parse_rules(document)
 
 
