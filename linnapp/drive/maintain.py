@@ -58,7 +58,7 @@ from linnapp.files import AnyPath, locked_folder, os_errors
 from linnapp.learn.fit import read_latencies, train_array
 from linnapp.learn.labels import InflectionPoint, LatencyDistribution, find_inflection_points
 from linnapp.learn.options import Kind, Observer, Recipe
-from linnapp.model import SUFFIX, LatencyModel, Model, model_from_bytes
+from linnapp.model import KERNEL_HIDDEN, SUFFIX, LatencyModel, Model, model_from_bytes
 from linnapp.trace.reads import releasing
 
 SHIFT_PERCENTILES = 5.0
@@ -187,6 +187,11 @@ def recalibrate(
             if why := has_no_node(drive.name):
                 raise DeviceError(why)
     recipe = dataclasses.replace(recipe, kind=kind or _active_kind(drives), check_losses=True)
+    if recipe.kind == "network" and recipe.training.n_hidden != KERNEL_HIDDEN:
+        raise LinnappError(
+            f"`n_hidden={recipe.training.n_hidden}`: the kernel does not run such networks, and "
+            "recalibrate uploads what it trains; leave it out"
+        )
     with _scratch(models_dir) as scratch, releasing():
         if recordings is None:
             _record([drive.name for drive in drives], scratch, models_dir, duration_s, log)

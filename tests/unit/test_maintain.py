@@ -442,6 +442,17 @@ def test_no_read_is_redirected_while_drives_are_recorded(
         assert f"{title} during the recording, so that no read is redirected" in lines
 
 
+def test_recalibrate_refuses_what_cannot_be_used_before_it_records(array: Path) -> None:
+    large = dataclasses.replace(RECIPE, training=TrainingOptions(n_hidden=64))
+    for devices, recipe, message in (
+        (["sda", "sda1"], RECIPE, "sda1: sda is named twice"),
+        (["sda"], large, "`n_hidden=64`: the kernel does not run such networks"),
+    ):
+        with pytest.raises(LinnappError, match=message):
+            recalibrate(devices, array / "models", recipe, duration_s=1)
+    assert not (array / "models").exists()
+
+
 def test_recording_that_cannot_be_merged_is_kept(
     array: Path, sysfs: FakeSysfs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
