@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -21,16 +21,20 @@ Done = TypeVar("Done")
 NOT_AVAILABLE = "not available here"
 
 
-def chosen(variable: str, known: Iterable[str], unnamed: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the names in an environment variable, or raise StepError if one is not known.
+def chosen(variable: str, unnamed: Iterable[str]) -> tuple[str, ...]:
+    """Return the names in an environment variable; if there are none, those in `unnamed`.
 
-    Without the variable, all known names are returned, or those in `unnamed` if there are any.
+    They are not checked, because this is called on import, also by programs that measure nothing.
     """
     names = tuple(name for name in os.environ.get(variable, "").split(",") if name)
+    return names or tuple(unnamed)
+
+
+def check_chosen(variable: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raise StepError if one of the names from an environment variable is not known."""
     for name in names:
         if name not in known:
             raise StepError(f"{variable}: {name}: not known; known are {', '.join(known)}")
-    return names or tuple(unnamed) or tuple(known)
 
 
 @dataclass(frozen=True)

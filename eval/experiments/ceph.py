@@ -54,7 +54,10 @@ RULES: dict[str, str] = described("ceph")["titles"]
 #: The rules of liblinnos-ceph.
 LIBRARY = ("ceph-library", "ceph-library-agents")
 
-CHOSEN = chosen("LINNOS_CEPH", CELLS, UNNAMED)
+#: Environment variable: the situations to measure.
+VARIABLE = "LINNOS_CEPH"
+
+CHOSEN = chosen(VARIABLE, UNNAMED)
 
 
 def page_data(table: LongTable) -> Mapping[str, Any]:
@@ -91,7 +94,7 @@ EXPERIMENT = Study(
     policies=tuple(RULES),
     measure_all=partial(
         cells.measure, engine="ceph", cells=CELLS, names=CHOSEN, rules=tuple(RULES),
-        n_seeds=N_SEEDS, base="primary", compared=LIBRARY,
+        n_seeds=N_SEEDS, variable=VARIABLE, base="primary", compared=LIBRARY,
     ),
     measures=CLUSTER.measures,
     pairs=[(own, rule) for own in LIBRARY for rule in RULES if rule != own],

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from eval import figures, grid
 from eval.cells import LATENCY_TRAINING, Cell, trained
-from eval.experiment import Context, chosen
+from eval.experiment import Context, check_chosen, chosen
 from eval.experiments.apps import lab
 from eval.experiments.apps.comparison import COMPARED, LATENCY, MODULE, OFF, ON, add_scores
 from eval.experiments.apps.lab import MODULE_KERNEL, Case, Ran, run_case
@@ -26,7 +26,10 @@ from eval.scores import key
 from eval.study import Study, described
 from linnapp.lab import guests
 
-NAMES = chosen("LINNOS_APPS", APPLICATIONS)
+#: Environment variable: the applications to run.
+VARIABLE = "LINNOS_APPS"
+
+NAMES = chosen(VARIABLE, APPLICATIONS)
 
 #: Workloads of the background: those of Table 1 for the enterprise array, as in the paper's
 #: Fig. 13, each with its own seed.
@@ -88,6 +91,7 @@ def add_runs(table: LongTable, ran: Sequence[Ran]) -> None:
 
 def measure_all(context: Context) -> LongTable:
     """Run every application in each mode with every workload."""
+    check_chosen(VARIABLE, NAMES, APPLICATIONS)
     apps = [APPLICATIONS[name] for name in NAMES]
     require(apps)
     cells = [grid.cell(*pair) for pair in zip(WORKLOADS, context.seeds, strict=False)]

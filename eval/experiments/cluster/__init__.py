@@ -58,7 +58,10 @@ UNNAMED = ("20us", "50us", "200us", "bi-e")
 #: The number of seeds. All other situations have one, because they are many.
 N_SEEDS = {"20us": 3}
 
-CHOSEN = chosen("LINNOS_CLUSTER", CELLS, UNNAMED)
+#: Environment variable: the situations to measure.
+VARIABLE = "LINNOS_CLUSTER"
+
+CHOSEN = chosen(VARIABLE, UNNAMED)
 
 
 def page_data(table: LongTable) -> Mapping[str, Any]:
@@ -98,7 +101,7 @@ EXPERIMENT = Study(
     policies=tuple(RULES),
     measure_all=partial(
         cells.measure, engine="gluster", cells=CELLS, names=CHOSEN, rules=tuple(RULES),
-        n_seeds=N_SEEDS,
+        n_seeds=N_SEEDS, variable=VARIABLE,
     ),
     pairs=[(own, rule) for own in ("library", "prediction") for rule in RULES if rule != own],
     figure=partial(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from eval import scores
-from eval.experiment import Context
+from eval.experiment import Context, check_chosen
 from eval.experiments.cluster.lab import (
     MEASURED_MS,
     TURN_US,
@@ -39,14 +39,16 @@ def measure(
     names: Sequence[str],
     rules: Sequence[str],
     n_seeds: Mapping[str, int],
+    variable: str,
     base: str = "round-robin",
     compared: Sequence[str] = (*SHIPPED, *LIBRARY),
 ) -> LongTable:
-    """Measure the named situations under every rule.
+    """Measure the situations that the environment variable names under every rule.
 
     Each has one seed unless `n_seeds` has another number. A finished seed of a situation is in the
     cache.
     """
+    check_chosen(variable, names, cells)
     client = compiled(context.folder, engine)
     met = {
         name: [replace(cells[name], seed=seed) for seed in context.seeds[: n_seeds.get(name, 1)]]

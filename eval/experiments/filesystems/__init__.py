@@ -20,19 +20,21 @@ from typing import Any
 import numpy as np
 
 from eval import figures
-from eval.experiment import Context, Table
+from eval.experiment import Context, Table, check_chosen
 from eval.experiments.filesystems import reports
 from eval.experiments.filesystems.design import (
     CACHED,
     CHOSEN,
     COMMON,
     COMPARED,
+    CONFIGURATIONS,
     DEFAULT,
     DIRECT,
     NONE,
     PATTERNS,
     STEADY,
     SYSTEMS,
+    VARIABLE,
     Case,
     cases,
     configurations,
@@ -142,6 +144,7 @@ def add_wrong(table: LongTable, wrong: Wrong, runs: Sequence[Run]) -> None:
 
 def measure_all(context: Context) -> LongTable:
     """Run all guests of the chosen configurations."""
+    check_chosen(VARIABLE, CHOSEN, (*SYSTEMS, *(c.title for c in CONFIGURATIONS)))
     table = LongTable((*OPERATIONS, *STORED))
     processor = instructions(context.cache)
     slowed = cases(configurations(CHOSEN))

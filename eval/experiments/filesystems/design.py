@@ -70,8 +70,10 @@ CONFIGURATIONS = (
     Configuration("btrfs", "nodatacow", mount="nodatacow"),
 )
 
-#: The file systems, and titles of configurations, to run.
-CHOSEN = chosen("LINNOS_FILESYSTEMS", (*SYSTEMS, *(c.title for c in CONFIGURATIONS)), SYSTEMS)
+#: Environment variable: the file systems, and titles of configurations, to run.
+VARIABLE = "LINNOS_FILESYSTEMS"
+
+CHOSEN = chosen(VARIABLE, SYSTEMS)
 
 
 @dataclass(frozen=True)
