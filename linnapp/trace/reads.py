@@ -131,7 +131,9 @@ class LoggedDrive:
         }
         if pending is not None:
             given["pending"] = np.ascontiguousarray(pending, np.uint32)
-        assert {len(column) for column in given.values()} == {n}
+        lengths = [len(column) for column in given.values()]
+        if set(lengths) != {n}:
+            raise ValueError(f"the columns have different lengths: {lengths}")
         found = {
             name: np.zeros((n, SEEN[name]) if SEEN[name] > 1 else n, np.uint32) for name in wanted
         }

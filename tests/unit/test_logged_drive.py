@@ -177,6 +177,15 @@ def test_query_does_not_change_the_state() -> None:
         np.testing.assert_array_equal(with_asks[name][~asks], without[name])
 
 
+def test_columns_of_different_lengths_are_refused() -> None:
+    """The code in C would read past the end of the shorter ones."""
+    short, long = np.arange(3), np.arange(4)
+    with pytest.raises(ValueError, match=r"different lengths: \[4, 4, 3, 4, 4\]"):
+        LoggedDrive().feed(("pending",), long, long, short, long, long)
+    with pytest.raises(ValueError, match=r"different lengths: \[4, 4, 4, 4, 4, 3\]"):
+        LoggedDrive().feed(("pending",), long, long, long, long, long, pending=short)
+
+
 @pytest.mark.parametrize(("n", "size_bytes"), [(131_072, 1), (130, 256 << 20)])
 def test_too_many_ios_in_flight_are_an_error(n: int, size_bytes: int) -> None:
     def fed(drive: LoggedDrive, rows: int) -> list[NDArray[np.uint32]]:
