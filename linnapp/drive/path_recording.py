@@ -30,13 +30,12 @@ from linnapp.files import AnyPath
 
 #: ``struct blk_io_trace``, without its data.
 _EVENT = struct.Struct("=IIQQIIIIIHH")
-#: What the tracer "blk" of Linux 7.3 writes instead for a path, with the same magic number: the
-#: first part of a ``struct blk_io_trace2``. A remap then does not name the disk that the bio comes
-#: from.
+#: For a path, the tracer "blk" of Linux 7.3 writes the first part of a ``struct blk_io_trace2``
+#: instead, with the same magic number. A remap then does not name the disk that the bio comes from.
 _CUT_EVENT = struct.Struct("=IIQQIIQII")
 _MAGIC = 0x65617407
 _LOST = re.compile(rb"CPU:\d+ \[LOST (?:(\d+) )?EVENTS\]\n")
-#: What an event or such a line begins with.
+#: The first bytes of an event or of such a line.
 _START = re.compile(re.escape(struct.pack("=I", _MAGIC)) + rb"|CPU:")
 #: From linux/blktrace_api.h: an event that is not of an I/O, a bio that is queued, a completion,
 #: and a bio passed on to another disk.
