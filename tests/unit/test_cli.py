@@ -127,7 +127,7 @@ def test_pack_writes_the_model_of_its_weights_and_names_what_is_missing(tmp_path
     odd = {**arrays, "hidden_bias": arrays["hidden_bias"][1:]}
     for given, message in (
         (arrays, "give --threshold-us"),
-        ({**odd, "threshold_us": 1}, "expected (31, H), (H,)"),
+        ({**odd, "threshold_us": 1}, "has shape (31, 256), expected (31, 255)"),
         ({"hidden_bias": odd["hidden_bias"], "threshold_us": 1}, "hidden_weights, output_weights"),
     ):
         np.savez(tmp_path / "x.npz", **given)
