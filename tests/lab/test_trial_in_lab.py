@@ -72,7 +72,7 @@ for was in on off; do
     done
 done
 kill $load
-ls -A $OUT/state >$OUT/left 2>/dev/null || true
+find $OUT/state -type f >$OUT/left
 """
 
 
