@@ -72,7 +72,7 @@ for was in on off; do
     done
 done
 kill $load
-find $OUT/state -type f >$OUT/left
+find $OUT/state -type f ! -name .lock >$OUT/left
 """
 
 
