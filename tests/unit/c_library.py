@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import subprocess
@@ -27,11 +28,14 @@ class CLibrary:
         ]
 
     def make(self, *arguments: object) -> str:
-        """Return the output of make; it must succeed."""
-        ran = subprocess.run(
-            ["make", "-s", "-C", self.source, f"OUT={self.out}", *map(str, arguments)],
-            capture_output=True, text=True, timeout=600,
-        )  # fmt: skip
+        """Return the output of make; it must succeed. Only one process builds at a time."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        with (self.out / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            ran = subprocess.run(
+                ["make", "-s", "-C", self.source, f"OUT={self.out}", *map(str, arguments)],
+                capture_output=True, text=True, timeout=600,
+            )  # fmt: skip
         assert ran.returncode == 0, ran.stdout + ran.stderr
         return ran.stdout
 
