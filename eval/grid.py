@@ -37,7 +37,7 @@ from linnapp.lab.array import Array
 SIZE_MB = Array.size_mb
 
 
-#: Of each workload: the lengths of a cell's two parts, and how much of each ten seconds is kept.
+#: The lengths of a cell's two parts for each workload, and how much of each ten seconds is kept.
 LENGTHS_S = {
     "az-c": (260, 35, WINDOW_S),
     "bi-c": (600, 70, WINDOW_S),

@@ -37,10 +37,10 @@ NAMES = {
 
 
 def files(given: Sequence[Path]) -> dict[str, Path]:
-    """Trace files by the names that tables have for them.
+    """Return trace files by the names that tables have for them.
 
-    Of a folder that is given, every file at any depth that linnapp knows as a trace, by its place
-    in the folder.
+    For a folder, these are all files in it, at any depth, that linnapp knows as traces. Their
+    names are their places in the folder.
     """
     found: dict[str, Path] = {}
     for path in given:

@@ -453,7 +453,7 @@ class Evaluation:
     threshold_us : int
         The inflection point of the model: a read that takes longer is slow.
     confusion : Confusion
-        Of all served reads.
+        Counts of all served reads.
     mean_us, mean_admitted_us : float
         Mean latency of all served reads, and of those that the model would have admitted.
     auc : float or None

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """No other reads, of any size, hinted or not, let all small reads be refused for good.
 
-Of hinted 4 KiB reads, one each 100 us, on a drive that is fast for them, nine in ten are served
-during large reads. The same holds when a program or md queries the kernel. The same reads without
-the hint under the same load measure if the drive is fast for them. `LINNOS_SWEEP=256,1024:9,20`
-tries these sizes in KiB at these intervals in ms, from one thread and from eight, with the hint and
+A drive that is fast for hinted 4 KiB reads, one each 100 us, serves nine in ten of them during
+large reads. The same holds when a program or md queries the kernel. The same reads without the
+hint under the same load measure if the drive is fast for them. `LINNOS_SWEEP=256,1024:9,20` tries
+these sizes in KiB at these intervals in ms, from one thread and from eight, with the hint and
 without. `LINNOS_SWEEP_TABLE=FILE` writes the table of eval/results/studies.md.
 """
 
