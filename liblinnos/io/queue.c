@@ -68,7 +68,6 @@ static void submit_copy(struct linnos_queue *q, struct attempt *copy)
 
 	if (!copy)
 		return;
-
 	/* The copy stays in the queue's channel until the next call for the queue, which is soon if
 	 * the queue is in use. */
 	if (!q->array->set.backend.fd) {

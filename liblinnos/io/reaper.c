@@ -137,10 +137,12 @@ static void *run(void *context)
 		if (stopping && !n)
 			break;
 		more = realloc(fds, (n + 1) * sizeof(*fds));
-		if (more)
-			wait_for_channels(reaper, waiting, fds = more, &wake_fd);
-		else
+		if (!more) {
 			sched_yield();
+			continue;
+		}
+		fds = more;
+		wait_for_channels(reaper, waiting, fds, &wake_fd);
 	}
 	free(fds);
 	return NULL;

@@ -164,7 +164,6 @@ static void plan_hedge(struct linnos_chooser *ch, struct linnos_choice *c, uint6
 						 now_ns, c->tried);
 
 		linnos_load_snapshot(&p->drives[c->replica].drive, &load);
-		hedge_gain_begin(&ch->learner->planner.gain, load.reads);
 		learner_observe(ch->learner,
 				(struct observation){.kind = LEARN_READ, .n = load.reads});
 		is_second_due(ch, c, second, now_ns);
@@ -255,10 +254,8 @@ int linnos_choose_hedge(struct linnos_chooser *ch, struct linnos_choice *c, uint
 	end_choosing(ch);
 	if (p->duplicates) {
 		is_due = is_second_due(ch, c, replica, now_ns);
-		if (is_due) {
-			hedge_gain_hedge_due(&ch->learner->planner.gain);
+		if (is_due)
 			learner_observe(ch->learner, (struct observation){.kind = LEARN_HEDGE_DUE});
-		}
 	}
 	if (!is_due)
 		return -1;

@@ -91,6 +91,10 @@ void learner_observe(struct learner *learner, struct observation o)
 {
 	struct learning *l = learner->shared;
 
+	/* These change the price. The thread applies them at once, so that it does not send too
+	 * many hedges before the next update. */
+	if (o.kind == LEARN_READ || o.kind == LEARN_HEDGE_DUE)
+		add_gain(&learner->planner.gain, &o);
 	learner->observations[learner->n++] = o;
 	/* With by_gain, a read and its end are two. */
 	if (learner->n % ((l->by_gain ? 2 : 1) * READS_SHARED))

@@ -36,7 +36,7 @@ struct learning {
 struct observation {
 	enum observation_kind {
 		LEARN_LATENCY, /* of a first attempt, for the percentile */
-		LEARN_READ,    /* these are arguments of functions of hedge_gain.h */
+		LEARN_READ,    /* this and the next ones: calls of hedge_gain.h */
 		LEARN_ATTEMPT,
 		LEARN_HEDGE,
 		LEARN_HEDGE_DUE,
@@ -68,8 +68,7 @@ struct learner *learner_create(struct learning *shared);
 /* Share the last observations, and free the learner. It may be NULL. */
 void learner_free(struct learner *learner);
 
-/* Record an observation of this thread. The caller applies a change of the price to the planner as
- * well, so that the thread does not send too many hedges before the next update. */
+/* Record an observation of this thread. */
 void learner_observe(struct learner *learner, struct observation o);
 
 #endif

@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 
 /* Alignment that the simulated drives require of linnos_pread(). */
 static size_t wanted = 1, wanted_of_memory = 1;

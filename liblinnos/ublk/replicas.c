@@ -97,8 +97,7 @@ static int open_alone(const char *path, int flags, bool is_block, unsigned int p
 	}
 }
 
-/* Open a replica. @others are those before it. */
-static void open_one(struct replica *r, const struct replica *others, unsigned int patience)
+static void open_one(struct replica *r, unsigned int patience)
 {
 	int flags = O_RDWR | O_CLOEXEC | O_DIRECT;
 	const char *path = r->path;
@@ -109,14 +108,7 @@ static void open_one(struct replica *r, const struct replica *others, unsigned i
 	r->is_block = S_ISBLK(st.st_mode);
 	if (!r->is_block && !S_ISREG(st.st_mode))
 		die("%s must be a block device or a regular file", path);
-	r->device = r->is_block ? st.st_rdev : st.st_dev;
-	r->inode = r->is_block ? 0 : st.st_ino;
-	/* Opening the second of two equal ones would report it as busy. */
-	for (const struct replica *other = others; other < r; other++)
-		if (other->is_block == r->is_block && other->device == r->device &&
-		    other->inode == r->inode)
-			die("%s and %s are the same drive; each replica must be a different one",
-			    other->path, path);
+	r->device = st.st_rdev;
 	if (r->is_block)
 		flags |= O_EXCL;
 	r->fd = open_alone(path, flags, r->is_block, patience);
@@ -131,6 +123,27 @@ static void open_one(struct replica *r, const struct replica *others, unsigned i
 		read_drive_properties(r);
 	else
 		read_file_properties(r, &st);
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	if (S_ISBLK(a->st_mode) || S_ISBLK(b->st_mode))
+		return S_ISBLK(a->st_mode) && S_ISBLK(b->st_mode) && a->st_rdev == b->st_rdev;
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Check before opening, when the second of two would be reported as busy. */
+static void reject_duplicates(const struct options *o)
+{
+	for (unsigned int k = 1; k < o->n; k++)
+		for (unsigned int i = 0; i < k; i++) {
+			struct stat a, b;
+
+			if (!stat(o->paths[i], &a) && !stat(o->paths[k], &b) && is_same(&a, &b))
+				die("%s and %s are the same drive; each replica must be a "
+				    "different one",
+				    o->paths[i], o->paths[k]);
+		}
 }
 
 static void fit_size(const struct replica *replicas, struct geometry *g, const struct options *o,
@@ -164,13 +177,14 @@ void replicas_open(struct replica *replicas, struct geometry *g, const struct op
 		   uint32_t in, bool is_ending)
 {
 	*g = (struct geometry){.can_zero = true};
+	reject_duplicates(o);
 	for (unsigned int k = 0; k < o->n; k++) {
 		struct replica *r = &replicas[k];
 
 		r->path = o->paths[k];
 		if (!(in & 1u << k))
 			continue;
-		open_one(r, replicas, is_ending ? END_WAITS : 0);
+		open_one(r, is_ending ? END_WAITS : 0);
 		if (r->logical_bytes > g->logical_bytes)
 			g->logical_bytes = r->logical_bytes;
 		if (r->physical_bytes > g->physical_bytes)

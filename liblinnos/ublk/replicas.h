@@ -11,8 +11,7 @@ struct replica {
 	const char *path;
 	int fd; /* for reading and writing; exclusive for a block device */
 	bool is_block, can_zero;
-	dev_t device; /* itself, or that of a file */
-	ino_t inode;  /* of a file */
+	dev_t device; /* of a block device */
 	uint64_t bytes;
 	unsigned int logical_bytes, physical_bytes; /* of a block */
 };
