@@ -230,8 +230,10 @@ def predict_us(
     rows = np.ascontiguousarray(features, np.uint32)
     if not _uses_c(engine, MIN_TREES <= model.n_trees <= MAX_TREES):
         return _predict_numpy(model, rows)
-    us = np.empty(len(rows), np.uint32)
-    _predict_c(parse_latency_in_c(model.to_bytes()), rows, us)
+    library, us = _library(), np.empty(len(rows), np.uint32)
+    parsed = parse_latency_in_c(model.to_bytes())
+    inputs, result = (library.address(array, "uint32_t *") for array in (rows, us))
+    library.lib.linnos_latency_batch(parsed, inputs, len(rows), result)
     return us
 
 
@@ -301,12 +303,6 @@ def power(log: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.asarray(np.minimum(rounded, CAP))
 
 
-def _predict_c(parsed: Any, rows: npt.NDArray[np.uint32], us: npt.NDArray[np.uint32]) -> None:
-    engine = _library()
-    inputs, result = (engine.address(array, "uint32_t *") for array in (rows, us))
-    engine.lib.linnos_latency_batch(parsed, inputs, len(rows), result)
-
-
 #: Predictions of a batch, and batches, of which the fastest one counts.
 _TIMED_ROWS, _TIMED_BATCHES = 1000, 20
 
@@ -317,11 +313,12 @@ def measure_prediction_ns(model: LatencyModel) -> float:
     It barely depends on the read. Caches are warm, and the time for computing the features is not
     included.
     """
-    parsed = parse_latency_in_c(model.to_bytes())
+    engine, parsed = _library(), parse_latency_in_c(model.to_bytes())
     features, us = np.zeros((_TIMED_ROWS, N_FEATURES), np.uint32), np.empty(_TIMED_ROWS, np.uint32)
+    inputs, result = (engine.address(array, "uint32_t *") for array in (features, us))
     times_ns = []
     for _ in range(_TIMED_BATCHES):
         begin_ns = time.perf_counter_ns()
-        _predict_c(parsed, features, us)
+        engine.lib.linnos_latency_batch(parsed, inputs, _TIMED_ROWS, result)
         times_ns.append(time.perf_counter_ns() - begin_ns)
     return min(times_ns) / _TIMED_ROWS

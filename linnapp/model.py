@@ -407,9 +407,12 @@ OUTPUT_BIAS_LIMIT = 2**61
 class NotNarrowError(ModelError):
     """The weights are so large that the kernel's sums of 16 and 32 bits could overflow."""
 
-    def __init__(self, message: str) -> None:
-        advice = "train it again, or quantise it with a smaller scale (`linnapp pack --scale`)"
-        super().__init__(message if message.endswith(advice) else f"{message}; {advice}")
+
+def _not_narrow(what: str) -> NotNarrowError:
+    return NotNarrowError(
+        f"model: {what}; train it again, or quantise it with a smaller scale "
+        "(`linnapp pack --scale`)"
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -510,7 +513,7 @@ class Model(Identified):
         ):
             for number in int(numbers.max()), int(numbers.min()):
                 if not narrow.min <= number <= narrow.max:
-                    raise NotNarrowError(f"model: {name} {number}, outside 16 bits")
+                    raise _not_narrow(f"{name} {number}, outside 16 bits")
         # The kernel processes units in groups of four. It also multiplies the sums of the first two
         # units with the weights of the last two, and these products must not overflow either.
         padding = -self.n_hidden % 4
@@ -518,15 +521,15 @@ class Model(Identified):
         sizes = np.pad(np.abs(margins), (0, padding)).reshape(-1, 4)
         reach = max(int((tops * sizes).sum()), int((tops[:, :2] * sizes[:, 2:]).sum()))
         if reach >= np.iinfo(np.int32).max:
-            raise NotNarrowError(f"model: the outputs can differ by {reach}, outside 32 bits")
+            raise _not_narrow(f"the outputs can differ by {reach}, outside 32 bits")
         for number in self.output_bias.tolist():
             if abs(number) >= OUTPUT_BIAS_LIMIT:
-                raise NotNarrowError(f"model: an output bias is {number}, outside 62 bits")
+                raise _not_narrow(f"an output bias is {number}, outside 62 bits")
 
     def _body(self) -> bytes:
         weights = (self.hidden_weights, self.hidden_bias, self.output_weights)
-        return b"".join((*(w.astype("<i4").tobytes() for w in weights),
-                         self.output_bias.astype("<i8").tobytes()))  # fmt: skip
+        body = b"".join(each.astype("<i4").tobytes() for each in weights)
+        return body + self.output_bias.astype("<i8").tobytes()
 
     @classmethod
     def _parse(cls, fields: dict[str, int], data: bytes) -> Model:

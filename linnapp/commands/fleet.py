@@ -68,7 +68,7 @@ def fleet(
     if not found:
         raise LinnappError(f"{', '.join(map(str, traces))}: no .blk file there")
     start = time.monotonic()
-    results = []
+    n_done = trained = failed = 0
     for result in train_fleet(
         group_by_directory(found),
         output,
@@ -76,10 +76,13 @@ def fleet(
         scheduler=scheduler,
         workers=workers,
     ):
-        results.append(result)
-        error = str(result.error) or repr(result.error)
-        what = f"{'FAILED' if result.failed else 'no model'}: {error}"
-        if result.model is not None:
+        n_done += 1
+        trained += result.model is not None
+        failed += result.failed
+        if result.model is None:
+            error = str(result.error) or repr(result.error)
+            what = f"{'FAILED' if result.failed else 'no model'}: {error}"
+        else:
             what = f"model {result.model.model_id}"
             percentile = result.model.record_["threshold_percentile"]
             if percentile < LOWEST_PERCENTILE:
@@ -88,16 +91,14 @@ def fleet(
                     "and it may refuse most reads (linnapp help labelling)"
                 )
         print(
-            f"[{len(results)}/{len(found)}] {time.monotonic() - start:7.1f} s  "
+            f"[{n_done}/{len(found)}] {time.monotonic() - start:7.1f} s  "
             f"{result.array}/{result.drive}: {what}",
             file=sys.stderr,
             flush=True,
         )
-    trained = sum(result.model is not None for result in results)
-    failed = sum(result.failed for result in results)
     click.echo(
         f"{trained} of {len(found)} drives trained in {time.monotonic() - start:.1f} s, "
-        f"{len(found) - len(results)} had a model, of {len(results) - trained - failed} none is "
+        f"{len(found) - n_done} had a model, of {n_done - trained - failed} none is "
         f"better, {failed} failed"
     )
     if failed:

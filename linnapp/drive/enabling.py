@@ -213,13 +213,18 @@ def _train(
     """Train a model for each drive; return them by the drives' names."""
     log(f"training {', '.join(target.drives)}")
     traces = [recordings / f"{name}.blk" for name in target.drives]
-    observer = observer or Observer()
     no_gain: dict[str, str] = {}
-    observer.no_gain = no_gain.__setitem__  # type: ignore[assignment, method-assign]
     trained = {}
     with contextlib.suppress(NoGainError):
         # Use one process only, because the machine has other work.
-        trained = train_array(traces, models, recipe, observer=observer, processes=1)
+        trained = train_array(
+            traces,
+            models,
+            recipe,
+            observer=observer,
+            on_no_gain=no_gain.__setitem__,
+            processes=1,
+        )
     reasons = [f"{name}: no model: {why}" for name, why in no_gain.items()]
     if not reasons:
         if len(trained) < len(target.drives):

@@ -57,7 +57,7 @@ from linnapp.errors import DeviceError, LinnappError, NoGainError, as_options
 from linnapp.files import AnyPath, locked_folder, os_errors
 from linnapp.learn.fit import read_latencies, train_array
 from linnapp.learn.labels import InflectionPoint, LatencyDistribution, find_inflection_points
-from linnapp.learn.options import Kind, Observer, Recipe
+from linnapp.learn.options import Kind, Recipe
 from linnapp.model import KERNEL_HIDDEN, SUFFIX, LatencyModel, Model, model_from_bytes
 from linnapp.trace.reads import releasing
 
@@ -281,17 +281,14 @@ def _train(runs: Sequence[_DriveRun], out: Path, recipe: Recipe, log: Log) -> No
     if not runs:
         return
     log(f"training {', '.join(run.drive.name for run in runs)}")
-    observer, trained = Observer(), {}
-    observer.no_gain = lambda drive, why: log(  # type: ignore[method-assign]
-        f"{drive}: not retrained: {why}"
-    )
+    trained = {}
     with contextlib.suppress(NoGainError):  # the log has each drive's reason
         trained = train_array(
             [run.trace for run in runs],
             out,
             recipe,
             points=[run.point for run in runs],
-            observer=observer,
+            on_no_gain=lambda drive, why: log(f"{drive}: not retrained: {why}"),
             keep_interrupted=False,
         )
     for run in runs:

@@ -35,8 +35,9 @@ _EVENT = struct.Struct("=IIQQIIIIIHH")
 _CUT_EVENT = struct.Struct("=IIQQIIQII")
 _MAGIC = 0x65617407
 _LOST = re.compile(rb"CPU:\d+ \[LOST (?:(\d+) )?EVENTS\]\n")
-#: The first bytes of an event or of such a line.
-_START = re.compile(re.escape(struct.pack("=I", _MAGIC)) + rb"|CPU:")
+#: The first bytes of an event, and of an event or such a line.
+_BEGIN = struct.pack("=I", _MAGIC)
+_START = re.compile(re.escape(_BEGIN) + rb"|CPU:")
 #: From linux/blktrace_api.h: an event that is not of an I/O, a bio that is queued, a completion,
 #: and a bio passed on to another disk.
 _NOTIFY = 1 << 26
@@ -66,22 +67,21 @@ def split_events(
     that request. The file of each drive receives its events as in a file of blktrace. Events of a
     path become those of its head.
 
-    Linux 7.3 cuts the events of paths off, and writes up to 64 KiB of other memory after an event
-    that blktrace has set up. A cut remap belongs to the head that the same bio was queued at just
-    before, on the same CPU. The errors of completions are lost.
+    Linux 7.3 cuts off the events of paths, and writes up to 64 KiB of other memory after each event
+    of a disk that blktrace has set up. A cut remap does not name its head: it is the one at which
+    the same CPU has just queued a bio with the same sector. Cut completions have no error.
     """
     drives = {number: number for number in numbers}
     sequences: Counter[tuple[int, int]] = Counter()
     #: The last bio that each CPU queued at a head: its sector and the head.
     queued: dict[int, tuple[int, int]] = {}
     data, lost = b"", 0
-    # The start of a next event shows that the last one is complete.
-    end = struct.pack("=I", _MAGIC)
-    for more in itertools.chain(iter(lambda: stream.read(_CHUNK_BYTES), b""), [end]):
+    # An event is complete only if another follows. At the end of the stream, this takes its place.
+    for more in itertools.chain(iter(lambda: stream.read(_CHUNK_BYTES), b""), [_BEGIN]):
         data += more
         place = 0
         events: dict[int, list[bytes]] = {number: [] for number in numbers}
-        while len(data) - place >= _EVENT.size + len(end):
+        while len(data) - place >= _EVENT.size + len(_BEGIN):
             if mark := _LOST.match(data, place):
                 lost += int(mark[1] or 1)
                 place = mark.end()
@@ -92,30 +92,23 @@ def split_events(
             if is_cut := device == 0:
                 _, _, _, _, size, pid, action, device, cpu = _CUT_EVENT.unpack_from(data, place)
                 error, n = 0, 0
-            after = place + _EVENT.size + n
-            if after + len(end) > len(data):
+            end = _end_of_event(data, place, n)
+            if end is None:
                 break
-            if not _START.match(data, after):
-                start = _START.search(data, place + _EVENT.size)
-                if start is None:
-                    break
-                after = start.start()
-            place = after
-            if device in heads and action & 0xFFFF == _QUEUE:
+            what, begin, place = action & 0xFFFF, place + _EVENT.size, end
+            if what == _QUEUE and device in heads:
                 queued[cpu] = sector, device
-            if action & 0xFFFF == _REMAP and (is_cut or n >= _REMAP_DATA.size):
+            if what == _REMAP and (is_cut or n >= _REMAP_DATA.size):
                 if is_cut:
                     queued_sector, head = queued.get(cpu, (-1, 0))
                     source, target = head if queued_sector == sector else 0, device
                 else:
-                    source, target, _ = _REMAP_DATA.unpack_from(data, place - n)
+                    source, target, _ = _REMAP_DATA.unpack_from(data, begin)
                 if source in numbers:
                     drives[target] = source
                 continue
             drive = drives.get(device)
-            if drive is None or action & _NOTIFY:
-                continue
-            if device in heads and action & 0xFFFF == _COMPLETE:
+            if drive is None or action & _NOTIFY or (what == _COMPLETE and device in heads):
                 continue
             sequences[drive, cpu] += 1
             sequence = sequences[drive, cpu]
@@ -128,6 +121,18 @@ def split_events(
         for number, name in numbers.items():
             files[name].write(b"".join(events[number]))
     return lost
+
+
+def _end_of_event(data: bytes, place: int, n: int) -> int | None:
+    """Return where the next event begins, after one with `n` bytes of data; None if unknown yet."""
+    end = place + _EVENT.size + n
+    if len(data) < end + len(_BEGIN):
+        return None
+    if _START.match(data, end):
+        return end
+    # Linux 7.3 wrote other memory in between.
+    start = _START.search(data, place + _EVENT.size)
+    return start.start() if start else None
 
 
 class PathRecorder:

@@ -322,7 +322,7 @@ def _is_traced(device: Path) -> bool:
 
 
 def _wait_for_other_traces(devices: Sequence[Path]) -> None:
-    """Wait for the blktrace of a killed recording, because the kernel has one reader per drive."""
+    """Wait until the blktrace of a killed recording has ended: a drive has one reader at a time."""
     deadline = time.monotonic() + _ORPHAN_S
     while any(map(_is_traced, devices)) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -410,8 +410,8 @@ def _failure(output: str, status: int | None) -> str:
         words += " (this kernel denies tracing to this user; run as root on the machine itself)"
     elif "Device or resource busy" in words or "File exists" in words:
         words += (
-            " (the drive is being traced already; end the other blktrace first, or, if it was "
-            "killed, what it has left: blktrace -d DRIVE -k)"
+            " (the drive is being traced already; end the other blktrace first; if it was "
+            "killed, stop the tracing that it left on: blktrace -d DRIVE -k)"
         )
     return words
 

@@ -160,8 +160,8 @@ def add_reset(name: str, why: str) -> None:
 
 def forget_resets(names: Iterable[str]) -> None:
     """Remove events that are obsolete: switched on again after new training, or off."""
-    before = state.read_json(_resets_path())
-    left = {name: each for name, each in before.items() if name not in set(names)}
+    before, forgotten = state.read_json(_resets_path()), set(names)
+    left = {name: each for name, each in before.items() if name not in forgotten}
     if left != before:
         with contextlib.suppress(LinnappError):
             _save_resets(left)

@@ -195,7 +195,7 @@ class Drive(Switchable):
 
     @property
     def mode(self) -> str:
-        """``off``, ``observe`` or ``enforce``; the last two need a model."""
+        """``off``, ``observe`` or ``enforce``."""
         return self.value
 
     def forget(self) -> None:

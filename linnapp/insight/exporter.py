@@ -103,7 +103,7 @@ def serve(
 ) -> None:
     """Serve at an address and port until interrupted. Port 0 selects a free one.
 
-    The page shows the drives of `names`, all if it is empty, with a snapshot every `every_s`.
+    The page shows the drives of `names`, or all. A snapshot is taken every `every_s` seconds.
     """
     host, port = listen
     hour = Hour()

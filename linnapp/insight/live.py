@@ -85,7 +85,7 @@ class Live:
         self._is_recording.clear()
         with contextlib.suppress(queue.Empty):
             while True:
-                self._files.get_nowait()  # after an interrupt
+                self._files.get_nowait()  # Files that are left after an interrupt are not sent.
         self._files.put(None)
         shutil.rmtree(self._spool, ignore_errors=True)
 

@@ -24,7 +24,7 @@ def guest_options(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the options and the argument of every lab command.
 
-    Those that the command does not name itself are attributes of :class:`~.guest.Guest`.
+    All that the command does not name itself are passed to :class:`~.guest.Guest`, as its fields.
     """
     options = [
         click.option("--size-mb", default=1024, help="Size of each drive."),

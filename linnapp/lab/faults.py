@@ -42,8 +42,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from linnapp.errors import LinnappError
-from linnapp.files import AnyPath
+from linnapp.errors import LinnappError, errors_about
+from linnapp.files import AnyPath, os_errors
 from linnapp.lab.fault_rules import DriveRules, TargetRules, on_member, rules_of
 
 SECTOR_BYTES = 512
@@ -152,7 +152,7 @@ def _entry_rule(where: str, op: str, file_name: str, entry: Mapping[str, Any]) -
 def _can_be_encoded(name: str) -> bool:
     """Return true if a file can have this name.
 
-    Bytes that are not UTF-8 are surrogates in Python's names; no other surrogate can be encoded.
+    Python represents bytes that are not UTF-8 by some surrogates. A name with others cannot exist.
     """
     try:
         os.fsencode(name)
@@ -199,17 +199,16 @@ def load_rules(path: AnyPath) -> list[FaultRule]:
     """Read a rule file, which is JSON."""
     path = Path(path)
     try:
-        return parse_rules(json.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise LinnappError(f"{path}: {error.strerror}") from None
+        with os_errors(path):
+            document = json.loads(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise LinnappError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from None
     except RecursionError:
         raise LinnappError(f"{path}: not a rule file: nested too deeply") from None
     except ValueError as error:  # JSONDecodeError, or a number with thousands of digits
         raise LinnappError(f"{path}: not JSON: {error}") from None
-    except LinnappError as error:
-        raise LinnappError(f"{path}: {error}") from None
+    with errors_about(path):
+        return parse_rules(document)
 
 
 def _disk_and_start(file_name: str, device: int) -> tuple[str, int]:

@@ -159,8 +159,8 @@ def boot(
     machine : callable
         Takes the control folder; returns the program that runs the machine, with its arguments, and
         its environment. It runs in the control folder, can read typed keys from KEYS_FD, and writes
-        the command's output to OUT_FD and ERR_FD. The K-th folder of ``guest.shared()`` is there as
-        ``folderK``, a symbolic link.
+        the command's output to OUT_FD and ERR_FD. In that folder, ``folderK`` is a symbolic
+        link to the K-th folder of ``guest.shared()``.
     mount : callable
         Takes ``folderK`` and the folder; returns the shell command that mounts it in this kind of
         guest, without the mount point.

@@ -42,7 +42,7 @@ from linnapp.learn.options import TrainingOptions
 from linnapp.model import FEATURES, LATENCY_DIGITS, N_INPUTS, PENDING_DIGITS
 from linnapp.native import HISTORY, N_FEATURES
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, IoChunk, Rows, TraceStats
-from linnapp.trace.reads import LoggedDrive, Recorded, name_of, open_recording
+from linnapp.trace.reads import LoggedDrive, Recorded, name_of, open_recording, pages_of
 
 DigitArray = npt.NDArray[np.uint8]
 
@@ -195,7 +195,7 @@ def add_bursts(
     used = served & (nr[:, 0] > 0) & ((burst & shows_burst) | after)
     columns = [column[used] for column in found]
     latency_us = latency[used] // 1000
-    pages = (done.size_bytes[used].astype(np.int64) + 4095) // 4096
+    pages = pages_of(done.size_bytes[used])
     return BurstReads(
         digits(*columns) if overdue_us is None else columns[0],
         limits.slow(latency_us, pages),
@@ -492,7 +492,7 @@ def _compact(
             "pending": served.pending,
             "features": features,
         }
-    pages = -(-served.size_bytes.astype(np.int64) // 4096)
+    pages = pages_of(served.size_bytes)
     return columns | {
         "pages": np.minimum(pages, 65535).astype(np.uint16),
         "pending": _capped(served.pending, PENDING_DIGITS),

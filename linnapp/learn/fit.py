@@ -29,7 +29,7 @@ import dataclasses
 import json
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +228,7 @@ def train_array(
     *,
     points: Sequence[InflectionPoint] | None = None,
     observer: Observer | None = None,
+    on_no_gain: Callable[[str, str], None] | None = None,
     processes: int | None = None,
     keep_interrupted: bool = True,
     suffix: str = SUFFIX,
@@ -247,6 +248,8 @@ def train_array(
         The drives' inflection points, if they are known.
     observer : Observer, optional
         Receives progress reports.
+    on_no_gain : callable, optional
+        Called instead of `observer.no_gain`, with the same arguments.
     processes : int, optional
         Maximum number of processes; see :class:`~linnapp.learn.parallel.Pool`.
     keep_interrupted : bool
@@ -296,7 +299,7 @@ def train_array(
             trained = pool.run(tasks, observer, keep_interrupted=keep_interrupted)
             without = [name for name, result in trained.items() if isinstance(result, NoGainError)]
             for name in without:
-                observer.no_gain(name, str(trained.pop(name)))
+                (on_no_gain or observer.no_gain)(name, str(trained.pop(name)))
             if not trained:
                 raise NoGainError(
                     f"no model for {', '.join(without)}: none would be better than admitting every "

@@ -40,7 +40,7 @@ class Trained(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """True if another attempt may give a model: there is no gain only in certain reads."""
+        """True after any error but NoGainError, which the same reads would give again."""
         return self.error is not None and not isinstance(self.error, NoGainError)
 
 

@@ -39,10 +39,9 @@ from linnapp.engine import digits, infer, predict_hinted_us, predict_us
 from linnapp.errors import NoGainError, TraceError
 from linnapp.learn.labels import size_classes
 from linnapp.model import LatencyModel, Model
+from linnapp.stats import Floats
 from linnapp.trace.blktrace import IoChunk, Rows
 from linnapp.trace.reads import LoggedDrive, Recorded, open_recording
-
-Floats = npt.NDArray[np.float64]
 
 #: Number of scores that are tried as the threshold.
 _CANDIDATES = 64

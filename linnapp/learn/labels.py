@@ -262,10 +262,11 @@ class _Window:
         # between p0.1 and p99.9.
         self._lowest = -int((self.start - STEP_PERCENTILES / 2) / STEP_PERCENTILES)
         self._highest = int((_HIGHEST_PERCENTILE - self.start) / STEP_PERCENTILES + 0.5)
-        self._first = max(self._lowest, -_EXTENSION)
-        last = min(self._highest, _EXTENSION)
-        self.percentiles, self.thresholds_us = self._candidates(self._first, last)
-        if options.threshold_us is not None:
+        if options.threshold_us is None:
+            self._first = max(self._lowest, -_EXTENSION)
+            last = min(self._highest, _EXTENSION)
+            self.percentiles, self.thresholds_us = self._candidates(self._first, last)
+        else:
             self._first = 0
             self.percentiles = 100 * distribution.share_at_most([options.threshold_us])
             self.thresholds_us = np.array([options.threshold_us])
@@ -328,7 +329,7 @@ class _Exact:
     def mean_sums(
         self, thresholds: Sequence[float], place: int, candidates: npt.NDArray[Any]
     ) -> FloatArray:
-        """Return :meth:`mean_sum` for each candidate threshold of the distribution `place`."""
+        """Return :meth:`mean_sum` for each candidate threshold of the drive `place`."""
         tried = [candidates if i == place else us for i, us in enumerate(thresholds)]
         admitted = [one.admitted(us) for one, us in zip(self._distributions, tried, strict=True)]
         total = np.zeros(len(candidates))

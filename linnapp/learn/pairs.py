@@ -21,11 +21,9 @@ from linnapp import stats
 from linnapp.learn.judge import predictions
 from linnapp.learn.labels import size_classes
 from linnapp.model import CAP, LatencyModel
-from linnapp.stats import Interval
+from linnapp.stats import Floats, Interval
 from linnapp.trace.blktrace import IoChunk, Rows
-from linnapp.trace.reads import PAGE_BYTES, Recorded
-
-Floats = npt.NDArray[np.float64]
+from linnapp.trace.reads import Recorded, pages_of
 
 #: Maximum time between the reads of a pair in us, about the duration of a read. A longer limit
 #: would pair reads under different loads, a shorter one would give few pairs.
@@ -63,7 +61,7 @@ class DriveReads(Rows):
             np.minimum(served.latency_ns // np.uint64(1000), CAP).astype(np.uint32),
             predicted,
             served.pending,
-            size_classes(-(-served.size_bytes.astype(np.int64) // PAGE_BYTES)),
+            size_classes(pages_of(served.size_bytes)),
         )
 
 
@@ -93,8 +91,8 @@ def match_pairs(
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Match reads of two drives: each read of a pair is the nearest one of the other's drive.
 
-    They arrived within `within_us` of each other. The result are the rows of the first and of the
-    second drive's reads, shape (pairs,).
+    They arrived within `within_us` of each other. Return the rows of the first and of the
+    second drive's reads, each of shape (pairs,).
     """
     found = [(np.empty(0, np.intp), np.empty(0, np.intp))]
     for size_class in np.intersect1d(first.size_class, second.size_class):

@@ -171,8 +171,6 @@ static void advance_one(struct lt_events *events, struct lt_source *s)
 			DECODE(event_v8);
 		else
 			DECODE(blk_event_v7);
-		if (s->swapped)
-			events->stats->big_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 		size += e->pdu_len;
 		have = fill(events, s, size);
 	}

@@ -67,7 +67,6 @@ struct lt_stats {
 	uint64_t doubtful_reads;	/* number of doubtful completed reads */
 	uint64_t reads;
 	uint64_t writes;
-	uint32_t big_endian;
 	uint32_t n_devices;
 	uint32_t devices[LT_MAX_DEVICES];
 	uint64_t device_events[LT_MAX_DEVICES];

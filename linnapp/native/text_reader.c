@@ -131,10 +131,8 @@ static bool add_volume(struct volumes *volumes, struct field field, uint32_t slo
 /* Count an I/O of a volume; return false if out of memory. */
 static bool count_volume(struct volumes *volumes, struct field field)
 {
-	uint32_t hash = 2166136261u;
-
 	if (!volumes->n || !volume_is(&volumes->of[volumes->last], field)) {
-		uint32_t slot;
+		uint32_t hash = 2166136261u, slot;
 
 		if (!volumes->slots) {
 			volumes->slots = calloc(VOLUME_SLOTS, sizeof(*volumes->slots));

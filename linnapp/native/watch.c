@@ -3,8 +3,8 @@
  * The user-space side of `linnapp watch`: load the kernel's side, read its records, determine the
  * name of each file and fill rows.
  *
- * Memory is bounded: by MAX_NAME_BYTES of names and a table that finds MAX_NAMES of them,
- * MAX_INODES files, and one entry for each struct file and thread that existed at the same time.
+ * Memory is bounded: by MAX_NAMES names of MAX_NAME_BYTES in total, MAX_INODES files, and one
+ * entry for each struct file and thread that existed at the same time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@
 
 /* Limits of names, which are stored once and identified by numbers. */
 #define MAX_NAME_BYTES (128 << 20)
-/* The maxima that fit in tables of 2^21 and 2^22 entries. */
+/* Tables of 2^21 and 2^22 entries are at most half full. */
 #define MAX_NAMES ((1 << 20) - 2)
 #define MAX_INODES ((1 << 21) - 2)
 

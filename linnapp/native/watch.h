@@ -2,7 +2,7 @@
 /*
  * Convert the kernel's records of system calls and block I/Os to rows of two tables.
  *
- * linnapp/insight/watch.py loads this interface; see watch.bpf.c for the recorded
+ * linnapp/insight/calls.py loads this interface; see watch.bpf.c for the recorded
  * events. It is for use by a single thread.
  */
 #ifndef LINNAPP_WATCH_H

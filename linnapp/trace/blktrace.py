@@ -158,7 +158,7 @@ class IoChunk(Rows):
         return self.latency_ns / 1000
 
     def each(self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> IoChunk:
-        """Return a chunk in which `change` was applied to every array, also of a table."""
+        """Return a copy in which `change` was applied to every array; of a table, as a chunk."""
         return IoChunk(
             *(change(getattr(self, name)) for name in COLUMNS),
             features=None if self.features is None else change(self.features),
@@ -505,6 +505,6 @@ def _read_stats(parser: Any) -> TraceStats:
     stats = library.new("lt_stats")
     library.lib.lt_stats(parser, stats)
     counts = library.counters(stats[0])
-    _, n_devices = counts.pop("big_endian"), counts.pop("n_devices")
+    n_devices = counts.pop("n_devices")
     devices = {format_device(stats.devices[i]): stats.device_events[i] for i in range(n_devices)}
     return TraceStats(counts, devices)

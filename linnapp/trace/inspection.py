@@ -137,7 +137,7 @@ class LatencyHistogram:
         return {"mean_us": self.mean_us, **named, "max_us": self.max_ns / 1000}
 
 
-#: Parts of a window of WINDOW_S, at which the busiest one may begin: tenths of a second.
+#: Number of tenths of a second in a window of WINDOW_S. The busiest window begins at one of them.
 _PARTS = 10 * WINDOW_S
 
 

@@ -64,6 +64,12 @@ OVERDUE = 5
 
 PAGE_BYTES = 4096
 
+
+def pages_of(size_bytes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return sizes in pages, rounded up."""
+    return np.asarray(-(-size_bytes.astype(np.int64) // PAGE_BYTES))
+
+
 UInt32 = npt.NDArray[np.uint32]
 
 #: Results: fields of struct ld_seen, and the number of values per I/O.
@@ -434,7 +440,7 @@ def _observed(columns: Columns, drive: LoggedDrive) -> IoChunk:
 #: Suffixes that describe the kind of file and are not part of the drive's name.
 _SUFFIXES = (".trace", ".csv", ".log", ".txt")
 
-#: Options of :func:`open_recording` and :func:`load` that numbers and flags are given to.
+#: Those options of :func:`open_recording` and :func:`load` that are numbers or flags.
 _OPTIONS = {
     "chunk_ios": Option(1, 2**31 - 1, whole=True),
     "max_age_s": Option(0, 1e9, open_ends="low"),

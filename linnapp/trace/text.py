@@ -183,9 +183,10 @@ def read_columns(
 ) -> Iterator[Columns]:
     """Read a text trace in chunks, in order of time.
 
-    `volume` is the only volume to keep. A line may be late by 16,384 lines. I/Os with the same time
-    are in order of their lines if `ties_as_lines`, otherwise by size and offset. `on_progress` is
-    called with the number of bytes read, `on_counts` with the counts at the end.
+    `volume` is the only volume to keep. A line may be up to 16,384 lines late. I/Os with the
+    same time are in order of their lines if `ties_as_lines`, otherwise by size and offset.
+    `on_progress` is called with the number of bytes read, `on_counts` with the counts at the
+    end.
     """
     path = Path(path)
     library = native()

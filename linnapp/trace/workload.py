@@ -435,7 +435,7 @@ def load_profile(name: str) -> Profile:
 
 
 def _parse_profile(name: str, raw: dict[str, Any]) -> Profile:
-    #: Values by their names in the file; those of a table, such as "arrivals.calm_ms", one by one.
+    #: Values by name. The name of a value in a table includes the table's: "arrivals.calm_ms".
     flat: dict[str, Any] = {}
     for key, value in raw.items():
         fields = {key: value}
