@@ -21,8 +21,7 @@
  * slow/ slows drives down meanwhile.
  *
  * Calls go from engine to sources to trace, and from engine to users to policies to attempts to
- * ring.
- * The only call in the opposite direction is an I/O's done(), called by attempts.
+ * ring. The only call in the opposite direction is an I/O's done(), called by attempts.
  */
 #ifndef REPLAYER_REPLAY_H
 #define REPLAYER_REPLAY_H

@@ -141,8 +141,8 @@ void device_linnos_stats(const struct device *d, struct linnos_stats *stats)
 }
 
 /*
- * Return true if the kernel supports the hint on this drive. The function reads past the end, which
- * transfers nothing, but the kernel checks the flags first.
+ * Return true if the kernel supports the hint on this drive. A read past the end transfers nothing,
+ * and the kernel checks its flags nevertheless.
  */
 static bool takes_hints(const struct device *d)
 {

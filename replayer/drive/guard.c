@@ -156,7 +156,7 @@ static const struct drive *find_held(const struct drive *drives, unsigned int n,
 		    *pid == (unsigned int)getpid() || stat(found.gl_pathv[i], &st))
 			continue;
 		for (unsigned int k = 0; k < n && !held; k++)
-			/* O_PATH is one of the flags of -1. */
+			/* If it was closed meanwhile, the flags are -1, which includes O_PATH. */
 			if (is_drive(&drives[k], &st) &&
 			    !is_for_control_only(&st, open_flags(*pid, fd)))
 				held = &drives[k];

@@ -133,8 +133,8 @@ static bool must_stop(struct replay *r)
 }
 
 /*
- * Called when all users have their answers and no I/O will follow. The run ends.
- * Return true once all I/Os still at the drives have completed; they are checked, too.
+ * Called when all users have their answers and no I/O will follow: the run has ended. Return true
+ * when the drives have no I/O left; those are checked, too.
  */
 static bool is_over(struct replay *r)
 {

@@ -12,7 +12,8 @@ void latency_init(struct latency *l, uint32_t exact_max)
 	*l = (struct latency){.min_ns = UINT64_MAX, .exact_max = exact_max, .exact = exact_max};
 	if (!histogram_init(&l->histogram, HISTOGRAM_BITS))
 		die("out of memory");
-	l->values = xcalloc(exact_max, sizeof(*l->values));
+	if (exact_max)
+		l->values = xcalloc(exact_max, sizeof(*l->values));
 }
 
 void latency_free(struct latency *l)
@@ -33,7 +34,7 @@ void latency_add(struct latency *l, uint64_t ns)
 {
 	histogram_add(&l->histogram, ns);
 	/* A value of 4.3 s or more does not fit a u32. */
-	if (l->count >= l->exact_max || ns > UINT32_MAX)
+	if (l->exact && (l->count >= l->exact_max || ns > UINT32_MAX))
 		drop_values(l);
 	if (l->exact)
 		l->values[l->count] = ns;

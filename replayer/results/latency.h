@@ -20,7 +20,7 @@
 struct latency {
 	uint64_t count, sum_ns, min_ns, max_ns;
 	struct histogram histogram;
-	uint32_t *values; /* stored values, ns; memory is used only for those that are there */
+	uint32_t *values; /* stored values, ns; the kernel provides memory as they are written */
 	uint32_t exact_max;
 	bool exact, is_sorted;
 };

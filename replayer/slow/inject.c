@@ -43,8 +43,8 @@ static const struct inject_pattern {
 #define N_PATTERNS (sizeof(patterns) / sizeof(*patterns))
 
 /*
- * Name and flashsim's name, patterns that use it, type, initial value; the minimum and maximum of a
- * number, or the choices of a word.
+ * Name; name of flashsim's setting, or NULL; patterns that have the key; type; initial value;
+ * minimum and maximum of a number; choices of a word.
  */
 static const struct key {
 	const char *name, *setting;
@@ -237,7 +237,9 @@ static void require_agreement(const struct inject_spec *s)
 		if (v[SHAPE] == shapes[i].shape)
 			require(s, shapes[i].key);
 		else if (shapes[i].key != SLOT_MS && is_given(s, shapes[i].key))
-			bad_spec(s, "shape=queue has at_depth, shape=pareto has tail; no key here:",
+			bad_spec(s,
+				 "at_depth needs shape=queue, tail needs shape=pareto; not allowed "
+				 "here:",
 				 keys[shapes[i].key].name);
 	}
 	if (v[EVERY_MS])

@@ -14,7 +14,7 @@ struct source { /* one trace and its next I/O */
 	struct trace_io next;
 	bool have;
 	unsigned int drive;
-	uint64_t n; /* number of I/Os so far */
+	uint64_t n; /* with --spread: number of I/Os so far */
 };
 
 struct sources {
@@ -33,8 +33,8 @@ typedef void scan_visit(void *context, const struct trace_io *io);
 
 /*
  * Read all traces to their end before anything is written. This finds malformed lines, I/Os that no
- * drive can take, and runs in which nothing would be counted. Call visit(),
- * unless it is NULL, for every I/O.
+ * drive can take, and runs in which nothing would be counted. Call visit() for every I/O, unless it
+ * is NULL.
  */
 void sources_scan(struct sources *all, scan_visit *visit, void *context);
 /* Open all traces from the start, and read the first I/O of each. */

@@ -237,10 +237,12 @@ struct trace *trace_open(const char *path, const char *format, const char *volum
 	t->fd = open_first_file(path);
 	t->path = xstrdup(path);
 	t->volume = volume;
-	if (is_recording(t))
+	if (is_recording(t)) {
+		close(t->fd); /* the parser opens the files itself */
 		open_recording(t);
-	else
+	} else {
 		open_text(t, format);
+	}
 	read_chunk(t);
 	return t;
 }
@@ -291,11 +293,12 @@ void trace_close(struct trace *t)
 {
 	if (!t)
 		return;
-	if (t->recording)
+	if (t->recording) {
 		lt_close(t->recording);
-	else
+	} else {
 		lt_text_close(t->text);
-	close(t->fd);
+		close(t->fd);
+	}
 	free(t->path);
 	free(t);
 }
