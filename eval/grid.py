@@ -49,8 +49,8 @@ LENGTHS_S = {
     "co-e": (65, 6, 0.5),
 }
 
-#: The lengths of short replays of two workloads, in which slowness is injected: some six thousand
-#: reads of the first drive.
+#: Seconds of the replays with injected slowness, by workload: about six thousand reads of the first
+#: drive.
 INJECTED_S = {"az-e": 1.0, "az-c": 20.0}
 
 

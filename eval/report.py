@@ -84,9 +84,9 @@ class Part(NamedTuple):
 def narrow(table: Table | Mapping[str, Any]) -> list[Part]:
     """Divide the columns of a wide table among tables whose rows a phone can show.
 
-    Each begins with the columns that name a row: those before the first column of numbers, more if
-    several rows have the same name, and the policies. Empty columns are left out. A comparison
-    follows the column that it belongs to.
+    Each begins with the columns that name a row: those before the first one of numbers, further
+    ones until no two rows have the same name, and the policies. Empty columns are left out. A
+    comparison follows the column that it belongs to.
     """
     fields = table if isinstance(table, Mapping) else vars(table)
     header, rows = fields["header"], fields["rows"]

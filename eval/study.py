@@ -143,7 +143,8 @@ class Study:
     differs: str = ""
     #: Notes that explain the tables.
     notes: str = ""
-    #: What decides the outcome and is not in the repository: files, and the user's choices.
+    #: Inputs from outside the repository that decide the outcome: digests of files, and names in
+    #: environment variables.
     inputs: Mapping[str, Any] = field(default_factory=dict)
     #: More files that decide the outcome of a cell, relative to the repository.
     sources: tuple[str, ...] = ()

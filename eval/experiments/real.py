@@ -35,7 +35,7 @@ from linnapp.learn.pairs import DriveReads, match_pairs
 from linnapp.learn.trees import scale_prior, shipped_prior, unit_of_drive_us
 from linnapp.model import CAP, NEVER, LatencyModel, Model
 from linnapp.trace import replay_log
-from linnapp.trace.reads import PAGE_BYTES, IoTable, load
+from linnapp.trace.reads import IoTable, load, pages_of
 
 OWN, BEST = "trees, own log", "perfect choice"
 #: Follows the latency of the nearest read on the same drive, which may be a later one.
@@ -142,15 +142,10 @@ def as_records(table: IoTable) -> Array:
     return records
 
 
-def pages_of(table: Any) -> Array:
-    """Return the sizes of I/Os in pages."""
-    return np.asarray(-(-table.size_bytes.astype(np.int64) // PAGE_BYTES))
-
-
 def models_of(taught: IoTable, trees: Sequence[LatencyModel], k: int, seed: int) -> dict[str, Any]:
     """Return the models that choose drive `k`, by policy; `taught` is the first half of its log."""
     read = taught.is_served_read
-    unit_us = unit_of_drive_us(taught.latency_ns[read] / 1000, pages_of(taught)[read])
+    unit_us = unit_of_drive_us(taught.latency_ns[read] / 1000, pages_of(taught.size_bytes)[read])
     like = LatencyModel.mean_of_last(1, NEVER, trees[k].overdue_us).without_trees()
     found: dict[str, LatencyModel | Model] = {
         OWN: trees[k],
@@ -178,12 +173,14 @@ def second_halves(paths: Sequence[Path], seed: int) -> Iterator[Reads]:
         score["heimdall"] = network.logit(seen[first:])
         served = judged.take(judged.is_served_read)
         latency_us = np.minimum(served.latency_ns // np.uint64(1000), CAP).astype(float)
-        score[NEIGHBOUR] = neighbours_us(served.arrival_ns, latency_us, pages_of(served))
+        score[NEIGHBOUR] = neighbours_us(served.arrival_ns, latency_us, pages_of(served.size_bytes))
         score[BEST] = latency_us
         second = np.uint64(1_000_000_000)
         arrival_ns = served.arrival_ns - judged.arrival_ns[0] // second * second
         samples = windows(in_flight, SAMPLES)[first:]
-        yield Reads(arrival_ns, latency_us, pages_of(served), in_flight[first:], samples, score)
+        yield Reads(
+            arrival_ns, latency_us, pages_of(served.size_bytes), in_flight[first:], samples, score
+        )
 
 
 def paired(first: Reads, second: Reads) -> Reads:

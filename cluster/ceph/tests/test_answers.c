@@ -127,7 +127,6 @@ TEST(unanswered_requests_are_counted)
 /* A socket of a handle, and the thread of the test that asks for its counters. */
 static int listener;
 static pthread_t asker;
-static char folder[64];
 
 static void *answer(void *said)
 {
@@ -156,6 +155,7 @@ static unsigned int n_read(const char *said, unsigned int n, uint64_t *unanswere
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	unsigned int n_valid = 0;
+	char folder[64];
 	pthread_t thread;
 
 	listener = socket(AF_UNIX, SOCK_STREAM, 0);

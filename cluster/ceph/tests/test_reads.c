@@ -106,9 +106,9 @@ static void know(const char *object)
  * Look up an object for a few seconds of the real clock, while a condition holds. Each time, the
  * simulated clock advances.
  */
-#define LOOK_UP_WHILE(condition, n, us)                                                            \
+#define LOOK_UP_WHILE(condition, us)                                                               \
 	for (unsigned int tries = 0; tries < 50 && (condition); tries++) {                         \
-		osds_of("a", n);                                                                   \
+		osds_of("a", 3);                                                                   \
 		pass_us(us);                                                                       \
 		usleep(100000);                                                                    \
 	}
@@ -256,7 +256,7 @@ TEST(new_map_is_noticed)
 	open_pool(NULL);
 	know("a");
 	tell_monitors(split);
-	LOOK_UP_WHILE(osds_of("a", 3)[0] != 2, 3, 0);
+	LOOK_UP_WHILE(osds_of("a", 3)[0] != 2, 0);
 	know("a");
 	assert(stats().misplaced == 0);
 }
@@ -364,17 +364,17 @@ TEST(moved_osd_is_read_at_its_new_host)
 	assert(stats().handles == 4);
 	tell_monitors(move);
 	/* it was found a moment ago, and is not looked up again with each map */
-	LOOK_UP_WHILE(stats().asked_monitors == 1, 3, 0);
+	LOOK_UP_WHILE(stats().asked_monitors == 1, 0);
 	assert(stats().asked_monitors == 2 && stats().handles == 4);
 	pass_us(61000000);
-	LOOK_UP_WHILE(stats().handles == 4, 3, 0);
+	LOOK_UP_WHILE(stats().handles == 4, 0);
 	assert(stats().handles == 5);
 	assert(!linnos_ceph_aio_read_from(ceph, 2, "a", buffer, 4, 0, note, buffer));
 	r = request(0);
 	assert(!strcmp(r.host, "node5"));
 	end_request(0, 4, 'x');
 	/* the handle of the host without OSDs is closed at the second check */
-	LOOK_UP_WHILE(stats().handles == 5, 3, 61000000);
+	LOOK_UP_WHILE(stats().handles == 5, 61000000);
 	assert(stats().handles == 4);
 	know("a");
 }
@@ -407,7 +407,7 @@ TEST(handle_with_reads_in_flight_is_not_closed)
 	know("a");
 	assert(!linnos_ceph_aio_read_from(ceph, 2, "a", buffer, 4, 0, note, buffer));
 	tell_monitors(move);
-	LOOK_UP_WHILE(true, 3, 61000000);
+	LOOK_UP_WHILE(true, 61000000);
 	assert(stats().handles == 5);
 	end_request(0, 4, 'x');
 }

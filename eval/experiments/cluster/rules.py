@@ -91,7 +91,7 @@ def side(table: LongTable, place: Place, policy: str, reference: str) -> int:
 def compared(
     table: LongTable, place: Place, policy: str, reference: str, n_seeds: Mapping[str, int]
 ) -> str:
-    """Write by how many percent a mean is lower or higher, and whether that is significant.
+    """Write by how many percent a mean is lower or higher, in parentheses if not significant.
 
     With three seeds, the interval of the ratio is widened on a logarithmic scale.
     """
@@ -107,7 +107,7 @@ def compared(
         )
     else:
         is_significant = side(table, place, policy, reference) != 0
-    return text if is_significant else f"{text}, not significant"
+    return text if is_significant else f"({text})"
 
 
 def draw(
