@@ -84,7 +84,7 @@ class Damage:
 
 
 class Sender:
-    """A socket that sends queries; `answers` is true if the agent answers this client."""
+    """A socket that sends queries; `is_answered` is true if the agent answers this client."""
 
     def __init__(self, own: socket.socket, to: tuple[str, int], is_answered: bool) -> None:
         self.own, self.to, self.is_answered = own, to, is_answered

@@ -73,15 +73,11 @@ class CheckedArray:
             if settings[k]:
                 values = {**settings[k], "op": "read", "latency_us": stall_us}
                 said = " ".join(f"{name}={value}" for name, value in values.items())
-                lines.append(f"write_settings {drive}/inject {said}")
+                lines.append(f"inject flash{k} arm=0 {said}")
         lines += [
             "mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 "
             f"--raid-devices={len(settings)} {devices} 2>/dev/null",
-            *(
-                f"echo 1 >/sys/kernel/config/flashsim/flash{k}/inject/arm"
-                for k in range(len(settings))
-                if settings[k]
-            ),
+            *(f"inject flash{k} arm=1" for k in range(len(settings)) if settings[k]),
             f"fio --name=load --filename=/dev/md0 --rw=randread --bs={size} --direct=1 "
             f"--iodepth={depth} --numjobs={jobs} --ioengine=io_uring --rate_iops={rate / jobs:.0f} "
             f"--rate_process=poisson --time_based --runtime=1000 --randseed={self.seed} "

@@ -44,8 +44,8 @@ counter()
 	awk -v name=$2 '$1 == name { print $2 }' /sys/kernel/debug/flashsim/$1/counters
 }
 
-# bursts 1|0 [DRIVES]: reads of one drive after the other take 2 ms longer, for 100 ms each; on all
-# drives, or on the first ones
+# bursts 1|0 [DRIVES]: each drive in turn, of all or of the first ones, takes 2 ms longer for a read,
+# for $burst_us (100 ms by default)
 bursts()
 {
 	turns=${2:-$(ls -d /sys/block/flash? | wc -l)}

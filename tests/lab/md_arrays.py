@@ -43,7 +43,7 @@ create() # DRIVES OPTION...: make an array of the first drives, and fill it
 {{
 	n=$1
 	shift
-	tries=0 # CONFIG_DEBUG_KOBJECT_RELEASE lets go of the md0 before seconds later
+	tries=0 # with CONFIG_DEBUG_KOBJECT_RELEASE, the previous md0 disappears seconds later
 	until mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean "$@" --raid-devices=$n \
 		$(seq -f /dev/flash%g 0 $((n - 1))) 2>&1; do
 		tries=$((tries + 1))

@@ -48,7 +48,7 @@ def test_only_the_output_folder_is_writable_whatever_its_name(tmp_path: Path) ->
         f" && echo lost >{other}/file"
     )
     ran = lab_run("--drives", "0", "--out", ".", "--", "sh", "-c", script, cwd=out)
-    assert ran.returncode != 0 and ran.stdout == "kept\n" and "Read-only" in ran.stderr
+    assert ran.returncode != 0 and ran.stdout == "kept\n" and "Read-only file system" in ran.stderr
     assert (out / "file").read_text() == "kept\n" and (out / "relative").read_text() == "here\n"
     assert not (other / "file").exists()
 

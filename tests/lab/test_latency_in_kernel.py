@@ -107,21 +107,24 @@ def decisions_in(ran: Ran, name: str) -> npt.NDArray[Any]:
 def rows_of(mine: npt.NDArray[Any], reads: IoChunk) -> list[int]:
     """Return the row of the recording for each decision about a drive.
 
-    It is the first read of the same block with this outcome. The last try of a read carries no hint
-    and leaves no event.
+    Reads of a block are taken in their order; if some reads were refused, the first one with the
+    same outcome and pending pages. The last try of a read carries no hint and leaves no event.
     """
     rows: dict[tuple[int, int], list[int]] = {}
     for row, key in enumerate(zip(reads.sector.tolist(), reads.size_bytes.tolist(), strict=True)):
         rows.setdefault(key, []).append(row)
     found = []
+    is_enforced = mine["revoked"].any()
     for one in mine:
         candidates = rows[int(one["sector"]), int(one["n_sectors"]) * 512]
-        row = next(
+        same = (
             row
             for row in candidates
             if bool(reads.flags[row] & REVOKED) == one["revoked"]
-            and reads.pending[row] == one["pending"]
+            and (not is_enforced or reads.pending[row] == one["pending"])
         )
+        row = next(same, None)
+        assert row is not None, one
         candidates.remove(row)
         found.append(row)
     return found

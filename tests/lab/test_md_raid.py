@@ -34,8 +34,8 @@ ARRAYS = {
     },
 }
 
-#: How a database reads, the same through the page cache, and readahead. A read of the last way is
-#: four chunks of raid10 long and uses all drives.
+#: Random reads as of a database, the same through the page cache, and sequential reads with
+#: readahead. A read of the last kind is four chunks of raid10 long and uses all drives.
 WAYS = {
     "direct": "2400 500",
     "buffered": "2400 500 --buffered",
@@ -69,6 +69,7 @@ models recent
 ATTRIBUTE = """
 refuses linnos 1 ON enforce ''
 setpriv --reuid=65534 --clear-groups sh -c "echo on | tee $md/linnos" 2>>$OUT/refused && exit 1
+[ "$(cat $md/linnos)" = on ]
 """
 
 #: A mirror that is wiped under load, one with bad blocks, and a write-mostly one.

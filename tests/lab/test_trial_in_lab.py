@@ -67,12 +67,12 @@ for was in on off; do
         fi
         kill -$how $trial
         wait $trial || echo $how $? >>$OUT/statuses
-        while pgrep -f '^sh -c trap' >/dev/null; do sleep 0.02; done
+        while pgrep -f '[l]innapp-trial-keeper' >/dev/null; do sleep 0.02; done
         echo $how $was $(cat $md/linnos) >>$OUT/after_ended
     done
 done
 kill $load
-find $OUT/state -type f ! -name .lock >$OUT/left
+find $OUT/state -mindepth 1 ! -path $OUT/state/enable ! -path $OUT/state/enable/.lock >$OUT/left
 """
 
 

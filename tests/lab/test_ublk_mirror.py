@@ -393,7 +393,7 @@ def test_dropped_replica_stays_out_after_a_recovery(run: Run) -> None:
     )
     assert reads_of(ran, "reads_waiting")["reads"] == 300
     assert reads_of(ran, "reads_second")["written"] > 30
-    assert "/dev/flash1 was DROPPED before the device was recovered" in (ran.text("second.err"))
+    assert "/dev/flash1 was DROPPED before the device was recovered" in ran.text("second.err")
     stopped = ran.json_lines("second")[-1]
     assert [one["in"] for one in stopped["replicas"]] == [True, False, True]
     for name in ("fewer", "order"):

@@ -33,7 +33,7 @@ def block_content(number: int, version: int = 0) -> bytes:
 
 
 class Versions:
-    """Share between processes the last version begun and the last written of each block."""
+    """The last version begun and the last version written of each block, shared by processes."""
 
     def __init__(self, n_blocks: int) -> None:
         self.begun = memoryview(mmap.mmap(-1, 4 * n_blocks)).cast("I")

@@ -22,10 +22,10 @@ enforce() {
     echo enforce >/sys/block/$1/linnos/mode
 }
 
-# no_probes DISK: probes would let some slow reads through
+# no_probes FOLDER: with probes, some reads that are predicted slow would be admitted
 no_probes() {
-    echo 0 >/sys/block/$1/linnos/probe_after_us
-    echo 0 >/sys/block/$1/linnos/probe_after_revokes
+    echo 0 >$1/probe_after_us
+    echo 0 >$1/probe_after_revokes
 }
 
 # remove_device FOLDER: remove the PCI device of a drive or a path; find_devices brings it back
@@ -36,7 +36,7 @@ find_devices() {
     echo 1 >/sys/bus/pci/rescan
 }
 
-# busy DISK READS: its counter is larger, which starts at zero when it returns
+# busy DISK READS: more than READS reads have completed since the disk appeared or returned
 busy() {
     read reads rest </sys/block/$1/stat && [ $reads -gt $2 ]
 }
@@ -52,6 +52,7 @@ verify_load() {
 end_load() {
     kill -INT $fio
     wait $fio || true
+    [ -s $OUT/fio ]
     if grep 'verify:' $OUT/fio >&2; then exit 1; fi
 }
 
@@ -70,8 +71,8 @@ all_busy() {
     for path in $paths; do wait_for busy $path 200; done
 }
 
-# replace_paths ROUNDS COMMAND...: remove one path after the other under load; each returns, and the
-# command is run before. I/O on a removed path is sent on the other path.
+# replace_paths ROUNDS COMMAND...: ROUNDS times, run the command, remove one of the two paths under
+# load, and bring it back. I/O on a removed path is sent on the other path.
 replace_paths() {
     rounds=$1
     shift

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
 pytestmark = pytest.mark.qemu
@@ -29,13 +26,13 @@ mdadm --stop /dev/md0 2>/dev/null
 """
 
 
-def test_check_does_not_recommend_choosing_between_equal_drives(boot_qemu, tmp_path: Path) -> None:
-    boot_qemu(SCRIPT, n_drives=2)
+def test_check_does_not_recommend_choosing_between_equal_drives(boot_qemu) -> None:
+    ran = boot_qemu(SCRIPT, n_drives=2)
 
-    idle, equal = (json.loads((tmp_path / name).read_text()) for name in ("idle", "equal"))
+    idle, equal = ran.json("idle"), ran.json("equal")
     assert idle["verdict"] == "unknown", idle["reason"]
     assert equal["verdict"] != "yes", equal["reason"]
     reads = [replica["reads"] for replica in equal["replicas"]]
     assert len(reads) == 2 and sum(reads) > 2000
-    assert (tmp_path / "check.png").stat().st_size > 1000
-    assert (tmp_path / "after").read_text() == "nvme0n1 0 off\nnvme1n1 0 off\n"
+    assert (ran.out / "check.png").stat().st_size > 1000
+    assert ran.text("after") == "nvme0n1 0 off\nnvme1n1 0 off\n"

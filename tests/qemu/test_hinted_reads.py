@@ -50,7 +50,7 @@ def test_reads_are_decided_by_the_drives_own_model(
         . $TESTS/lib.sh
         linnapp upload --model {queue_model} --device /dev/nvme0n1 --mode enforce
         linnapp upload --model {queue_model} --device /dev/nvme2n1 --mode observe
-        no_probes nvme0n1
+        no_probes /sys/block/nvme0n1/linnos
         for k in 0 1 2; do
             load /dev/nvme${{k}}n1 --fill --count 300
             load /dev/nvme${{k}}n1 --count 300 --pages 16
@@ -105,7 +105,7 @@ def test_two_cpus_share_one_drive(boot_qemu, tmp_path: Path, queue_model: Path, 
         requests >>$OUT/requests
         cp -r $d/stats $OUT/after
         # Nothing is pending any more: 12 pages alone are fast, 13 slow.
-        no_probes nvme0n1
+        no_probes /sys/block/nvme0n1/linnos
         load /dev/nvme0n1 --count 100 --pages 12
         load /dev/nvme0n1 --count 100 --pages 13
         """

@@ -85,9 +85,8 @@ ODD = """
 drive=/dev/nvme{odd}n1
 for k in $drives; do
     use $k slow
-    # No probes: after a probe that completes in time, a drive predicted slow gets a read at a time.
-    echo 0 >$(files $k)/probe_after_us
-    echo 0 >$(files $k)/probe_after_revokes
+    # After a probe that was fast, one read at a time would go to a drive that is predicted slow.
+    no_probes $(files $k)
 done
 use {odd} fast
 blocks=512

@@ -221,6 +221,7 @@ def test_agent_drops_capabilities(program: Path, tmp_path: Path) -> None:
             "must not be readable by all users; run chmod o=",
         ),
         ("drive a\n", "a is not an absolute path"),
+        ("drive /dev/a\nlisten 127.0.0.1\n", "no client would be answered"),
     ],
 )
 def test_agent_names_the_setting_that_keeps_it_from_starting(

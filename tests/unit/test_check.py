@@ -141,6 +141,7 @@ def test_check_of_an_idle_array_is_unknown_and_no_error(tmp_path: Path, reads: i
     paths = write_logs(tmp_path, "equal", 1)
     paths[1].write_text("".join(paths[1].read_text().splitlines(keepends=True)[:reads]))
     traces = [word for path in paths for word in ("--trace", str(path))]
+    before = sorted(tmp_path.iterdir())
     result = CliRunner().invoke(cli, ["check", *traces, "--json"])
     assert result.exit_code == UNKNOWN_STATUS
     found = json.loads(result.output)
@@ -149,6 +150,7 @@ def test_check_of_an_idle_array_is_unknown_and_no_error(tmp_path: Path, reads: i
     assert text.exit_code == UNKNOWN_STATUS and found["sentence"] in text.output
     is_idle = "drive1 served no reads; record while the array is in use" in found["sentence"]
     assert is_idle == (not reads)
+    assert sorted(tmp_path.iterdir()) == before
 
 
 @pytest.mark.skipif(shutil.which("blkparse") is None, reason="blkparse is not installed")

@@ -135,6 +135,16 @@ def test_pack_writes_the_model_of_its_weights_and_names_what_is_missing(tmp_path
     assert not (tmp_path / "n.linnos").exists()
 
 
+def test_errors_of_output_are_reported_and_never_go_to_standard_output(tmp_path: Path) -> None:
+    for words, status, out, err in (
+        ("inspect no-such-file 2>&-", 1, b"", b""),
+        ("generate --list >/dev/full", 1, b"", b"No space left"),
+    ):
+        command = f"{sys.executable} -m linnapp {words}"
+        ran = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, check=False)
+        assert (ran.returncode, ran.stdout) == (status, out) and err in ran.stderr
+
+
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
 def test_output_never_goes_to_a_file_that_got_the_number_of_a_closed_stream(
     tmp_path: Path, closed: str
@@ -145,7 +155,8 @@ def test_output_never_goes_to_a_file_that_got_the_number_of_a_closed_stream(
     assert ran.returncode == (1 if ">&-" in closed.split() else 0), ran.stderr
     says = b"linnapp: error: output: Bad file descriptor\n"
     assert ran.stderr == (b"" if "2>&-" in closed else says)
-    assert len((tmp_path / "out.iolog").read_text().splitlines()) == 6
+    lines = (tmp_path / "out.iolog").read_text().splitlines()
+    assert len(lines) == 6 and lines[0] == "fio version 3 iolog"
 
 
 def test_kernel_log_that_cannot_be_written_is_refused_before_the_boot(tmp_path: Path) -> None:

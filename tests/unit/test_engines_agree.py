@@ -255,8 +255,10 @@ BAD_INPUTS = [
     ("network", np.zeros((3, 30), np.uint8), "shape"),
     ("network", np.full((3, 31), 10, np.uint8), "expected 0 to 9"),
     ("network", np.full((3, 31), -1, np.int8), "expected 0 to 9"),
+    ("network", np.zeros((3, 31)), "expected integers"),
     ("trees", np.zeros((3, 31), np.uint8), "shape"),
     ("trees", np.full((3, N_FEATURES), CAP + 1, np.uint32), "expected 0 to"),
+    ("trees", np.full((3, N_FEATURES), -1), "expected 0 to"),
     ("trees", np.zeros((3, N_FEATURES)), "expected integers"),
 ]
 

@@ -97,7 +97,7 @@ def test_client_reads_at_the_given_rate_and_compares_every_value(
         client, damage = (tmp_path / "client",), _damage_wiredtiger
         source = GUEST / "wiredtiger_client.c"
         libraries = ("-lwiredtiger", "-lpthread", "-lm")
-        built = _said("cc", "-O2", "-Wall", "-Werror", "-o", *client, source, *libraries)
+        built = _said("cc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", *client, source, *libraries)
         assert built.returncode == 0, built.stderr
     reading = ("50", "4000", "0.1", "7", report)
     assert _said(*client, "make", store, "50").returncode == 0
@@ -110,8 +110,14 @@ def test_client_reads_at_the_given_rate_and_compares_every_value(
     assert _said(*client, "read", store, *reading).returncode == 0
     assert reports.of_client(report, 0.1).start_us.tolist() == read.start_us.tolist()
     report.unlink()
-    wrong = _said(*client, "read", damage(store), *reading)
+    damaged = damage(store)
+    wrong = _said(*client, "read", damaged, *reading)
     assert wrong.returncode and " 20 is not what was written" in wrong.stderr
+    if engine == "wiredtiger":
+        said = _said(*client, "check", store, "51").stderr
+        assert "keys are whole up to 50 of 51" in said
+        wrong = _said(*client, "check", damaged, "50")
+        assert wrong.returncode and "value 20 is not what was written" in wrong.stderr
     assert not report.exists()
 
 
@@ -161,7 +167,10 @@ def test_db_bench_report_has_exact_sums_and_a_histogram_per_repeat(tmp_path: Pat
         ("", "0 repeats"),
         ("1,2\n3\n", "0 repeats"),
         (DB_BENCH.replace("(20 of 20 found)", "(19 of 20 found)"), "19 of 20 keys found"),
-        (DB_BENCH.replace(" 20 100.000%", " 19 100.000%"), r"\[40, 19\] of them in a histogram"),
+        (
+            DB_BENCH.replace(" 20 100.000%", " 19 100.000%"),
+            r"\[40, 20\] reads, \[40, 19\] of them in a histogram",
+        ),
         (DB_BENCH.replace("readrandom   :", "fillseq :"), "0 repeats"),
     ],
 )

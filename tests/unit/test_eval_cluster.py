@@ -94,8 +94,8 @@ def test_cells_have_distinct_headings_and_are_chosen_by_name(
     assert drives == [ARRAYS[name] for name in ("consumer", "enterprise", "enterprise")]
 
 
-#: Prints why each of the named experiments does not measure anything.
-MEASURES = """
+#: Prints the error with which each named experiment refuses to measure.
+REFUSALS = """
 import sys
 from eval.experiments import load
 from linnapp.lab.work import StepError
@@ -111,7 +111,7 @@ def test_unknown_names_are_refused_when_an_experiment_measures() -> None:
     names = ("cluster", "ceph", "apps", "filesystems")
     unknown = {f"LINNOS_{name.upper()}": "unknown" for name in names}
     ran = subprocess.run(
-        [sys.executable, "-c", MEASURES, *names],
+        [sys.executable, "-c", REFUSALS, *names],
         cwd=ROOT, env={**os.environ, **unknown}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     for variable, line in zip(unknown, ran.stdout.splitlines(), strict=True):
@@ -132,10 +132,10 @@ def test_comparison_widens_intervals_of_three_seeds() -> None:
         return rules.compared(table, PLACE, "library", rule, {"20us": n_seeds})
 
     assert words("faster", 3) == words("faster", 1) == "50 % lower"
-    assert words("unsure", 3) == "13 % lower, not significant"
+    assert words("unsure", 3) == "(13 % lower)"
     assert words("unsure", 1) == "13 % lower"
     assert words("slower", 1) == "2.0 % higher"
-    assert words("slower", 3) == "2.0 % higher, not significant"
+    assert words("slower", 3) == "(2.0 % higher)"
     assert words("no interval", 3) == words("absent", 3) == "not known"
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import linnapp
 from linnapp.errors import NoGainError
-from linnapp.learn import fit as drive_training
+from linnapp.learn import fit
 from linnapp.learn import network as training
 from linnapp.learn.examples import split
 from linnapp.learn.judge import Confusion
@@ -81,7 +81,7 @@ class NoTensorFlow:
 @pytest.fixture
 def by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "train", train_by_numpy)
-    monkeypatch.setattr(drive_training, "import_tensorflow", lambda: NoTensorFlow)
+    monkeypatch.setattr(fit, "import_tensorflow", lambda: NoTensorFlow)
 
 
 def drive(path: Path, seed: int, *, stretch: int = 1, n: int = 2000) -> Path:

@@ -43,7 +43,6 @@ from linnapp.drive.maintain import (
 from linnapp.drive.state import alone
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
-from linnapp.learn import network as drive_training
 from linnapp.learn import network as training
 from linnapp.learn import trees as latency_training
 from linnapp.learn.examples import Reads, load_reads, split
@@ -316,7 +315,7 @@ def test_models_that_are_no_better_are_not_uploaded(
     upload(*old.values())
     slow = False
     monkeypatch.setattr(
-        drive_training,
+        training,
         "quantise",
         lambda weights, threshold_us: dataclasses.replace(
             random_model(threshold_us=threshold_us),

@@ -21,7 +21,7 @@ from replaying import BLOCK, make_drives, replay, summary, write_trace
 
 from linnapp.cli import cli
 from linnapp.errors import TraceError
-from linnapp.trace import blktrace as packed
+from linnapp.trace import blktrace
 from linnapp.trace.blktrace import BlktraceReader
 from linnapp.trace.reads import drive_name, load
 
@@ -69,10 +69,10 @@ def test_a_command_says_the_same(command: tuple[str, ...], both: tuple[Path, Pat
 def test_unpacked_file_is_cached_until_the_trace_changes(tmp_path: Path) -> None:
     path = tmp_path / "a.blk.xz"
     path.write_bytes(lzma.compress(b"one"))
-    first = packed.unpacked(path)
-    assert packed.unpacked(path) == first and first.read_bytes() == first.read_bytes() == b"one"
+    first = blktrace.unpacked(path)
+    assert blktrace.unpacked(path) == first and first.read_bytes() == first.read_bytes() == b"one"
     path.write_bytes(lzma.compress(b"another"))
-    assert packed.unpacked(path).read_bytes() == b"another"
+    assert blktrace.unpacked(path).read_bytes() == b"another"
 
 
 def pack_zstd(data: bytes) -> bytes:

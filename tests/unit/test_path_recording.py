@@ -91,3 +91,10 @@ def test_lost_events_are_counted_and_the_events_after_them_are_read() -> None:
     found, lost = split(text, {HEAD: "nvme0n1"})
     assert lost == 17
     assert len(found["nvme0n1"]) == 6 * 48
+
+
+def test_surplus_after_a_whole_remap_does_not_hide_its_data() -> None:
+    path_read = read(1, PATH, 0, lambda *args, **how: event(*args, **how) + bytes(range(1, 40)))
+    found, lost = split(path_read, {HEAD: "nvme0n1"})
+    assert lost == 0
+    assert len(found["nvme0n1"]) == 3 * 48

@@ -16,7 +16,7 @@ from test_training import array_trace
 
 from linnapp.commands._options import recipe_from, recipe_options
 from linnapp.errors import NoGainError
-from linnapp.learn import network as drive_training
+from linnapp.learn import network
 from linnapp.learn.examples import load_reads, split
 from linnapp.learn.fit import fit_network, train_array
 from linnapp.learn.judge import N_SHUFFLES, Refusals, ScoredReads, choose_margin, evaluate
@@ -198,7 +198,7 @@ def test_train_warns_of_a_network_that_refuses_nothing(
 ) -> None:
     model = random_model()
     monkeypatch.setattr(
-        drive_training,
+        network,
         "quantise",
         lambda weights, threshold_us: dataclasses.replace(
             model,
@@ -232,7 +232,7 @@ def refusing_all(monkeypatch: pytest.MonkeyPatch) -> None:
         model, output_weights=np.zeros_like(model.output_weights), output_bias=np.array([0, 1000])
     )
     monkeypatch.setattr(
-        drive_training,
+        network,
         "quantise",
         lambda weights, threshold_us: dataclasses.replace(silent, threshold_us=threshold_us),
     )
@@ -266,7 +266,7 @@ def test_the_other_drives_of_an_array_get_their_models(
     out = tmp_path / "m"
     train_array(traces, out, QUICK, processes=1)
     before = (out / "d0.linnos").read_bytes()
-    real = drive_training.choose_margin
+    real = network.choose_margin
 
     def not_for_the_first(*given: object, **more: object) -> int:
         if not has_failed:
@@ -275,7 +275,7 @@ def test_the_other_drives_of_an_array_get_their_models(
         return real(*given, **more)  # type: ignore[arg-type]
 
     has_failed: list[bool] = []
-    monkeypatch.setattr(drive_training, "choose_margin", not_for_the_first)
+    monkeypatch.setattr(network, "choose_margin", not_for_the_first)
     named = [argument for trace in traces for argument in ("--trace", trace)]
     result = run(
         *("train", "--kind", "network", *named, "-o", out),
@@ -296,13 +296,13 @@ def test_a_raised_margin_is_in_the_file_and_in_the_record(
     train_array([trace], out, QUICK)
     plain = Model.load(out / "d.linnos")
     assert json.loads((out / "d.json").read_text())["margin"] == 0
-    real = drive_training.quantise
+    real = network.quantise
 
     def eager(*given: object) -> Model:
         model = real(*given)  # type: ignore[arg-type]
         return dataclasses.replace(model, output_bias=model.output_bias + np.array([0, 10**8]))
 
-    monkeypatch.setattr(drive_training, "quantise", eager)
+    monkeypatch.setattr(network, "quantise", eager)
     train_array([trace], out, QUICK)
     record = json.loads((out / "d.json").read_text())
     raised = load_model(out / "d.linnos")

@@ -101,7 +101,7 @@ AMBIGUOUS = {
     "all:latency_us=1,slot_ms=5,rotate": 'missing key "every_ms"',
     "all:latency_us=1,every_ms=5": 'missing key "slot_ms"',
     "all:latency_us=1,shape=queue": 'missing key "at_depth"',
-    "all:latency_us=1,at_depth=4": 'shape=pareto has tail; no key here: "at_depth"',
+    "all:latency_us=1,at_depth=4": 'tail needs shape=pareto; not allowed here: "at_depth"',
     "all:latency_us=1,region_start_mb=4": 'missing key "region_mb"',
     "all:latency_us=1,slot_ms=5,every_ms=9,at_once=2": 'missing key "rotate"',
     "all:latency_us=1,slot_ms=1,every_ms=5,rotate,at_once=4": "there are only 3 drives",

@@ -218,9 +218,10 @@ def test_the_examples_in_python_run(
     given = [f"{path}={model}" for path, model in zip(paths, models, strict=True)]
     program = [sys.executable, LIBRARY / "examples" / "read_replicas.py"]
     ran = subprocess.run([*program, *given], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
     assert re.fullmatch(r"16384000 bytes, \d+ of 4000 reads redirected, 0 errors\n", ran.stdout)
     ran = subprocess.run([*program, "/nowhere"], capture_output=True, text=True)
-    assert ran.returncode == 1
+    assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == "read_replicas.py: replica /nowhere: No such file or directory\n"
 
 

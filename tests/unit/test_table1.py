@@ -168,6 +168,7 @@ IMPOSSIBLE = [
     ("az-c", "iops_max_10s = 4900", "iops_max_10s = inf", "iops_max_10s=inf: .*at most 1e.07"),
     ("az-c", "clump_ios = 25", "clump_ios = 0.5", "clump_ios=0.5: accepted is at least 1"),
     ("az-c", "clump_ms = 1", "clump_ms = 2000", "clump_ms=2000: .*at most 1000"),
+    ("az-c", "clump_ms = 1", "clump_ms = 0", "clump_ms=0: accepted is"),
     (
         "az-c",
         "clump_ms = 1",
@@ -191,10 +192,15 @@ IMPOSSIBLE = [
     ("demo", "drive_bytes = 1073741824", f"drive_bytes = {2**60}", "enlarge region_bytes"),
     ("demo", "drive_bytes = 1073741824", "drive_bytes = 65536", "fit the drive"),
     ("demo", "zipf_exponent = 0.9", "zipf_exponent = 1.0", "zipf_exponent=1.0: .*below 1"),
+    ("demo", "read_fraction = 0.6", "", "missing: read_fraction"),
+    ("demo", "read_fraction = 0.6", "read_fraction = 1.6", "read_fraction=1.6: accepted is"),
+    ("demo", "calm_iops = 2000", "calm_iops = 1e300", r"calm_iops=1e\+?300: accepted is"),
+    ("demo", "calm_ms = 180", "calm_ms = 1e-300", "calm_ms=1e-300: accepted is"),
     ("demo", "calm_ms = 180", "calm_ms = ", "not a profile: Invalid"),
     ("demo", "calm_ms = 180", "calm_ms = 180\nburst_correlation = 2", "burst_correlation=2"),
     ("demo", "4096 = 0.60", "1000 = 0.60", "multiples of 512"),
     ("demo", "4096 = 0.60", "4096 = nan", "finite"),
+    ("demo", "4096 = 0.60", "big = 1", "read_sizes is .*a table of bytes = weight"),
     ("demo", "4096 = 0.60", "4096 = 'x'", "read_sizes is .*a table of bytes = weight"),
 ]
 
