@@ -33,6 +33,8 @@
  *	  concurrent. Otherwise each later completion would be assigned to the I/O before.
  *	- A request that has not completed for long, while many later ones have, is no longer load.
  *	- A request that is issued without a submission is an I/O that arrives at that time.
+ *	- In a trace without submissions, a request that is issued twice and completes once was
+ *	  requeued.
  *
  * If event numbers are missing, all requests in flight at that time are suspect: they are given up
  * as soon as a few later requests have ended. The following reads are doubtful (LT_DOUBTFUL): those
@@ -611,8 +613,6 @@ static void give_up_lost(struct lt_requests *p, const struct range *range, bool 
 	struct lt_part *part, *oldest = NULL;
 	int n = 0, n_alike = 0, n_issued = 0;
 
-	if (!mean_ns)
-		return;
 	TAILQ_FOREACH(part, chain_of(p, range->sector, range->write), chain) {
 		if (n++ == CHAIN_LIMIT)
 			break;
@@ -627,6 +627,17 @@ static void give_up_lost(struct lt_requests *p, const struct range *range, bool 
 			touched_ns = part->touched_ns;
 	}
 	if (!oldest || (n_alike == 1 && issued && !oldest->request->issued))
+		return;
+	/* One request was issued again: there are too few completions for two. */
+	if (issued && !p->events->has_queue && oldest->request->issued && !oldest->request->suspect &&
+	    p->now_ns - touched_ns <= slowest_ns(p, range->write) &&
+	    lt_events_lost(p->events, range->sector, range->bytes, range->write, n_issued + 1,
+			   UINT64_MAX)) {
+		oldest->io->row.flags |= LT_REQUEUED;
+		oldest->request->issued = false;
+		return;
+	}
+	if (!mean_ns)
 		return;
 	if (oldest->request->issued || !p->events->has_issue) {
 		if (!oldest->request->suspect && p->now_ns - touched_ns <= QUIET_MEANS * mean_ns)
@@ -777,7 +788,7 @@ static void submit_issued(struct lt_requests *p, const struct range *issued)
 	TAILQ_FOREACH(part, &p->in_flight, in_flight) {
 		if (n++ == SCAN_LIMIT)
 			break;
-		if (is_write(part) == range.write && part->sector > range.sector &&
+		if (suitable(part, &range) >= 0 && part->sector > range.sector &&
 		    part->sector < end_of(range.sector, range.bytes))
 			range.bytes = (part->sector - range.sector) * SECTOR_BYTES;
 	}

@@ -429,7 +429,7 @@ class BlktraceReader:
             (
                 stats["issued"] and not stats["queued"],
                 "it contains no submissions (Q), so the time of issue (D) is used as the arrival; "
-                "record with `blktrace -a queue` to include submissions",
+                "record with `blktrace -a queue`, or trace block_bio_queue, to include submissions",
             ),
             (
                 stats["reads"] + stats["writes"] and not stats["completed"],

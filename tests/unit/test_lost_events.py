@@ -261,6 +261,46 @@ def test_recording_without_submissions_has_arrivals_of_issues(tmp_path: Path) ->
         assert "it contains no submissions (Q)" in ran.output
 
 
+#: Events (action, time in us, sector, bytes) without submissions, and the reads in them (arrival
+#: in us, sector, bytes, latency in us).
+NO_SUBMISSIONS = {
+    "issued again": (
+        [(D, 0, 0, 4096), (D, 9, 0, 4096), (C, 90, 0, 4096)], [(0, 0, 4096, 90)],
+    ),
+    "issued again after a requeue": (
+        [(D, 0, 0, 4096), (R, 5, 0, 4096), (D, 9, 0, 4096), (C, 90, 0, 4096)],
+        [(0, 0, 4096, 90)],
+    ),
+    "issued again, then read again": (
+        [(D, 0, 0, 4096), (D, 9, 0, 4096), (C, 90, 0, 4096), (D, 95, 0, 4096), (C, 99, 0, 4096)],
+        [(0, 0, 4096, 90), (95, 0, 4096, 4)],
+    ),
+    "two on the same sectors": (
+        [(D, 0, 0, 4096), (D, 9, 0, 4096), (C, 90, 0, 4096), (C, 99, 0, 4096)],
+        [(0, 0, 4096, 90), (9, 0, 4096, 90)],
+    ),
+    "a longer one around": (
+        [(D, 0, 8, 4096), (D, 9, 0, 8192), (C, 90, 8, 4096), (C, 99, 0, 8192)],
+        [(0, 8, 4096, 90), (9, 0, 8192, 90)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", list(NO_SUBMISSIONS))
+def test_requests_without_submissions_are_counted_once(tmp_path: Path, case: str) -> None:
+    events, reads = NO_SUBMISSIONS[case]
+    trace = TraceBuilder()
+    for event in events:
+        trace.add(*event)
+    chunk, stats = read(trace.write(tmp_path / "dc.blk"))
+    rows = zip(
+        (chunk.arrival_ns // 1000).tolist(), chunk.sector.tolist(), chunk.size_bytes.tolist(),
+        (chunk.latency_ns // 1000).tolist(), strict=True,
+    )  # fmt: skip
+    assert list(rows) == reads
+    assert stats["missing_completions"] == stats["unmatched_completions"] == 0
+
+
 @pytest.mark.parametrize(
     ("actions", "said"),
     [
