@@ -319,26 +319,12 @@ bool lt_events_are_text(const char *head, size_t n)
 	return find_reader(head, n < LT_EVENTS_HEAD_BYTES ? n : LT_EVENTS_HEAD_BYTES);
 }
 
-static bool write_event(FILE *out, struct blk_event_v7 *e, uint32_t action)
+static bool write_event(FILE *out, struct blk_event_v7 *e)
 {
-	e->action = action;
 	/* The text has one order, so one numbering: the numbers of each CPU would have gaps. */
 	e->cpu = 0;
 	e->sequence++;
 	return fwrite(e, sizeof(*e), 1, out) == 1;
-}
-
-/* A recording with only issues and completions has no arrivals: they are written where requests are
- * issued, the earliest time known. */
-static bool write_with_arrival(FILE *out, struct blk_event_v7 *e)
-{
-	uint32_t action = e->action, rest = action & ~(ACT_MASK | CAT_ISSUE);
-
-	return (action & ACT_MASK) != ACT_ISSUE ||
-	       (write_event(out, e, rest | ACT_QUEUE | CAT_QUEUE) &&
-		write_event(out, e, rest | ACT_GETRQ | CAT_QUEUE)) ?
-		       write_event(out, e, action) :
-		       false;
 }
 
 /* Return the number of lost events that a line of ftrace or perf reports, at least 1 if any. */
@@ -370,8 +356,8 @@ static bool begins_again(struct lt_sequence *cpus, const struct blk_event_v7 *e,
 			      last.time - e->time > UNNUMBERED_BACK_NS);
 }
 
-/* Read the whole text; if @out is not NULL, write its events. */
-static bool translate(FILE *in, FILE *out, bool *has_arrivals, const char *path, char *why)
+/* Read the whole text and write its events. */
+static bool translate(FILE *in, FILE *out, const char *path, char *why)
 {
 	struct lt_sequence cpus[LT_MAX_CPUS] = { 0 };
 	read_line *reader = NULL;
@@ -414,10 +400,7 @@ static bool translate(FILE *in, FILE *out, bool *has_arrivals, const char *path,
 			done = false;
 		} else if (is == AN_EVENT) {
 			e.sequence = sequence;
-			*has_arrivals |= (e.action & ACT_MASK) == ACT_QUEUE;
-			if (out)
-				done = *has_arrivals ? write_event(out, &e, e.action) :
-						       write_with_arrival(out, &e);
+			done = write_event(out, &e);
 			sequence = e.sequence;
 			if (!done)
 				snprintf(why, LT_PACKED_WHY, "%s: %s; its events are written to a "
@@ -437,13 +420,12 @@ bool lt_events_translate(int from, int to, const char *path, char *why)
 	int in_fd = dup(from), out_fd = dup(to);
 	FILE *in = in_fd < 0 ? NULL : fdopen(in_fd, "r");
 	FILE *out = out_fd < 0 ? NULL : fdopen(out_fd, "w");
-	bool has_arrivals = false, done = false;
+	bool done = false;
 
 	if (!in || !out)
 		snprintf(why, LT_PACKED_WHY, "%s: %s", path, strerror(errno));
 	else
-		done = translate(in, NULL, &has_arrivals, path, why) &&
-		       translate(in, out, &has_arrivals, path, why);
+		done = translate(in, out, path, why);
 	if (in)
 		fclose(in);
 	if (out && fclose(out) && done) {

@@ -88,7 +88,7 @@ def test_error_code_counts_with_any_sign(tmp_path: Path) -> None:
         path = tmp_path / f"{error}.txt"
         path.write_text(FTRACE.replace("[-5]", f"[{error}]"))
         ran = CliRunner().invoke(cli, ["inspect", "--json", str(path)])
-        assert json.loads(ran.output)["events"]["errors"] == 1
+        assert json.loads(ran.stdout)["events"]["errors"] == 1
 
 
 def test_line_that_is_not_an_event_is_named(tmp_path: Path) -> None:
@@ -118,6 +118,17 @@ def test_flushes_and_passthrough_commands_of_blkparse_are_not_counted(tmp_path: 
     events, summary = BLKPARSE.split("CPU0")
     path.write_text(events + OTHER_LINES + "CPU0" + summary)
     assert columns(path) == [(0, 95839968, 4096, 80), (10, 1024, 8192, 100)]
+
+
+@pytest.mark.parametrize("requeue", ["", "block_rq_requeue: 8,0 R () 64 + 8 [0]"])
+def test_request_that_is_issued_again_is_counted_once(tmp_path: Path, requeue: str) -> None:
+    path = tmp_path / "sda.txt"
+    events = [
+        "block_rq_issue: 8,0 R 4096 () 64 + 8 [x]", requeue,
+        "block_rq_issue: 8,0 R 4096 () 64 + 8 [x]", "block_rq_complete: 8,0 R () 64 + 8 [0]",
+    ]  # fmt: skip
+    path.write_text("".join(f"x-1 [0] 1.00010{i}: {e}\n" for i, e in enumerate(events) if e))
+    assert columns(path) == [(1000100, 64, 4096, 3)]
 
 
 def test_completions_of_drives_without_requests_are_read(tmp_path: Path) -> None:
