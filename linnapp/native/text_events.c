@@ -13,7 +13,7 @@
 #define EVENT_MAGIC 0x65617407u
 #define SHOWN_BYTES 120
 #define LINES_SEEN 1024		/* number of lines that lt_events_are_text() reads */
-#define UNNUMBERED_BACK_NS 1000000000u
+#define UNNUMBERED_BACK_NS 100000u
 
 /* Actions and categories of blktrace that the parser does not use. */
 #define ACT_INSERT 12
@@ -137,6 +137,9 @@ static bool take_place(const char **at, struct blk_event_v7 *e)
 		return false;
 	n -= sign == '/' ? sector : 0;
 	if (n > UINT32_MAX / SECTOR_BYTES)
+		return false;
+	/* More follows in all formats: an error, a program, the device before a remap. */
+	if (!strpbrk(next, "[(<"))
 		return false;
 	e->sector = sector;
 	e->bytes = n * SECTOR_BYTES;
@@ -367,7 +370,7 @@ static bool translate(FILE *in, FILE *out, const char *path, char *why)
 	size_t room = 0;
 	ssize_t n;
 	long number = 0;
-	bool done = true;
+	bool done = true, is_whole;
 
 	rewind(in);
 	while (done && is != THE_END && (n = getline(&line, &room, in)) > 0) {
@@ -376,13 +379,19 @@ static bool translate(FILE *in, FILE *out, const char *path, char *why)
 
 		if (!number++ && !strncmp(line, "\xef\xbb\xbf", 3))
 			start += 3;
+		is_whole = strlen(line) == (size_t)n;
 		start[strcspn(start, "\r\n")] = '\0';
-		if (is_void(start))
+		if (is_whole && is_void(start))
 			continue;
 		if (!reader)
 			reader = find_reader(start, strlen(start));
 		is = reader ? reader(start, &e) : NO_EVENT;
-		if (is == MALFORMED) {
+		if (!is_whole) {
+			snprintf(why, LT_PACKED_WHY, "%s:%ld: the line contains bytes of zero: the "
+						     "file is damaged; copy it again", path,
+				 number);
+			done = false;
+		} else if (is == MALFORMED) {
 			snprintf(why, LT_PACKED_WHY, "%s:%ld: '%.*s' is not an event of the block "
 						     "layer in the default format of %s; correct "
 						     "or remove the line", path, number,

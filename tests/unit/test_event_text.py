@@ -167,8 +167,11 @@ def test_events_after_many_others_are_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "again"),
-    [(BLKPARSE.split("CPU0")[0], 11), (FTRACE + FTRACE.replace("8018.2", "8010.2"), 10)],
-)
+    [
+        (BLKPARSE.split("CPU0")[0], 11), (FTRACE + FTRACE.replace("8018.2", "8010.2"), 10),
+        (FTRACE + FTRACE, 10),
+    ],
+)  # fmt: skip
 def test_text_of_two_recordings_is_refused(tmp_path: Path, text: str, again: int) -> None:
     path = tmp_path / "sda.txt"
     path.write_text(text if "8018" in text else text * 2)
@@ -176,11 +179,19 @@ def test_text_of_two_recordings_is_refused(tmp_path: Path, text: str, again: int
         load(path)
 
 
-def test_last_line_that_is_cut_off_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (BLKPARSE[: BLKPARSE.rindex(" 16 [0]")], 10),
+        (BLKPARSE[: BLKPARSE.rindex("6 [0]")], 10),
+        (FTRACE[: FTRACE.rindex("6 none")], 7),
+        (BLKPARSE.replace("C   R", "C\0  R"), 9),
+    ],
+)
+def test_damaged_line_is_refused(tmp_path: Path, text: str, line: int) -> None:
     path = tmp_path / "sda.txt"
-    events = BLKPARSE.split("CPU0")[0]
-    path.write_text(events[: events.rindex(" 16 [0]")])
-    with pytest.raises(TraceError, match=r"sda\.txt:10: "):
+    path.write_text(text)
+    with pytest.raises(TraceError, match=rf"sda\.txt:{line}: "):
         load(path)
 
 
