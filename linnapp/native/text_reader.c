@@ -33,6 +33,7 @@
 #define MOST_EARLY_NS (366ll * 24 * 3600 * 1000000000)
 #define SMALLEST_IO 512
 #define LARGEST_IO (1ll << 30)
+#define LARGEST_OFFSET (1ll << 56)
 
 #define MAX_VOLUMES 65536	/* limit of distinct volumes */
 #define VOLUME_SLOTS (2 * MAX_VOLUMES)
@@ -65,6 +66,7 @@ struct lt_text_reader {
 	const char *text;
 	size_t start, end;	/* the part of the text that is not parsed yet */
 	bool at_end;
+	bool had_first_line;	/* that is neither blank nor a comment */
 	bool failed;
 	int64_t failed_line;	/* line with the error if it is not the last one read, else 0 */
 	struct lt_text_counts counts;
@@ -72,6 +74,8 @@ struct lt_text_reader {
 	bool have_first;
 	int64_t first_units, first_ns;
 	int64_t latest_ns, latest_line;
+	struct row first;
+	int64_t first_volume;
 	struct {
 		int64_t line;	/* line of the last I/O if it is far from the one before, else 0 */
 		bool is_ahead;
@@ -274,6 +278,10 @@ static bool is_possible(struct lt_text_reader *r, struct field line, const struc
 				   "format or its units may be different (--from %s skips this "
 				   "check)", what, size,
 			  r->format.name);
+	else if (row->offset > LARGEST_OFFSET)
+		fail_line(r, line, "a %s at byte %lld is beyond the end of any drive; the format "
+				   "or its units may be different (--from %s skips this check)",
+			  what, (long long)row->offset, r->format.name);
 	return !r->failed;
 }
 
@@ -326,12 +334,20 @@ static bool is_in_order(struct lt_text_reader *r, const struct row *row)
 		     (long long)r->latest_line, remedy);
 	if (r->failed)
 		return false;
+	if (!r->latest_line) {
+		r->first = *row;
+		r->first_volume = r->volumes.last;
+	}
 	if (!r->latest_line || row->time >= r->latest_ns) {
 		r->latest_ns = row->time;
 		r->latest_line = row->line;
 		return true;
 	}
 	r->counts.out_of_order++;
+	if (!r->counts.repeated_line && row->time == r->first.time &&
+	    row->offset == r->first.offset && row->size == r->first.size &&
+	    row->is_write == r->first.is_write && r->volumes.last == r->first_volume)
+		r->counts.repeated_line = row->line;
 	if (r->latest_ns - row->time > r->counts.most_late_ns) {
 		r->counts.most_late_ns = r->latest_ns - row->time;
 		r->counts.most_late_line = row->line;
@@ -537,6 +553,19 @@ static bool names_columns(struct field line)
 	return true;
 }
 
+/** lt_text_is_header() - return true if a line begins like a format's header, perhaps in quotes */
+bool lt_text_is_header(const struct lt_text_format *format, const char *start, const char *end)
+{
+	const char *wanted = format->header;
+
+	if (!wanted || (format->flags & LT_TEXT_IOLOG))
+		return false;
+	for (; *wanted && start < end; start++)
+		if (*start != '"' && !is_blank(*start) && lower(*start) != lower(*wanted++))
+			return false;
+	return !*wanted;
+}
+
 /* Return true if the first line has no I/O. The version in an iolog's first line is checked. */
 static bool is_header(struct lt_text_reader *r, struct field line)
 {
@@ -553,7 +582,7 @@ static bool is_header(struct lt_text_reader *r, struct field line)
 		return true;
 	}
 	/* A user who names the format has checked what the first line says. */
-	return (header && begins_with(line, header)) ||
+	return lt_text_is_header(&r->format, line.start, line.end) ||
 	       (r->options.known_by == LT_TEXT_NAMED && names_columns(line));
 }
 
@@ -576,10 +605,19 @@ static bool next_row(struct lt_text_reader *r, struct row *row)
 		strip(&start, &end);
 		line.start = start;
 		line.end = end;
-		if (r->counts.lines == 1 && is_header(r, line)) {
-			if (r->failed)
-				return false;
+		if (start < end && *start == '#')
 			continue;
+		if ((start < end || (r->format.flags & LT_TEXT_IOLOG)) && !r->had_first_line) {
+			r->had_first_line = true;
+			if (is_header(r, line)) {
+				if (r->failed)
+					return false;
+				continue;
+			}
+		} else if (lt_text_is_header(&r->format, start, end) ||
+			   ((r->format.flags & LT_TEXT_IOLOG) && begins_with(line, "fio version"))) {
+			fail(r, "a second trace begins here; read the two separately");
+			return false;
 		}
 		switch (parse_line(r, line, row)) {
 		case AN_IO:

@@ -96,6 +96,7 @@ struct lt_text_counts {
 	int64_t most_late_line;
 	int64_t n_volumes;	/* number of volumes with an I/O */
 	int64_t cut_off;	/* 1 if the last line has no end */
+	int64_t repeated_line;	/* the first line that repeats the first I/O too late, or 0 */
 	int64_t fractions;	/* times with a fractional part */
 	int64_t first_units;	/* whole units of the time on the first line with an I/O */
 	int64_t start_ns;	/* the time of the earliest I/O, without these units */
@@ -106,6 +107,7 @@ struct lt_text_reader;
 const struct lt_text_format *lt_text_formats(int32_t *n);
 const struct lt_text_format *lt_text_find(const char *name, int32_t *time_digits);
 const char *lt_text_unit(int32_t digits);
+bool lt_text_is_header(const struct lt_text_format *format, const char *start, const char *end);
 const struct lt_text_format *lt_text_detect(const char *head, int64_t n, char *why);
 
 struct lt_text_reader *lt_text_open(int fd, const struct lt_text_format *format,

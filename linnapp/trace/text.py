@@ -102,6 +102,11 @@ class TextCounts(Counters):
                 f"{self.out_of_order} I/Os were not in the order of time, by up to "
                 f"{self.most_late_ns / 1e9:.6f} s (line {self.most_late_line}); they are sorted"
             )
+        if self.repeated_line:
+            notes.append(
+                f"line {self.repeated_line} repeats the first I/O; the file may contain a trace "
+                "twice"
+            )
         if self.skipped:
             notes.append(f"{self.skipped} lines that neither read nor write are left out")
         if self.cut_off:

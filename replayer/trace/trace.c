@@ -178,6 +178,10 @@ static void warn_about_text(const struct trace *t)
 			  "(line %lld); they are sorted",
 			  t->path, (long long)counts->out_of_order,
 			  (double)counts->most_late_ns / 1e9, (long long)counts->most_late_line);
+	if (counts->repeated_line)
+		warn_user("trace %s: line %lld repeats the first I/O; the file may contain a trace "
+			  "twice",
+			  t->path, (long long)counts->repeated_line);
 	if (counts->cut_off)
 		warn_user("trace %s: the last line does not end with a newline; the file may be "
 			  "truncated",
