@@ -7,6 +7,7 @@
  * values: sizes that are not whole sectors, one I/O in some minutes, too many device numbers. If
  * exactly one format remains, it is used. Otherwise the user has to name the format.
  */
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #define MAX_FORMATS 32
 #define SHOWN_BYTES 60
 #define REASON_BYTES 300
+#define LINE_BYTES 256
 
 #define SLOWEST_NS 60e9		/* maximum of the median time between I/Os */
 #define SLOWEST_OF_FEW_NS 3600e9
@@ -182,14 +184,18 @@ static bool is_other_form(const char *head, size_t n, char *why)
 	return *why;
 }
 
-static bool has_semicolons(const char *head, size_t n, char *why)
+static bool has_other_separator(const char *head, size_t n, char *why)
 {
 	size_t line = line_length(head, n);
 
-	if (count_of(';', head, line) >= 3 && !memchr(head, ',', line))
-		append(why, "its columns are separated by semicolons instead of commas or blanks; "
-			 "replace decimal commas, if it has any, by points, and then convert it "
-			 "with `tr ';' ','`");
+	for (const char *c = ";|"; *c && !*why; c++)
+		/* Each column has at most one decimal comma. */
+		if (count_of(*c, head, line) >= 3 &&
+		    count_of(',', head, line) <= count_of(*c, head, line))
+			append(why, "its columns are separated by %s instead of commas or blanks; "
+				 "replace decimal commas, if it has any, by points, and then "
+				 "convert it with `tr '%c' ','`",
+			    *c == ';' ? "semicolons" : "vertical bars", *c);
 	return *why;
 }
 
@@ -481,51 +487,90 @@ static int64_t error_in(const struct lt_text_format *format, const char *text, s
 
 static const struct lt_text_format *detect(const char *head, size_t n, bool first, char *why);
 
+/* Return the length of the blank lines and comments at the start. */
+static size_t void_length(const char *head, size_t n)
+{
+	size_t at = 0;
+
+	while (at < n) {
+		size_t line = line_length(head + at, n - at), blanks = 0;
+
+		while (blanks < line && strchr(" \t\r\v\f", head[at + blanks]))
+			blanks++;
+		if (head[at] != '#' && blanks < line)
+			break;
+		at += line + (at + line < n);
+	}
+	return at;
+}
+
+/* Describe lines that are nearly in a format; return false if they are not. */
+static bool explain_first_columns(const char *head, size_t line, size_t n, char *why)
+{
+	const struct lt_text_format *formats;
+	char text[LINE_BYTES] = "", fifth[8] = "";
+	int columns = 1 + count_of(',', head, line);
+	int32_t n_formats;
+
+	memcpy(text, head, line < sizeof(text) ? line : sizeof(text) - 1);
+	formats = lt_text_formats(&n_formats);
+	for (int32_t i = 0; i < n_formats; i++)
+		if (formats[i].header && lt_text_is_header(&formats[i], text, text + strlen(text)) &&
+		    void_length(head + line, n - line) == n - line)
+			append(why, "the file has only the header of the format %s, and no I/O",
+			    formats[i].name);
+	if (sscanf(text, "%*u, %*d, %*1[012], %*u, %7[0-9a-fx]", fifth) == 1) {
+		if (columns == 5 && !strncmp(fifth, "0x", 2))
+			append(why, "the file is a log of fio without offsets. Run fio again with "
+				 "log_offset=1 and without log_avg_msec, or with write_iolog");
+		else if (columns > 6)
+			append(why, "the file is a log of fio with %d columns, of which the first "
+				 "six are read; remove the others with `cut -d, -f1-6`", columns);
+	}
+	for (const char *c = text; *c && c[1] && !*why; c++)
+		if (c > text && isdigit((unsigned char)c[-1]) && isdigit((unsigned char)c[1])) {
+			if (*c == ',' && strpbrk(text, " \t") && columns < 4)
+				append(why, "its numbers have decimal commas; convert it with "
+					 "`tr ',' '.'`");
+			else if (*c == ':')
+				append(why, "its times are dates or hours; convert them to "
+					 "seconds since 1970, as `date +%%s.%%N` prints them");
+		}
+	return *why;
+}
+
 /* Return true if only the first line is not in a format; describe its error in @why. */
 static bool explain_first_line(const char *head, size_t n, char *why)
 {
 	char error[LT_TEXT_WHY_BYTES] = "", ignored[LT_TEXT_WHY_BYTES] = "";
 	const struct lt_text_format *rest = NULL;
-	size_t line = line_length(head, n);
+	size_t start = void_length(head, n), end = start + line_length(head + start, n - start);
+	int number = 1 + count_of('\n', head, start);
 
-	if (line + 1 < n)
-		rest = detect(head + line + 1, n - line - 1, false, ignored);
-	if (!rest || error_in(rest, head, n, error) != 1)
+	if (end + 1 < n)
+		rest = detect(head + end + 1, n - end - 1, false, ignored);
+	if (!rest || error_in(rest, head, n, error) != number)
 		return false;
 	*why = '\0';
-	append(why, "line 1: %s. The lines after it have the format %s; correct or remove the first "
-		 "line, or skip it with --from %s if it names the columns", error,
-	    rest->name, rest->name);
-	return true;
-}
-
-/* Return true if all lines are blank or comments. */
-static bool is_void(const char *head, size_t n)
-{
-	while (n) {
-		size_t line = line_length(head, n), blanks = 0;
-
-		while (blanks < line && strchr(" \t\r\v\f", head[blanks]))
-			blanks++;
-		if (*head != '#' && blanks < line)
-			return false;
-		line += line < n;
-		head += line;
-		n -= line;
-	}
+	append(why, "line %d: %s. The lines after it have the format %s; correct or remove this line, "
+		 "or skip it with --from %s if it names the columns", number, error, rest->name,
+	    rest->name);
 	return true;
 }
 
 static void append_unknown(const char *head, size_t n, char *why)
 {
 	const struct lt_text_format *formats;
-	size_t line = line_length(head, n);
+	size_t start = void_length(head, n), line = line_length(head + start, n - start);
 	int32_t n_formats;
 
-	if (is_void(head, n)) {
+	if (start == n) {
 		append(why, "the file has only blank lines and comments");
 		return;
 	}
+	head += start;
+	if (explain_first_columns(head, line, n - start, why))
+		return;
 	append(why, "not a trace in a known format (blktrace");
 	formats = lt_text_formats(&n_formats);
 	for (int32_t i = 0; i < n_formats; i++)
@@ -618,7 +663,9 @@ static const struct lt_text_format *detect(const char *head, size_t n, bool firs
 		if (formats[i].flags & LT_TEXT_IOLOG)
 			continue;
 		p->format = &formats[i];
-		if (alloc_probe(p, count_of('\n', head, n) + 1) && probe_lines(p, head, n)) {
+		if (alloc_probe(p, count_of('\n', head, n) + 1) && probe_lines(p, head, n) &&
+		    /* One line is not enough to refuse the file for this format. */
+		    (!p->format->refusal || p->whole || p->bad_line > 2)) {
 			n_probes++;
 		} else {
 			free(p->time);
@@ -662,7 +709,7 @@ const struct lt_text_format *lt_text_detect(const char *head, int64_t n, char *w
 		/* Any version: the reader reports versions that it does not support. */
 		if ((formats[i].flags & LT_TEXT_IOLOG) && n >= 11 && !memcmp(head, "fio version", 11))
 			return &formats[i];
-	if (has_semicolons(head, n, why))
+	if (has_other_separator(head, n, why))
 		return NULL;
 	/* Leave out a last line that is not complete in the head. */
 	if (n >= LT_TEXT_HEAD_BYTES - 3 && memchr(head, '\n', n))

@@ -57,7 +57,9 @@ def text_of(name: str) -> list[str]:
 
 #: first lines that public traces have
 HEADERS = {
+    "msr": ["# MSR Cambridge", "", '"Timestamp","Hostname","DiskNumber","Type","Offset","Size"'],
     "alibaba": ["device_id,opcode,offset,length,timestamp"],
+    "tencent": ["Timestamp, Offset, Size, IOType, VolumeID"],
     "systor": ["Timestamp,Response,IOType,LUN,Offset,Size"],
 }
 
@@ -123,6 +125,9 @@ def _quoted(text: str) -> str:
 
 
 DECORATIONS: dict[str, Callable[[str], bytes]] = {
+    "other words": lambda text: (
+        text.replace(",Read,", ",r,").replace(",R,", ",read,").replace(",W,", ",WRITE,").encode()
+    ),
     "byte order mark": lambda text: b"\xef\xbb\xbf" + text.encode(),
     "CRLF": lambda text: text.replace("\n", "\r\n").encode(),
     "blank lines": lambda text: text.replace("\n", "\n\n  \n").encode(),
@@ -309,6 +314,32 @@ REFUSED: dict[str, tuple[str | bytes, str, int | None]] = {
         _replaced("msr", 5, f"{FILETIME + 9000},hm,0,Read,3.83496e+08,4096,9"),
         "offset has an exponent; write it with all its digits", 5,
     ),
+    "lines of an unknown format, the first like one of fio": (
+        _each(lambda i: f"{CLOCK_S + i},{i},{i % 2 * 9},4096"), "not a trace in a known", None,
+    ),
+    "a fio log with hexadecimal priorities only": (
+        _each(lambda i: f"{i}, {81792 + i}, 0, 4096, 0x0001"), "log_offset=1", None,
+    ),
+    "a fio log with times of issue": (
+        _each(lambda i: f"{i}, {81792 + i}, 0, 4096, {i * 4096}, 0, {i * 1000}"),
+        "a log of fio with 7 columns|cut -d, -f1-6", None,
+    ),
+    "decimal commas": ("0,5 0 0 4096 1\n0,9 0 4096 4096 1\n", "decimal commas|tr ','", None),
+    "dates": ("2007-02-22 17:00:01,hm,0,Read,0,4096,9\n", "dates or hours|date +%s", None),
+    "a header only": (f"# MSR\n{'|'.join(HEADERS['msr'][2:])}\n\n", "only the header|msr", None),
+    "a header again": (
+        "\n".join([*HEADERS["systor"], *text_of("systor")] * 2) + "\n", "a second trace", 42,
+    ),
+    "an iolog twice": ("\n".join(text_of("iolog") * 2) + "\n", "a second trace begins", 44),
+    "an unknown header after a comment": (
+        "# a comment\ntime device offset size type\n" + "\n".join(text_of("heimdall")) + "\n",
+        "line 2|--from heimdall", None,
+    ),
+    "an offset after the end of any drive": (
+        _replaced("msr", 5, f"{FILETIME + 9000},hm,0,Read,{1 << 60},4096,9"), "--from msr", 5,
+    ),
+    "vertical bars": ("|".join("abcdefg") + "\n", "vertical bars|tr '|' ','", None),
+    "semicolons and decimal commas": ("0,0;100;1;4096;0;0,0;4096\n", "semicolons", None),
     "semicolons": ("0;100;1;4096;0;0.0;4096\n", "semicolons|tr ';' ','", None),
     "carriage returns only": ("\r".join(text_of("msr")) + "\r", "carriage returns", None),
     "a fio log without offsets": ("0, 81792, 0, 4096\n1, 82000, 0, 4096\n", "log_offset=1", None),
@@ -388,6 +419,14 @@ def test_last_line_without_an_end_is_reported(tmp_path: Path, drives: list[Path]
         assert "the last line does not end with a newline" in ran.output
     said = replay(drives, [path], "baseline").stderr
     assert "the last line does not end with a newline" in said
+
+
+def test_trace_that_a_file_contains_twice_is_reported(tmp_path: Path, drives: list[Path]) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(text_of("msr") * 2) + "\n")
+    note = "line 41 repeats the first I/O; the file may contain a trace twice"
+    assert note in CliRunner().invoke(cli, ["inspect", str(path)]).output
+    assert note in replay(drives, [path], "baseline").stderr
 
 
 def test_volume_is_selected_alone_among_too_many_to_count(tmp_path: Path) -> None:
