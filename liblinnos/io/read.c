@@ -443,16 +443,20 @@ enum linnos_outcome read_attempt_complete(struct attempt *at, ssize_t result,
 }
 
 /* Continue a read whose first attempt had no memory of its own, and was not answered completely. */
-static enum linnos_outcome continue_read(struct linnos_read *r, const struct linnos_attempt *report,
+static enum linnos_outcome continue_read(struct linnos_read *r, struct linnos_attempt *report,
 					 ssize_t result)
 {
+	struct account *account = r->account;
 	struct linnos_read *unused;
+	uint64_t now_ns;
 
-	if (!add_attempt(r, r->choice.replica, LINNOS_PRIMARY_ATTEMPT, report, 0)) {
-		read_give_up(r, -ENOMEM);
-		return LINNOS_READ_DONE;
-	}
-	return read_attempt_complete(read_take_next(r), result, &unused);
+	if (add_attempt(r, r->choice.replica, LINNOS_PRIMARY_ATTEMPT, report, 0))
+		return read_attempt_complete(read_take_next(r), result, &unused);
+	now_ns = account_now_ns(account);
+	linnos_chooser_on_complete(account->chooser, report, LINNOS_RESULT_IGNORED, now_ns);
+	count(&account->counts.in_flight, -1);
+	set_error(r, -ENOMEM, name_of(r, r->choice.replica), "out of memory");
+	return finish(r, NULL, -ENOMEM, now_ns);
 }
 
 enum linnos_outcome read_at_once(struct linnos_read *r)

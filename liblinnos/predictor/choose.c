@@ -38,15 +38,15 @@ int linnos_chooser_create(struct linnos_chooser **chooser, struct linnos_predict
 		return error_null("struct linnos_predictor");
 	share = p->o.max_duplicates / 100;
 	ch = aligned_alloc(64, (sizeof(*ch) + 63) / 64 * 64);
-	if (ch)
-		memset(ch, 0, sizeof(*ch));
-	if (ch)
-		ch->replicas = calloc(p->n, sizeof(*ch->replicas));
-	if (ch && p->learns)
+	if (!ch)
+		return error_memory();
+	memset(ch, 0, sizeof(*ch));
+	ch->replicas = calloc(p->n, sizeof(*ch->replicas));
+	if (p->learns)
 		ch->learner = learner_create(&p->learning);
-	if (!ch || !ch->replicas || (p->learns && !ch->learner)) {
-		if (ch)
-			free(ch->replicas);
+	if (!ch->replicas || (p->learns && !ch->learner)) {
+		learner_free(ch->learner);
+		free(ch->replicas);
 		free(ch);
 		return error_memory();
 	}

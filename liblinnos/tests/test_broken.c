@@ -380,6 +380,55 @@ TEST(vectored_read_ends_with_enomem_when_there_is_no_memory_for_its_rest)
 	put_away(a);
 }
 
+static bool has_no_aligned_memory;
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
+{
+	return has_no_aligned_memory ? NULL : __real_aligned_alloc(alignment, bytes);
+}
+
+/* A read that reaches the end of the file needs an attempt in memory. */
+TEST(read_without_memory_for_its_attempt_is_not_in_flight_afterwards)
+{
+	char buf[4096];
+	struct linnos_array *a = made_up_array(N, BYTES, &OPTIONS(.probe_after_ms = 0));
+
+	has_no_aligned_memory = true;
+	assert(linnos_pread(only_queue(a), buf, sizeof(buf), BYTES - 10) == -ENOMEM);
+	assert(says("out of memory") && stats_of(a).failed == 1 && !stats_of(a).in_flight);
+	has_no_aligned_memory = false;
+	for (unsigned int k = 0; k < N; k++)
+		assert(!reads_in_flight(a, k));
+	assert(linnos_pread(only_queue(a), buf, sizeof(buf), BYTES - 10) == 10);
+	put_away(a);
+}
+
+static unsigned int failing_calloc; /* counted from 1; 0 if all succeed */
+void *__real_calloc(size_t n, size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+
+void *__wrap_calloc(size_t n, size_t bytes)
+{
+	return failing_calloc && !--failing_calloc ? NULL : __real_calloc(n, bytes);
+}
+
+/* LeakSanitizer checks that the other allocation is freed. */
+TEST(chooser_create_frees_everything_without_memory)
+{
+	struct linnos_predictor *predictor;
+	struct linnos_chooser *chooser;
+
+	assert(!linnos_predictor_create(&predictor, N, NULL, &OPTIONS(.flags = LINNOS_DUPLICATES)));
+	for (unsigned int k = 1; k <= 2; k++) {
+		failing_calloc = k;
+		assert(linnos_chooser_create(&chooser, predictor) == -ENOMEM && !chooser);
+		assert(!failing_calloc);
+	}
+	linnos_predictor_free(predictor);
+}
+
 TEST(each_completion_has_an_error_text_of_its_own)
 {
 	enum { READS = 3 };
