@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* I/O channels: see io_channel.h. */
 #include "io_channel.h"
+#include "messages.h"
 #include "uring.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* A request for which the backend had no room is submitted again after a completion or after
@@ -20,18 +22,20 @@ struct io_channel *io_channel_open(struct replica_set *set,
 {
 	struct io_channel *ch;
 
-	if (READ_ONCE(set->has_lost_descriptors)) {
-		*error = -EBADF;
-		return NULL;
-	}
 	ch = calloc(1, sizeof(*ch));
 	if (!ch) {
-		*error = -ENOMEM;
+		*error = error_memory();
 		return NULL;
 	}
 	ch->set = set;
-	*error = set->backend.open(set->backend.context, &ch->backend_queue);
+	*error = READ_ONCE(set->has_lost_descriptors)
+			 ? -EBADF
+			 : set->backend.open(set->backend.context, &ch->backend_queue);
 	if (*error) {
+		format_error(*error, "%s: %s",
+			     set->is_files ? "cannot create an io_uring"
+					   : "the backend cannot create a queue",
+			     strerror(-*error));
 		free(ch);
 		return NULL;
 	}

@@ -22,7 +22,7 @@ struct io_channel {
 };
 
 /* Open a channel. @registrations is NULL, or has the files and buffers to register in a ring.
- * Return NULL and set *error on failure. */
+ * On failure return NULL, and set *error and the error text. */
 struct io_channel *io_channel_open(struct replica_set *set,
 				   const struct linnos_queue_options *registrations, int *error);
 /* Close a channel in which nothing is in flight. */

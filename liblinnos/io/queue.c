@@ -15,8 +15,8 @@
 
 /* --- Channel -------------------------------------------------------------------------------- */
 
-/* Get the queue's channel, which is created if there is none. On failure return NULL and set
- * *error. */
+/* Get the queue's channel, which is created if there is none. On failure return NULL, and set
+ * *error and the error text. */
 static struct io_channel *get_channel(struct linnos_queue *q, int *error)
 {
 	const bool registers = q->o.register_files || q->o.n_buffers;
@@ -337,8 +337,7 @@ int linnos_queue_submit_read(struct linnos_queue *q, const struct iovec *iov, in
 	if (!q)
 		return error_null("queue");
 	if (!get_channel(q, &error))
-		return format_error(error, "cannot create the queue's own ring: %s",
-				    strerror(-error));
+		return error;
 	r = queue_begin_read(q, iov, n_iov, offset, options, user, &q->in_channel, &error);
 	if (r)
 		submit_in_channel(q, r);

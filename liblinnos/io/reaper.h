@@ -34,7 +34,8 @@ int reaper_start(struct reaper *reaper);
 /* Wait for all orphaned attempts and copies, then stop the thread. */
 void reaper_destroy(struct reaper *reaper);
 
-/* Take an unused channel, or create one. Return NULL and set *error on failure. */
+/* Take an unused channel, or create one. On failure return NULL, and set *error and the error
+ * text. */
 struct io_channel *reaper_get_channel(struct reaper *reaper, int *error);
 /* Return true if the reaper can wait for this channel. */
 bool reaper_can_wait(const struct io_channel *ch);

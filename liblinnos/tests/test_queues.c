@@ -7,6 +7,8 @@
 #include "memory_backend.h"
 #include "one_array.h"
 
+#include <sys/resource.h>
+
 #define USUAL_NS 100000ull
 
 static struct linnos_memory *memory;
@@ -491,6 +493,44 @@ TEST(reads_use_registered_files_and_buffers)
 	assert(linnos_queue_create(&second, array, &o) == -EINVAL &&
 	       says("n_buffers is 2, but buffers is NULL"));
 	free(to);
+}
+
+TEST(failure_to_create_a_ring_is_named)
+{
+	struct rlimit few, before;
+	struct linnos_queue *second;
+	struct iovec one = {.iov_base = buf, .iov_len = sizeof(buf)};
+
+	open_array(NULL);
+	assert(!getrlimit(RLIMIT_NOFILE, &before));
+	few = before;
+	few.rlim_cur = 3;
+	assert(!setrlimit(RLIMIT_NOFILE, &few));
+	assert(linnos_queue_submit_read(queue(), &one, 1, 0, NULL, NULL) == -EMFILE);
+	assert(says("cannot create an io_uring: Too many open files"));
+	/* Another message in between. */
+	assert(linnos_array_drop_replica(array, N) == -EINVAL);
+	assert(linnos_queue_create(&second, array, &QUEUE_OPTIONS(.register_files = 1)) ==
+		       -EMFILE &&
+	       !second);
+	assert(says("cannot create an io_uring: Too many open files"));
+	assert(!setrlimit(RLIMIT_NOFILE, &before));
+}
+
+TEST(failure_to_register_buffers_is_named)
+{
+	const struct linnos_queue_options o =
+		QUEUE_OPTIONS(.n_buffers = 1, .buffers = &(struct iovec){buf, 0},
+			      .first_buffer = 1);
+	struct iovec one = {.iov_base = buf, .iov_len = sizeof(buf)};
+	struct linnos_queue *second;
+
+	open_array(NULL);
+	/* For the caller's ring, so the queue does not register it when it is created. */
+	assert(!linnos_queue_create(&second, array, &o));
+	assert(linnos_queue_submit_read(second, &one, 1, 0, NULL, NULL) < 0);
+	assert(says("cannot register the 1 buffers of a queue"));
+	assert(!linnos_queue_close(second));
 }
 
 TEST(callers_ring_uses_its_fixed_files_and_buffers)
