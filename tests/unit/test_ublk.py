@@ -87,6 +87,14 @@ def test_worker_exits_with_a_message_when_its_ring_cannot_be_entered(
     )
 
 
+def test_short_read_is_reported_with_its_own_reason(tmp_path: Path) -> None:
+    told = ran(compiled(tmp_path, "short_read", ["reads"]))
+    assert (told.returncode, told.stdout) == (0, "-5 8192\n")
+    assert told.stderr == (
+        "linnos-ublk: /dev/ublkb5: read of 4096 bytes at 8192: all replicas have become shorter\n"
+    )
+
+
 def test_first_thread_is_created_with_pr_set_io_flusher_when_reads_are_hedged(
     program: Path, tmp_path: Path
 ) -> None:
