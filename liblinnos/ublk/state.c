@@ -332,6 +332,7 @@ struct members {
 
 static void identify(struct members *g, const struct options *o, uint32_t opened)
 {
+	bool is_shared[REPLICAS_MAX] = {false};
 	struct stat st[REPLICAS_MAX];
 
 	*g = (struct members){.n = o->n, .opened = opened};
@@ -344,10 +345,11 @@ static void identify(struct members *g, const struct options *o, uint32_t opened
 	/* Some vendors give all their drives the same serial number. */
 	for (unsigned int k = 1; k < o->n; k++)
 		for (unsigned int i = 0; i < k; i++)
-			if (opened & 1u << k && !strcmp(g->ids[i], g->ids[k])) {
-				identity_get_name(g->ids[i], &st[i]);
-				identity_get_name(g->ids[k], &st[k]);
-			}
+			if (opened & 1u << k && !strcmp(g->ids[i], g->ids[k]))
+				is_shared[i] = is_shared[k] = true;
+	for (unsigned int k = 0; k < o->n; k++)
+		if (is_shared[k])
+			identity_get_name(g->ids[k], &st[k]);
 	for (unsigned int k = 0; k < o->n; k++)
 		if (identity_is_name(g->ids[k])) {
 			warn("%s has no serial number or other identity, so it is recognised only "

@@ -117,6 +117,7 @@ def state_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tmp_path_factory.mktemp("state"), "test_state",
         ["state", "identity", "replicas", "resync"],
         "-fsanitize=address,undefined", '-DSTATE_FOLDER="state"',
+        "-Wl,--wrap=identity_get,--wrap=identity_get_name",
     )  # fmt: skip
 
 

@@ -14,6 +14,30 @@
 #define MIB (1ull << 20)
 #define BYTES (640 * MIB)
 
+/* Let all replicas report the same serial number. */
+static bool have_equal_serials;
+
+void __real_identity_get(char id[IDENTITY_BYTES], const char *path, const struct stat *st);
+void __wrap_identity_get(char id[IDENTITY_BYTES], const char *path, const struct stat *st);
+void __real_identity_get_name(char id[IDENTITY_BYTES], const struct stat *st);
+void __wrap_identity_get_name(char id[IDENTITY_BYTES], const struct stat *st);
+
+void __wrap_identity_get(char id[IDENTITY_BYTES], const char *path, const struct stat *st)
+{
+	if (have_equal_serials)
+		snprintf(id, IDENTITY_BYTES, "SERIAL");
+	else
+		__real_identity_get(id, path, st);
+}
+
+void __wrap_identity_get_name(char id[IDENTITY_BYTES], const struct stat *st)
+{
+	if (have_equal_serials)
+		snprintf(id, IDENTITY_BYTES, "name %llu", (unsigned long long)st->st_ino);
+	else
+		__real_identity_get_name(id, st);
+}
+
 enum mode { ASSUME_CLEAN, COMPARE, RESYNC, DIED };
 
 /* The mirror that a test starts. */
@@ -347,6 +371,17 @@ TEST(file_with_the_name_of_a_member_is_another_member)
 	crash();
 	assert(!rename("a", "z") && !rename("b", "a") && !rename("z", "b"));
 	assert(is_refused(RESYNC, "ab", "has no record of these replicas"));
+}
+
+TEST(drives_with_equal_serials_are_recognised_in_any_order)
+{
+	have_equal_serials = true;
+	start_mirror(ASSUME_CLEAN, "abc");
+	write_at(0, 4096);
+	crash();
+	assert(open_mirror(RESYNC, "cba", BYTES) == 7);
+	assert(may_differ("0"));
+	have_equal_serials = false;
 }
 
 TEST(mirror_of_another_size_is_not_resynced)
