@@ -95,7 +95,11 @@ static bool read_key(struct key *key, const char *path)
 		return false;
 	}
 	bytes = read(fd, key->key, sizeof(key->key));
+	if (bytes < 0)
+		warn("%s: %s", path, strerror(errno));
 	close(fd);
+	if (bytes < 0)
+		return false;
 	if (s.st_mode & 07) {
 		warn("%s must not be readable by all users; run chmod o= %s", path, path);
 		return false;

@@ -220,6 +220,7 @@ def test_agent_drops_capabilities(program: Path, tmp_path: Path) -> None:
             "drive /dev/a\nlisten ::1\nallow ::1\nkey KEY\n",
             "must not be readable by all users; run chmod o=",
         ),
+        ("drive /dev/a\nlisten ::1\nallow ::1\nkey /tmp\n", "/tmp: Is a directory"),
         ("drive a\n", "a is not an absolute path"),
         ("drive /dev/a\nlisten 127.0.0.1\n", "no client would be answered"),
     ],
