@@ -11,7 +11,7 @@
 
 struct key {
 	size_t bytes;
-	char key[KEY_BYTES_MAX + 1];
+	char key[KEY_BYTES_MAX];
 };
 
 enum ignored {

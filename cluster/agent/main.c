@@ -85,32 +85,29 @@ static int listen_on(const struct sockaddr_in6 *address)
 static bool read_key(struct key *key, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char text[1024]; /* more than a key and the line breaks that follow it */
 	struct stat s;
-	ssize_t bytes;
+	ssize_t bytes = fd < 0 || fstat(fd, &s) ? -1 : read(fd, text, sizeof(text));
 
-	if (fd < 0 || fstat(fd, &s)) {
-		warn("%s: %s", path, strerror(errno));
-		if (fd >= 0)
-			close(fd);
-		return false;
-	}
-	bytes = read(fd, key->key, sizeof(key->key));
 	if (bytes < 0)
 		warn("%s: %s", path, strerror(errno));
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 	if (bytes < 0)
 		return false;
 	if (s.st_mode & 07) {
 		warn("%s must not be readable by all users; run chmod o= %s", path, path);
 		return false;
 	}
-	while (bytes > 0 && (key->key[bytes - 1] == '\n' || key->key[bytes - 1] == '\r'))
+	while (bytes > 0 && (text[bytes - 1] == '\n' || text[bytes - 1] == '\r'))
 		bytes--;
 	if (bytes < KEY_BYTES_MIN || bytes > KEY_BYTES_MAX) {
 		warn("%s has %zd bytes; a key must have %d to %d", path, bytes, KEY_BYTES_MIN,
 		     KEY_BYTES_MAX);
 		return false;
 	}
+	memcpy(key->key, text, (size_t)bytes);
+	explicit_bzero(text, sizeof(text));
 	key->bytes = (size_t)bytes;
 	return true;
 }

@@ -201,6 +201,10 @@ def test_keys_are_exchanged_while_the_agent_runs(program: Path, tmp_path: Path) 
         assert "has 5 bytes; a key must have 16 to 64" in reload(agent)
         assert agent.process.stderr is not None
         assert "the keys are unchanged" in agent.process.stderr.readline()
+        # The second line is not ignored.
+        keys[0].write_bytes(b"k" * 64 + b"\nmore")
+        assert "has 69 bytes; a key must have 16 to 64" in reload(agent)
+        assert "the keys are unchanged" in agent.process.stderr.readline()
         assert answers(agent, next_key)
 
 
