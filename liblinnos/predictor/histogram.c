@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static uint32_t n_buckets(const struct histogram *h)
 {
@@ -33,11 +32,6 @@ void histogram_free(struct histogram *h)
 {
 	free(h->counts);
 	h->counts = NULL;
-}
-
-void histogram_clear(struct histogram *h)
-{
-	memset(h->counts, 0, n_buckets(h) * sizeof(*h->counts));
 }
 
 uint64_t histogram_fade(struct histogram *h)

@@ -18,7 +18,6 @@ struct histogram {
 /* Return false if there is no memory. */
 bool histogram_init(struct histogram *h, unsigned int bits);
 void histogram_free(struct histogram *h);
-void histogram_clear(struct histogram *h);
 /* Halve all counts. Return their sum. */
 uint64_t histogram_fade(struct histogram *h);
 /* Return the middle of the bucket that holds the rank-th smallest value, from 1; UINT64_MAX if

@@ -19,19 +19,17 @@ TEST(histogram_buckets_have_no_gaps_and_small_values_have_one_each)
 TEST(histogram_returns_value_within_its_bucket)
 {
 	for (unsigned int bits = 6; bits <= 11; bits += 5) {
-		struct histogram h;
-
-		assert(histogram_init(&h, bits));
 		for (uint64_t v = 1; v < UINT64_MAX / 3; v = v * 3 + 1) {
 			uint64_t found, error;
+			struct histogram h;
 
-			histogram_clear(&h);
+			assert(histogram_init(&h, bits));
 			histogram_add(&h, v);
 			found = histogram_at_rank(&h, 1);
 			error = found > v ? found - v : v - found;
 			assert(error <= v >> bits);
+			histogram_free(&h);
 		}
-		histogram_free(&h);
 	}
 }
 
