@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-# Rules that build, test and install liblinnos and liblinnos-cluster. Their makefiles set before:
-# NAME, ABI (of the soname), TOP (the project's root), MODULES, TESTS, THREADED (tests with threads),
-# HEADERS, LENT_HEADERS (those of another library, which are not removed) and PAGES.
+# Rules that build, test and install liblinnos, liblinnos-cluster and liblinnos-ceph. Before the makefile of
+# a library includes this file, it sets NAME, ABI (the number in the soname), TOP (the root of the project),
+# MODULES, TESTS, THREADED (tests that use threads), HEADERS, SHARED_HEADERS (headers of another library,
+# which `make uninstall` does not remove) and PAGES (man pages).
 #
 # `make OUT=dir` builds the static and the shared library and the tests in dir; `make check` runs the tests;
 # `make check-sanitized` runs them under ASan and UBSan, and those with threads under TSan; `make
@@ -17,16 +18,16 @@ OBJCOPY ?= objcopy
 CFLAGS ?= -O2 -g
 override CFLAGS += -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -fPIC -pthread
 override CFLAGS += $(SANITIZE)
-# The core is written for the kernel, which does not assume that pointers to different types differ.
+# The core is written for the kernel, which is compiled without the strict aliasing rules.
 override CFLAGS += -fno-strict-aliasing
-# GCC optimizes the library as a whole, which saves a tenth of the instructions of a read. Tests are linked
-# from the same objects without that, because the linker replaces some of the functions that they call.
+# Link-time optimization saves a tenth of the instructions of a read. Tests are linked from the same objects
+# without it, because they replace functions with --wrap.
 LTO := -flto=auto -ffat-lto-objects -fno-semantic-interposition
 LTO := $(if $(SANITIZE),,$(shell $(CC) $(LTO) -flinker-output=nolto-rel -r -x c /dev/null -o /dev/null 2>/dev/null && echo "$(LTO)"))
 # The core uses the kernel's prototypes.
 CORE := $(TOP)/core
 CPPFLAGS += -D_GNU_SOURCE -I. -I$(CORE) -I$(TOP)/core/uapi
-# The version of the project. The soname has that of the ABI.
+# The version of the project, which differs from that of the ABI.
 VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' $(TOP)/pyproject.toml)
 SHARED := $(NAME).so.$(VERSION)
 SONAME := $(NAME).so.$(ABI)
@@ -69,22 +70,19 @@ check: tests
 check-sanitized:
 	@$(MAKE) --no-print-directory OUT=$(OUT)/asan CFLAGS="-O1 -g" \
 	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all" check
-	@# TSan of Debian 12 knows no addresses that are shuffled as far as newer kernels do it.
+	@# The TSan of Debian 12 does not work with the address randomization of newer kernels.
 	@$(MAKE) --no-print-directory OUT=$(OUT)/tsan CFLAGS="-O1 -g" SANITIZE=-fsanitize=thread \
 	  RUN="$$(setarch -R true 2>/dev/null && echo setarch -R)" TESTS="$(THREADED)" check
 
-# No rule for a source that was moved since the last build, whose old path is still in the dependency
-# file, nor for a dependency file that does not exist yet, so that make does not try to build either.
+# Make must not try to build a source that was moved since the last build, whose old path is still in a
+# dependency file, nor a dependency file that does not exist yet.
 %.c %.d: ;
-
-# A source that an old .d file names may have moved since: its object is then compiled again.
-%.c: ;
 -include $(OBJS:.o=.d) $(TESTS:%=$(OUT)/obj/tests/test_%.d)
 
 ROOT = $(DESTDIR)$(PREFIX)
 
 install: $(OUT)/$(NAME).a $(OUT)/$(SHARED)
-	install -D -m 644 -t $(ROOT)/include $(HEADERS) $(LENT_HEADERS)
+	install -D -m 644 -t $(ROOT)/include $(HEADERS) $(SHARED_HEADERS)
 	install -D -m 644 -t $(ROOT)/lib $(OUT)/$(NAME).a
 	install -m 755 -t $(ROOT)/lib $(OUT)/$(SHARED)
 	ln -sf $(SHARED) $(ROOT)/lib/$(SONAME)
