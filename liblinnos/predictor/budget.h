@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The budget for hedges, a token bucket. It starts empty. Each read that is started earns a
- * fraction of a token (0.05), a hedge costs one token, and the bucket holds at most its burst
- * (100). Hedges therefore never exceed that fraction of the reads so far. However long no hedge was
- * needed before, at most 0.05 n + 100 of n consecutive reads are hedged.
+ * A token bucket that limits hedges, probe copies or queries to a fraction of the reads. It starts
+ * empty. Each read that is started earns a fraction of a token, each hedge costs one token, and the
+ * bucket holds at most its burst. Hedges therefore never exceed that fraction of the reads so far.
+ * With a fraction of 0.05 and a burst of 100, at most 0.05 n + 100 of n consecutive reads are
+ * hedged, even if no hedge was needed for a long time before.
  */
 #ifndef LINNOS_BUDGET_H
 #define LINNOS_BUDGET_H
@@ -29,7 +30,7 @@ static inline void budget_earn(struct budget *b)
 	budget_add(b, b->share);
 }
 
-/* Return the token of a hedge that was revoked before any drive received it. */
+/* Restore the token of a hedge that was revoked before any drive received it. */
 static inline void budget_refund(struct budget *b)
 {
 	budget_add(b, 1);

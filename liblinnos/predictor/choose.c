@@ -11,15 +11,14 @@
 struct choice_own {
 	uint64_t start_ns;
 	uint64_t sent_ns;	 /* submission of the last attempt, except hedges */
-	double expected_gain_us; /* expected gain of its hedge; 0 if there is no hedge or the gain
-			      is unknown */
+	double expected_gain_us; /* of its hedge; 0 if there is no hedge or it is not known */
 	struct linnos_assignment assignment;
 	uint32_t default_us;
 	bool redirected;
 };
 
 _Static_assert(sizeof(struct choice_own) <= sizeof(((struct linnos_choice *)0)->own),
-	       "it has room");
+	       "struct linnos_choice is too small");
 
 static struct choice_own *own_of(const struct linnos_choice *c)
 {
@@ -234,8 +233,8 @@ int linnos_choose_next(struct linnos_chooser *ch, struct linnos_choice *c, uint6
 	return replica;
 }
 
-/* In addition to the token bucket, which counts in fractions: hedges and copies must never exceed
- * the allowed fraction of the reads. */
+/* Check the exact numbers in addition to the token bucket, which has rounding errors: hedges and
+ * copies must never exceed the allowed percentage of the reads. */
 static bool cap_allows(const struct linnos_chooser *ch)
 {
 	return budget_allows(&ch->hedges) &&
@@ -345,8 +344,8 @@ void linnos_chooser_on_complete(struct linnos_chooser *ch, struct linnos_attempt
 	struct observer *o = &ch->predictor->drives[s->replica];
 	enum observed_end observed = OBSERVED_IGNORED;
 
-	/* A caller that sends every late read to another replica and cancels the first attempt must
-	 * still record that this attempt was late. */
+	/* A caller may send every late read to another replica and cancel the first attempt. This
+	 * attempt was late and must count as such. */
 	if (end == LINNOS_CANCELLED &&
 	    now_ns > s->io.issued_ns + READ_ONCE(o->overdue_us) * 1000ull)
 		end = LINNOS_SUCCEEDED;

@@ -85,7 +85,8 @@ static bool is_unhealthy(const struct chooser *c, unsigned int drive, uint32_t r
 	if (c->external && c->external->last & 1u << drive)
 		return true;
 	/* Only a completed read ends the states slow and unprobed. An unhealthy drive may receive
-	 * no reads except probes. Without probes these states might never end, so ignore them. */
+	 * no reads except probes, so without probes these states might never end. Ignore them then.
+	 */
 	return READ_ONCE(o->failing) || (READ_ONCE(o->slow) && c->probe_after_ns) ||
 	       (READ_ONCE(o->unprobed) && c->probe_after_ns && c->budget.share > 0) ||
 	       (reads && observer_has_late_read(o, now_ns));
@@ -208,9 +209,9 @@ int chooser_find_fastest(struct chooser *c, unsigned int default_drive, uint64_t
 
 /* --- Probes --------------------------------------------------------------------------------- */
 
-/* Return the time since a drive's last completion; 0 if the drive must not be probed. It must not
- * if that time is less than probe_after_ns, if a read is in flight, whose completion will update
- * the history, or if the drive must be left alone after a failed or slow read (observer.h). */
+/* Return the time since a drive's last completion; 0 if the drive must not be probed, because that
+ * time is less than probe_after_ns, because a read in flight will update the history, or because
+ * the drive must be left alone after a failed or slow read (observer.h). */
 static uint64_t silent_ns(const struct chooser *c, unsigned int drive, uint64_t now_ns)
 {
 	const struct observer *o = &c->drives[drive];
@@ -244,8 +245,8 @@ static enum linnos_slowness slowness_of(const struct chooser *c, unsigned int dr
 	return linnos_classify_slowness(c->us[drive], READ_ONCE(c->drives[drive].overdue_us));
 }
 
-/* Return true if reads with this default drive, which has none in flight, are mostly redirected.
- * Its prediction is that of the last read for which it was made. */
+/* Return true if most reads with this default drive are redirected, according to its last
+ * prediction. The drive has no reads in flight. */
 static bool is_mostly_avoided(struct chooser *c, unsigned int drive, uint64_t now_ns)
 {
 	struct linnos_redirect_benefit benefit;
@@ -357,7 +358,8 @@ struct choice chooser_read(struct chooser *c, unsigned int default_drive, uint64
 	return choice;
 }
 
-/* Move the median by a fixed fraction towards a latency: as many steps up as down at the median. */
+/* Move the median by a fixed fraction towards a latency. At the true median there are as many steps
+ * up as down. */
 static void update_median(struct chooser_common *common, uint64_t latency_us)
 {
 	uint64_t median_us = common->median_us;
@@ -382,7 +384,8 @@ void chooser_answered(struct chooser *c, struct linnos_assignment assignment, ui
 void chooser_answered_sampled(struct chooser *c, struct linnos_assignment assignment,
 			      uint64_t latency_ns)
 {
-	if (assignment.slowness == LINNOS_SLOWNESS_NONE && c->n_unassigned++ % STAYED_SAMPLE_EVERY)
+	if (assignment.slowness == LINNOS_SLOWNESS_NONE &&
+	    c->n_unassigned++ % UNASSIGNED_SAMPLE_EVERY)
 		return;
 	chooser_answered(c, assignment, latency_ns);
 }

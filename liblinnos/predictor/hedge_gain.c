@@ -6,15 +6,15 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define BINS_A_DOUBLING 4
+#define BINS_PER_DOUBLING 4
 #define LOWEST_EXPONENT (-2)
 /* The bin that begins at the prediction. */
-#define AT_ONE (-LOWEST_EXPONENT * BINS_A_DOUBLING)
+#define AT_ONE (-LOWEST_EXPONENT * BINS_PER_DOUBLING)
 
 /*
  * Before there are latencies, the ratio to the prediction is assumed to be log-normal with a
- * standard deviation of half a doubling, and in one of 50 cases anything from 2 to 32. This prior
- * counts as many latencies as are needed to estimate the delay per page.
+ * standard deviation of half a doubling, and in one of 50 cases anything from 2 to 32 times the
+ * prediction. This prior counts as many latencies as are needed to estimate the delay per page.
  */
 #define ENOUGH 200
 #define PRIOR_SLOW 0.02
@@ -26,14 +26,15 @@
 /* The distribution over all predictions counts as this many latencies of each power of two. */
 #define ALL_WEIGHT 50
 /*
- * One latency that was never observed is added: half of its distribution is beyond 8 times the
- * prediction, a quarter beyond 16 times, and so on. A read that has waited longer than any read
- * before is therefore not expected to be answered at once.
+ * One latency that was never observed is added to each distribution. It is longer than 4 times the
+ * prediction, longer than 8 times with probability 1/2, longer than 16 times with probability 1/4,
+ * and so on. A read that has waited longer than any earlier read took is therefore not expected to
+ * be answered at once.
  */
-#define TAIL_FROM (4 * BINS_A_DOUBLING)
-/* Curves are computed again when one in this many observations is new. */
+#define TAIL_FROM (4 * BINS_PER_DOUBLING)
+/* Curves are computed again when 1/NEW_PART of the observations are new. */
 #define NEW_PART 4
-/* It is useless to wait for a bin with a smaller fraction of the reads than this. */
+/* Do not wait for a bin that contains a smaller fraction of the reads than this. */
 #define WEIGHT_MIN 1e-4
 
 /* A hedge raises the price by this fraction. The number of reads that earn one hedge lowers it
@@ -72,11 +73,11 @@ void hedge_gain_init(struct hedge_gain *g, double share)
 	g->price_us = isfinite(share) ? PRICE_FIRST_US : 0;
 	g->claimed_us = g->gained_us = CLAIMED_FIRST_US;
 	for (unsigned int i = 0; i < GAIN_BINS; i++) {
-		double doublings = (i + 0.5) / BINS_A_DOUBLING + LOWEST_EXPONENT;
+		double doublings = (i + 0.5) / BINS_PER_DOUBLING + LOWEST_EXPONENT;
 		double normal = sqrt(2 / M_PI) * exp(-2 * doublings * doublings);
 		bool is_slow = doublings > PRIOR_SLOW_FROM && doublings < PRIOR_SLOW_TO;
 
-		g->all.bins[i] = ENOUGH / (double)BINS_A_DOUBLING *
+		g->all.bins[i] = ENOUGH / (double)BINS_PER_DOUBLING *
 				 ((1 - PRIOR_SLOW) * normal +
 				  PRIOR_SLOW * is_slow / (PRIOR_SLOW_TO - PRIOR_SLOW_FROM));
 		g->all.n += g->all.bins[i];
@@ -93,14 +94,14 @@ static unsigned int class_of(uint32_t predicted_us)
 	return exponent < GAIN_PREDICTIONS ? exponent : GAIN_PREDICTIONS - 1;
 }
 
-/* 2^(quarters / 4), relative to the first bin. */
-static double ratio(unsigned int bin, const double within[BINS_A_DOUBLING])
+/* Return the ratio at a position in a bin, which @within gives for each quarter of a doubling. */
+static double ratio(unsigned int bin, const double within[BINS_PER_DOUBLING])
 {
 	/* The first bin begins at 2^LOWEST_EXPONENT. */
-	static const double doublings[GAIN_BINS / BINS_A_DOUBLING] = {0.25, 0.5, 1,  2,	 4,
-								      8,    16,	 32, 64, 128};
+	static const double doublings[GAIN_BINS / BINS_PER_DOUBLING] = {0.25, 0.5, 1,  2,  4,
+									8,    16,  32, 64, 128};
 
-	return within[bin % BINS_A_DOUBLING] * doublings[bin / BINS_A_DOUBLING];
+	return within[bin % BINS_PER_DOUBLING] * doublings[bin / BINS_PER_DOUBLING];
 }
 
 static double lower_edge(unsigned int bin)
@@ -124,7 +125,7 @@ static int quarter_doublings(double r)
 	int exponent;
 	double mantissa = 2 * frexp(r, &exponent); /* from 1 to 2 */
 
-	return BINS_A_DOUBLING * (exponent - 1) + (mantissa >= lower_edge(AT_ONE + 1)) +
+	return BINS_PER_DOUBLING * (exponent - 1) + (mantissa >= lower_edge(AT_ONE + 1)) +
 	       (mantissa >= lower_edge(AT_ONE + 2)) + (mantissa >= lower_edge(AT_ONE + 3));
 }
 
@@ -140,7 +141,7 @@ static void expect(const struct hedge_gain *g, unsigned int class, double predic
 		   struct expected *e)
 {
 	const struct latency_ratios *own = &g->by_prediction[class];
-	double tail = 1 - exp2(-1.0 / BINS_A_DOUBLING);
+	double tail = 1 - exp2(-1.0 / BINS_PER_DOUBLING);
 
 	e->before[0] = e->before_us[0] = 0;
 	for (unsigned int i = 0; i < GAIN_BINS; i++) {
@@ -148,7 +149,7 @@ static void expect(const struct hedge_gain *g, unsigned int class, double predic
 		e->weights[i] = own->bins[i] + ALL_WEIGHT * g->all.bins[i] / g->all.n;
 		if (i >= TAIL_FROM) {
 			e->weights[i] += tail;
-			tail *= exp2(-1.0 / BINS_A_DOUBLING);
+			tail *= exp2(-1.0 / BINS_PER_DOUBLING);
 		}
 		e->weights[i] /= own->n + ALL_WEIGHT + 1;
 		e->before[i + 1] = e->before[i] + e->weights[i];
@@ -178,8 +179,8 @@ static double gain_after(const struct expected *first, const struct expected *se
 	return gain_us;
 }
 
-/* Return how much longer an attempt takes for each page of other reads, by least squares. */
-static double us_a_page(const struct hedge_gain *g)
+/* Return the increase in latency per page of other reads that is pending, by least squares. */
+static double us_per_page(const struct hedge_gain *g)
 {
 	double n = g->n, variance, covariance;
 
@@ -196,7 +197,7 @@ static double us_a_page(const struct hedge_gain *g)
 static double delay_of_others_us(const struct hedge_gain *g, const struct hedge_candidate *read)
 {
 	double mean_us = g->us / g->n;
-	double each_us = fmax(us_a_page(g) * read->pages, read->second_us / (double)AT_ONCE);
+	double each_us = fmax(us_per_page(g) * read->pages, read->second_us / (double)AT_ONCE);
 
 	return each_us * (read->reads + g->reads * read->second_us / mean_us);
 }
@@ -218,8 +219,8 @@ struct hedge_plan hedge_plan(const struct hedge_gain *g, const struct hedge_cand
 	cost_us = g->price_us + delay_of_others_us(g, read);
 	expect(g, class_of(read->first_us), read->first_us, &first);
 	expect(g, class_of(read->second_us), read->second_us, &second);
-	/* The second attempt is sent at once, or after one of the bins, in which the first may be
-	 * answered. */
+	/* The second attempt is sent at once, or at the end of one of the bins if the first one was
+	 * not answered by then. */
 	for (unsigned int i = 0; i < GAIN_BINS; i++) {
 		double t = i ? read->first_us * lower_edge(i) : read->waited_us;
 		double late, gain_us, benefit_us;
@@ -259,8 +260,8 @@ static void compute_curve(const struct hedge_gain *g, struct gain_curve *curve)
 
 	expect(g, curve->first, 1, &first);
 	expect(g, curve->second,
-	       ldexp(lower_edge(AT_ONE + whole % BINS_A_DOUBLING),
-		     (int)(whole / BINS_A_DOUBLING) - GAIN_RATIOS / BINS_A_DOUBLING),
+	       ldexp(lower_edge(AT_ONE + whole % BINS_PER_DOUBLING),
+		     (int)(whole / BINS_PER_DOUBLING) - GAIN_RATIOS / BINS_PER_DOUBLING),
 	       &second);
 	for (unsigned int i = 0; i < GAIN_BINS; i++) {
 		double late;
@@ -309,11 +310,11 @@ struct hedge_plan gain_planner_plan(struct gain_planner *p, const struct hedge_c
 	trust = gain_trust(&p->gain);
 	cost = (p->gain.price_us + delay_of_others_us(&p->gain, read)) / read->first_us;
 	for (unsigned int i = 0; i < curve->n && trust * curve->gains[i] > best; i++) {
-		double worth = trust * curve->gains[i] - curve->late[i] * cost;
+		double benefit = trust * curve->gains[i] - curve->late[i] * cost;
 
-		if (worth <= best)
+		if (benefit <= best)
 			continue;
-		best = worth;
+		best = benefit;
 		plan.wait_us = curve->waits[i] * read->first_us;
 		plan.gain_us = curve->gains[i] / curve->late[i] * read->first_us;
 	}

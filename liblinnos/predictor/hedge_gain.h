@@ -10,15 +10,15 @@
  *	gain(t) = E[max(0, X1 - t - X2); X1 > t]
  *	cost(t) = P[X1 > t] * (delay of other reads + price)
  *
- * The read waits for the t with the highest gain - cost. If no t has a positive difference, it is
- * never hedged. Waiting delays the second attempt of late reads, but avoids it for all reads that
- * are not late.
+ * The second attempt is sent after the t for which gain(t) - cost(t) is highest. If the difference
+ * is not positive for any t, the read is never hedged. Waiting delays the second attempt of late
+ * reads, but avoids it for all reads that are not late.
  *
- * Delay of other reads: each read at the second replica in this time takes longer for each page
- * that is pending there. The increase per page is estimated as well. The price is that of a limited
- * resource: it rises with each hedge and falls with each read, so that hedges become a given
- * fraction of the reads, namely those with the highest gain. Both attempts of a hedged read are
- * completed, so the gain is measured. If hedges gain less than expected, the expectation is reduced
+ * Delay of other reads: each page of the second attempt increases the latency of the other reads
+ * that are at the second replica at the same time. The increase per page is estimated from
+ * completed reads. The price limits hedges to a given fraction of the reads, those with the highest
+ * gain: it rises with each hedge and falls with each read. Both attempts of a hedged read are
+ * completed, so its gain is measured. If hedges gain less than expected, the expectation is reduced
  * accordingly.
  *
  * The derivation and an evaluation are in docs/latency-model.md. Times are in us.
@@ -50,14 +50,14 @@ struct hedge_gain {
 };
 
 /*
- * The gain of each wait for a pair of predictions, in units of the first one. The second prediction
- * is rounded to quarters of doublings of the first.
+ * The gain of each waiting time for a pair of predictions, in units of the first prediction. The
+ * ratio of the second to the first one is rounded to a power of 2^(1/4).
  */
-#define GAIN_RATIOS 40 /* the largest ratio of the predictions, in quarters of doublings */
+#define GAIN_RATIOS 40 /* the largest ratio of the predictions is 2^(GAIN_RATIOS/4) */
 struct gain_curve {
-	uint8_t first, second; /* their powers of two */
+	uint8_t first, second; /* powers of two of the predictions */
 	int8_t ratio;
-	uint8_t n; /* 0 if it was not computed yet */
+	uint8_t n; /* number of waiting times; 0 if the curve was not computed yet */
 	double waits[GAIN_BINS], gains[GAIN_BINS], late[GAIN_BINS];
 };
 
@@ -65,7 +65,7 @@ struct gain_curve {
 #define GAIN_CURVES 64
 struct gain_planner {
 	struct hedge_gain gain;
-	uint64_t attempts; /* when the curves were last discarded */
+	uint64_t attempts; /* number of attempts when the curves were last discarded */
 	struct gain_curve curves[GAIN_CURVES];
 };
 
@@ -78,18 +78,18 @@ struct hedge_candidate {
 };
 
 struct hedge_plan {
-	double wait_us; /* from now on; infinite: never */
+	double wait_us; /* from now on; infinite if the read is never hedged */
 	double gain_us; /* expected gain of a hedge after that wait */
 };
 
+/* @share is the fraction of the reads that may be hedged; infinite for no limit. */
 void hedge_gain_init(struct hedge_gain *g, double share);
 /* Account for a new read at a replica with this number of reads in flight. */
 void hedge_gain_begin(struct hedge_gain *g, uint32_t reads);
 struct hedge_plan hedge_plan(const struct hedge_gain *g, const struct hedge_candidate *read);
-/* Use these distributions from now on. */
+/* Copy the distributions, which are used from now on. */
 void gain_planner_update(struct gain_planner *p, const struct hedge_gain *gain);
-/* As hedge_plan(), but of a read that has not waited yet, the prediction for the second replica is
- * rounded. */
+/* As hedge_plan(), but the ratio of the predictions is rounded if the read has not waited yet. */
 struct hedge_plan gain_planner_plan(struct gain_planner *p, const struct hedge_candidate *read);
 /* Account for a second attempt that is due now, whether or not the budget allows it. */
 void hedge_gain_hedge_due(struct hedge_gain *g);

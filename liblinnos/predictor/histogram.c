@@ -36,11 +36,11 @@ void histogram_free(struct histogram *h)
 
 uint64_t histogram_fade(struct histogram *h)
 {
-	uint64_t left = 0;
+	uint64_t sum = 0;
 
 	for (uint32_t b = 0; b < n_buckets(h); b++)
-		left += h->counts[b] /= 2;
-	return left;
+		sum += h->counts[b] /= 2;
+	return sum;
 }
 
 uint64_t histogram_at_rank(const struct histogram *h, uint64_t rank)

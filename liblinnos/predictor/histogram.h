@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A log-linear histogram of 64-bit values, with the layout of HdrHistogram: values below 2^(bits+1)
- * have a bucket each, above them every power of two has 2^bits buckets, so that a value is known
- * within 1/2^bits of itself.
+ * A log-linear histogram of 64-bit values, with the layout of HdrHistogram. Each value less than
+ * 2^(bits+1) has its own bucket. The range from each larger power of two to the next is divided
+ * into 2^bits buckets, so the relative error of a value is at most 1/2^bits.
  */
 #ifndef LINNOS_HISTOGRAM_H
 #define LINNOS_HISTOGRAM_H
@@ -20,8 +20,8 @@ bool histogram_init(struct histogram *h, unsigned int bits);
 void histogram_free(struct histogram *h);
 /* Halve all counts. Return their sum. */
 uint64_t histogram_fade(struct histogram *h);
-/* Return the middle of the bucket that holds the rank-th smallest value, from 1; UINT64_MAX if
- * there are fewer values. */
+/* Return the middle of the bucket that contains the value with this rank, where the smallest value
+ * has rank 1; UINT64_MAX if there are fewer values. */
 uint64_t histogram_at_rank(const struct histogram *h, uint64_t rank);
 
 static inline uint32_t histogram_bucket(const struct histogram *h, uint64_t value)
@@ -39,7 +39,8 @@ static inline void histogram_add(struct histogram *h, uint64_t value)
 	h->counts[histogram_bucket(h, value)]++;
 }
 
-/* Return the nearest rank, from 1, of a percentile (0 to 1) among this number of sorted values. */
+/* Return the nearest rank of a percentile, a fraction from 0 to 1, among this number of values. The
+ * smallest value has rank 1. */
 uint64_t nearest_rank(uint64_t count, double fraction);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Learning for hedges from the reads of all threads: see learning.h. */
+/* Statistics of the reads of all threads for hedging: see learning.h. */
 #include "learning.h"
 
 #include <stdlib.h>
@@ -7,15 +7,15 @@
 
 /* The error of a hedging percentile is at most 1/64. */
 #define HISTOGRAM_BITS 6
-/* Thresholds from a percentile: at least BEYOND_MIN of the observed latencies must be longer. The
- * percentile is computed again every LOOK_UP_EVERY latencies, and the counts are halved when there
- * are LATENCIES_MAX of them. */
+/* A percentile is used only if at least BEYOND_MIN of the observed latencies are longer. It is
+ * computed after every COMPUTE_EVERY latencies. The counts are halved when there are LATENCIES_MAX
+ * latencies. */
 #define BEYOND_MIN 10
-#define LOOK_UP_EVERY 64
+#define COMPUTE_EVERY 64
 #define LATENCIES_MAX 20000
 
 _Static_assert(OBSERVATIONS_MAX % (2 * READS_SHARED) == 0,
-	       "a thread with that many tries to share them");
+	       "a thread with a full buffer must try to merge it");
 
 bool learning_init(struct learning *l, double percentile, bool by_gain, double share)
 {
@@ -39,7 +39,7 @@ static void add_latency(struct learning *l, uint64_t ns)
 	histogram_add(&l->latencies, ns);
 	if (++l->n_latencies >= LATENCIES_MAX)
 		l->n_latencies = histogram_fade(&l->latencies);
-	if (l->n_latencies % LOOK_UP_EVERY == 0 &&
+	if (l->n_latencies % COMPUTE_EVERY == 0 &&
 	    (double)l->n_latencies * (1 - l->percentile) >= BEYOND_MIN) {
 		uint64_t rank = nearest_rank(l->n_latencies, l->percentile);
 		uint64_t at_ns = histogram_at_rank(&l->latencies, rank);
@@ -68,9 +68,10 @@ static void add_gain(struct hedge_gain *g, const struct observation *o)
 	}
 }
 
-/* --- The part of one thread ------------------------------------------------------------------ */
+/* --- Observations of one thread --------------------------------------------------------------- */
 
-static void share(struct learner *learner)
+/* The caller holds the lock. */
+static void merge_observations(struct learner *learner)
 {
 	struct learning *l = learner->shared;
 
@@ -96,14 +97,14 @@ void learner_observe(struct learner *learner, struct observation o)
 	if (o.kind == LEARN_READ || o.kind == LEARN_HEDGE_DUE)
 		add_gain(&learner->planner.gain, &o);
 	learner->observations[learner->n++] = o;
-	/* With by_gain, a read and its end are two. */
+	/* With by_gain, the start and the completion of a read are two observations. */
 	if (learner->n % ((l->by_gain ? 2 : 1) * READS_SHARED))
 		return;
 	if (learner->n == OBSERVATIONS_MAX)
 		pthread_mutex_lock(&l->lock);
 	else if (pthread_mutex_trylock(&l->lock))
 		return;
-	share(learner);
+	merge_observations(learner);
 	pthread_mutex_unlock(&l->lock);
 }
 
@@ -115,7 +116,7 @@ struct learner *learner_create(struct learning *shared)
 		return NULL;
 	learner->shared = shared;
 	pthread_mutex_lock(&shared->lock);
-	share(learner);
+	merge_observations(learner);
 	pthread_mutex_unlock(&shared->lock);
 	return learner;
 }
@@ -125,7 +126,7 @@ void learner_free(struct learner *learner)
 	if (!learner)
 		return;
 	pthread_mutex_lock(&learner->shared->lock);
-	share(learner);
+	merge_observations(learner);
 	pthread_mutex_unlock(&learner->shared->lock);
 	free(learner);
 }

@@ -10,6 +10,7 @@ int format_error(int error, const char *format, ...) __attribute__((format(print
 
 /* Report that NULL was given in place of an object that must be created first. Return -EINVAL. */
 int error_null(const char *thing);
+/* Report that memory is short. Return -ENOMEM. */
 int error_memory(void);
 
 #endif

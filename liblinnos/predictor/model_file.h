@@ -10,7 +10,7 @@
 #define MODEL_WHY_BYTES 512
 
 /* Return the model, which the caller frees with free(). On failure return NULL, set *error to a
- * negative errno and why[] to a message: which file, what is wrong with it, what to do. */
+ * negative errno, and write a message to why[]: which file, what is wrong with it, what to do. */
 struct linnos_latency *model_file_read(const char *path, int *error, char why[MODEL_WHY_BYTES]);
 /* Return a model for drives without a file, which predicts the mean of the last four latencies. */
 struct linnos_latency *model_mean_of_last(uint32_t overdue_us);

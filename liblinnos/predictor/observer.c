@@ -7,7 +7,8 @@
 #include <sched.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct linnos_history) % sizeof(u64) == 0, "copied by words");
+_Static_assert(sizeof(struct linnos_history) % sizeof(u64) == 0,
+	       "it is copied in words of 64 bits");
 
 /* Copy this part of the history to where other threads read it. The caller holds the lock. */
 static inline void publish(struct observer *o, const void *from, size_t bytes)

@@ -4,8 +4,8 @@
  * this program only, and the health of the drive. Times are absolute, not 0, and never go back.
  *
  * Any number of threads may use an observer at once. Submitting and predicting take no lock.
- * Reporting a completion takes a lock for an instant. Recent completions are read from a copy that
- * is protected by a sequence count.
+ * Reporting a completion takes a spin lock for a short time. Recent completions are read from a
+ * copy that is protected by a sequence count.
  */
 #ifndef LINNOS_OBSERVER_H
 #define LINNOS_OBSERVER_H
@@ -29,7 +29,7 @@
 enum observed_end {
 	OBSERVED_ANSWERED,
 	OBSERVED_FAILED,
-	OBSERVED_IGNORED, /* by this program: says nothing about the drive */
+	OBSERVED_IGNORED, /* the result says nothing about the drive */
 };
 
 struct observer {
@@ -41,7 +41,7 @@ struct observer {
 	bool failing;	   /* the last completed read failed */
 	bool slow;	   /* it took longer than any read of a healthy drive */
 	bool unprobed;	   /* reset, and no read has completed since */
-	uint64_t quiet_ns; /* time from last_completion_ns in which no user should wait for it */
+	uint64_t quiet_ns; /* time after last_completion_ns in which users' reads avoid the drive */
 	struct linnos_history seen; /* copy of drive.history for all threads */
 };
 
@@ -55,6 +55,7 @@ void observer_sent(struct observer *o, struct linnos_io *io, uint64_t now_ns, ui
 		   uint32_t pages, bool is_read);
 /* Record that a prepared I/O is submitted. Its latency is measured from now on. */
 void observer_submitted(struct observer *o, struct linnos_io *io, uint64_t now_ns);
+/* Record that an I/O has completed, in any thread. */
 void observer_ended(struct observer *o, struct linnos_io *io, uint64_t now_ns,
 		    enum observed_end end);
 /* Return true if the oldest read in flight has taken longer than any read of a healthy drive. */

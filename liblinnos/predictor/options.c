@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <math.h>
 
-/* Hedges after a fixed time have no cost model, and would double the load of drives that are all
- * slow. */
+/* Hedges after a fixed time have no cost model. Without this limit they would double the load when
+ * all drives are slow. */
 #define HEDGES_DEFAULT_PERCENT 5
 
 #define KNOWN_FLAGS                                                                                \

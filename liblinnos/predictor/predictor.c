@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Overdue time without a model: no read of a healthy drive takes longer. */
+/* Overdue time of a replica without a model. No read of a healthy drive takes longer. */
 #define OVERDUE_US 10000
 /* At most this many reads in a row stay at an idle default replica without predictions for the
  * others. */
@@ -59,7 +59,8 @@ static int set_up(struct linnos_predictor *p, const char *const *models)
 	return 0;
 }
 
-/* Initialize the random generator, so that processes that read in lock-step do not choose alike. */
+/* Initialize the random generator, so that processes which read in lock-step make different
+ * choices. */
 static int init_random(struct linnos_predictor *p)
 {
 	int error = random_u64(&p->common.guard.random);

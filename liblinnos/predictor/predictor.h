@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Internals of the core: the data shared by choosers, and the counters of each chooser.
+ * Internals of predictors and choosers: the data that choosers share, and the counters of each
+ * chooser.
  *
  * Words that several threads write are atomic, or protected by `lock` (the list of choosers, model
- * replacement) or the lock of `learning`. The members of a chooser are written
- * by its thread only and read by any thread that sums the counters.
+ * replacement) or by the lock of `learning`. The members of a chooser are written by its thread
+ * only. Any thread that sums the counters reads them.
  */
 #ifndef LINNOS_PREDICTOR_H
 #define LINNOS_PREDICTOR_H
@@ -33,7 +34,8 @@ struct linnos_predictor {
 	struct observer drives[CHOOSER_DRIVES_MAX];
 	struct linnos_latency *models[CHOOSER_DRIVES_MAX];
 	unsigned int n;
-	unsigned int next_default; /* default of the next chooser's first read; random at first */
+	unsigned int next_default; /* where the next chooser starts its round robin; initially
+				    * random */
 	struct linnos_options o;
 	uint32_t missing; /* bitmap: absent when the array was opened, and therefore never used */
 	bool hedging, duplicates, learns;
@@ -51,10 +53,10 @@ struct linnos_chooser {
 	struct linnos_predictor *predictor;
 	struct linnos_chooser *next;
 	unsigned int next_default;
-	struct learner *learner; /* NULL if nothing is learned for hedges */
+	struct learner *learner; /* NULL if hedges need no statistics */
 	struct budget hedges;
-	uint32_t choosing; /* odd: between begin_choosing() and end_choosing(), models are in use */
-	struct linnos_stats counts; /* those that do not depend on how reads are sent */
+	uint32_t choosing; /* odd between begin_choosing() and end_choosing(): models are in use */
+	struct linnos_stats counts; /* only the members that do not depend on how reads are sent */
 	struct replica_counts *replicas;
 };
 
@@ -62,13 +64,14 @@ struct linnos_chooser {
 struct attempt_data {
 	struct linnos_io io;
 	uint32_t predicted_us, pages_ahead;
-	uint64_t beaten_ns; /* when the other attempt was answered first; 0 if it was not */
+	uint64_t beaten_ns; /* when the other attempt was answered; 0 if this one was first */
 	double expected_gain_us;
 	uint8_t replica, kind;
 	bool beaten_by_hedge;
 };
 
-_Static_assert(sizeof(struct attempt_data) <= sizeof(struct linnos_attempt), "it has room");
+_Static_assert(sizeof(struct attempt_data) <= sizeof(struct linnos_attempt),
+	       "struct linnos_attempt is too small");
 
 static inline struct attempt_data *attempt_data_of(const struct linnos_attempt *attempt)
 {
@@ -98,8 +101,8 @@ static inline void counters_add(void *sum, const void *counters, size_t bytes)
 
 /* Provide external predictions for the next linnos_choose(). */
 void chooser_use_external(struct linnos_chooser *ch, const struct external_predictions *external);
-/* Record that a copy could not be sent for lack of resources. With @permanent no further copies can
- * be sent. */
+/* Record that a copy could not be sent for lack of resources. @permanent means that later copies
+ * cannot be sent either. */
 void chooser_copy_not_sent(struct linnos_chooser *ch, bool permanent);
 /* Record which replicas were absent when the array was opened. They are never used. */
 void predictor_set_missing(struct linnos_predictor *p, uint32_t missing);

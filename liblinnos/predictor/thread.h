@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads of a library, which leave all signals to the program. */
+/* Threads of a library, in which all signals are blocked, so that the program handles them. */
 #ifndef LINNOS_THREAD_H
 #define LINNOS_THREAD_H
 
 #include <pthread.h>
 
-/* Start a thread that receives no signals. Return 0 or a negative errno. */
+/* Start a thread that blocks all signals. Return 0 or a negative errno. */
 int thread_begin(pthread_t *thread, void *(*run)(void *data), void *data);
 
 #endif

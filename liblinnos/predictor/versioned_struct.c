@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* No structure will be as large. A larger size means that the member was never set. */
+/* No structure will ever be larger. A larger size means that the member was never set. */
 #define BYTES_MAX 4096
 
 int versioned_struct_copy_in(void *to, size_t bytes, const void *given, size_t ver0_bytes,

@@ -484,7 +484,7 @@ TEST(choosers_share_state_but_not_budgets)
 TEST(guard_gets_a_sample_of_unassigned_latencies)
 {
 	setup(0);
-	for (unsigned int i = 0; i < STAYED_SAMPLE_EVERY; i++)
+	for (unsigned int i = 0; i < UNASSIGNED_SAMPLE_EVERY; i++)
 		chooser_answered_sampled(&chooser, (struct linnos_assignment){0}, (i + 1) * 1000);
 	/* The first one is recorded. */
 	assert(common.guard.mean_us >> 10 == 1);
