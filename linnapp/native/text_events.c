@@ -108,16 +108,27 @@ static bool take_time(const char **at, uint64_t *ns)
 	return true;
 }
 
-/* Read the letters of an I/O's operation, for example "R", "WS", "FF" or "D". */
+/*
+ * Read the letters of an I/O, for example "R", "WS", "FF" or "ZA": an F if a flush comes first, the
+ * operation, and flags. An append to a zone (ZA) is a write. Like discards, zeroes that the drive
+ * writes by itself (WZ) and changes of a zone's state (ZR, ZF, ZO and ZC) transfer no data. Older
+ * kernels print N for all of these, so N is never a read.
+ */
 static bool take_operation(const char **at, uint32_t *action)
 {
-	size_t n = strspn(*at, "RWDFNASMBEUPZO");
+	size_t n = strspn(*at, "RWDFNASMBEUPZOC");
+	const char *operation = *at + (n > 1 && **at == 'F');
 
 	if (!n || ((*at)[n] && (*at)[n] != ' ' && (*at)[n] != '\t'))
 		return false;
-	for (const char *letter = *at; letter < *at + n; letter++)
-		*action |= *letter == 'R' ? CAT_READ : *letter == 'W' ? CAT_WRITE :
-			   *letter == 'D' ? CAT_DISCARD | CAT_WRITE : 0;
+	if (operation[0] == 'R')
+		*action |= CAT_READ;
+	else if (operation[0] == 'W')
+		*action |= CAT_WRITE | (operation[1] == 'Z' ? CAT_DISCARD : 0);
+	else if (operation[0] == 'Z' && operation[1] == 'A')
+		*action |= CAT_WRITE;
+	else if (operation[0] == 'D' || operation[0] == 'Z' || operation[0] == 'N')
+		*action |= CAT_DISCARD | CAT_WRITE;
 	*at = skip_blanks(*at + n);
 	return true;
 }

@@ -131,6 +131,27 @@ def test_request_that_is_issued_again_is_counted_once(tmp_path: Path, requeue: s
     assert columns(path) == [(1000100, 64, 4096, 3)]
 
 
+@pytest.mark.parametrize(
+    ("operation", "is_write"),
+    [
+        *((operation, False) for operation in ("R", "RA", "RSM")),
+        *((operation, True) for operation in ("W", "WS", "FWFS", "WSU", "ZA", "ZAS")),
+        *((operation, None) for operation in ("D", "DE", "N", "NS", "WZ", "WZS")),
+        *((operation, None) for operation in ("ZR", "ZRA", "ZF", "ZO", "ZC")),
+    ],
+)
+def test_operation_is_read_write_or_without_data(
+    tmp_path: Path, operation: str, is_write: bool | None
+) -> None:
+    path = tmp_path / "sda.txt"
+    path.write_text(FTRACE.replace(" WS ", f" {operation} "))
+    found = load(path)
+    written = {64: is_write} if is_write is not None else {}
+    assert dict(zip(found.sector.tolist(), found.is_write.tolist(), strict=True)) == {
+        184067232: False, **written
+    }  # fmt: skip
+
+
 def test_completions_of_drives_without_requests_are_read(tmp_path: Path) -> None:
     path = tmp_path / "md0.txt"
     path.write_text(
