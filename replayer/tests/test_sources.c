@@ -101,3 +101,17 @@ TEST(scan_reports_every_io_once)
 	assert(sources_skipped(&all) == 1);
 	close_traces();
 }
+
+TEST(readonly_leaves_out_the_writes_that_are_due_in_the_run)
+{
+	open_traces("1 x write 0 4096\n3 x write 0 4096\n4 x read 0 4096\n8 x write 0 4096\n"
+		    "9 x write 0 4096\n",
+		    NULL);
+	o.readonly = true;
+	o.skip_s = 2e-6;
+	o.duration_s = 6e-6;
+	sources_open(&all);
+	next_is(0, 2, 0, 4096);
+	assert(all.writes_left_out == 1);
+	end_is_here();
+}

@@ -7,24 +7,22 @@
 
 #include <string.h>
 
-/* Offsets are signed in the kernel, and an I/O at the largest one must not wrap. */
 #define TIME_MAX_NS 1e18 /* 32 years; sums of a few such values fit 64 bits */
+/* Offsets are signed in the kernel, and the end of an I/O must not overflow. */
 #define OFFSET_MAX (INT64_MAX - BUFFER_BYTES_MAX - BLOCK_BYTES)
 
 /*
- * Get the next I/O that is not excluded by --skip and --readonly, and set its due time; return
- * false at the end.
+ * Get the next I/O that --skip does not exclude, and set its due time; return false at the end of
+ * the trace or of --duration.
  */
 static bool next_due(struct sources *all, struct source *s)
 {
 	uint64_t skip_ns = all->o->skip_s * 1e9;
 
-	for (;; all->writes_left_out += s->next.at_ns >= skip_ns) {
+	do {
 		if (!trace_next(s->trace, &s->next))
 			return false;
-		if (s->next.at_ns >= skip_ns && !(s->next.is_write && all->o->readonly))
-			break;
-	}
+	} while (s->next.at_ns < skip_ns);
 	s->next.at_ns -= skip_ns;
 	if ((double)s->next.at_ns / all->o->rerate > TIME_MAX_NS)
 		die("trace %s: an I/O is due %.0f years after the start; its time stamp or "
@@ -73,7 +71,8 @@ static void place(struct sources *all, struct source *s)
 
 bool source_advance(struct sources *all, struct source *s)
 {
-	s->have = next_due(all, s);
+	while ((s->have = next_due(all, s)) && s->next.is_write && all->o->readonly)
+		all->writes_left_out++;
 	if (!s->have)
 		return false;
 	if (all->o->spread)
