@@ -131,19 +131,22 @@ struct source *source_first(struct sources *all)
 	return first;
 }
 
-/* Exit if --skip excludes all I/Os, which must be a mistake. */
+/* Exit because no I/O is left to replay, which must be a mistake. */
 static void die_of_nothing(const struct sources *all)
 {
+	const struct options *o = all->o;
+	char *duration = xstrdup(""), *volume = xstrdup("");
+
 	if (all->writes_left_out)
 		die("nothing to replay: with --readonly the traces' %llu writes are left out, and "
 		    "there is no read",
 		    (unsigned long long)all->writes_left_out);
-	if (all->o->duration_s)
-		die("nothing to replay: no trace has a read or write in the %g s of --duration "
-		    "after the first %g s (--skip)",
-		    all->o->duration_s, all->o->skip_s);
-	die("nothing to replay: no trace has a read or write after the first %g s (--skip)",
-	    all->o->skip_s);
+	if (o->duration_s)
+		duration = xasprintf(" in the %g s of --duration", o->duration_s);
+	if (o->volume)
+		volume = xasprintf(" of the volume %s (--volume)", o->volume);
+	die("nothing to replay: no trace has a read or write%s%s after the first %g s (--skip)",
+	    volume, duration, o->skip_s);
 }
 
 void sources_scan(struct sources *all, scan_visit *visit, void *context)

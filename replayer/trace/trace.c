@@ -47,6 +47,9 @@ static void open_recording(struct trace *t)
 {
 	struct lt_files files;
 
+	if (t->volume)
+		die("--volume %s: blktrace traces have no volumes, and %s is one", t->volume,
+		    t->path);
 	lt_find_files(t->path, &files);
 	t->missing_files = files.missing;
 	t->recording = lt_open((const char *const *)files.names, files.n,

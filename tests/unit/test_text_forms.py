@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from blktrace_builder import TraceBuilder
 from click.testing import CliRunner
 from replaying import replay
 
@@ -479,6 +480,16 @@ def test_several_volumes_are_reported_and_one_can_be_selected(
     assert [io[2] for io in by_replayer(path, drives, "--volume", first)] == [0, 4096]
     kept = replay(drives, [path], "baseline", "--volume", first)
     assert "volumes" not in kept.stderr
+    missing = replay(drives, [path], "baseline", "--volume", "x", status=1)
+    assert "no trace has a read or write of the volume x (--volume)" in missing.stderr
+
+
+def test_volume_is_refused_for_recordings(tmp_path: Path, drives: list[Path]) -> None:
+    trace = TraceBuilder()
+    trace.io(1, 3, 8)
+    path = trace.write(tmp_path / "t.blk")
+    ran = replay(drives, [path], "baseline", "--volume", "0", status=1)
+    assert f"--volume 0: blktrace traces have no volumes, and {path} is one" in ran.stderr
 
 
 def test_times_out_of_order_are_sorted_and_reported(tmp_path: Path, drives: list[Path]) -> None:
