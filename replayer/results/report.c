@@ -510,7 +510,7 @@ void report_text(struct replay *r)
 		printf("%llu writes of the traces were left out (--readonly)\n",
 		       ULL(r->sources.writes_left_out));
 	NOTE(sources_skipped(&r->sources),
-	     "trace lines without data to read or write were left out");
+	     "trace lines or records were left out: they have no data, or are revoked reads");
 	if (r->log_error)
 		printf("no per-I/O log: %s\n", r->log_error);
 	if (!all_direct(r))

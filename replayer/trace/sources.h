@@ -46,7 +46,7 @@ void sources_open(struct sources *all);
 bool source_advance(struct sources *all, struct source *s);
 /* Return the source with the earliest I/O, or NULL; in a tie, the first trace. */
 struct source *source_first(struct sources *all);
-/* Return the number of lines or records without data to read or write. */
+/* Return the sum of trace_skipped() of all traces. */
 uint64_t sources_skipped(const struct sources *all);
 
 #endif

@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -86,17 +87,21 @@ static void read_recording(struct trace *t)
 
 static void warn_about_recording(const struct trace *t)
 {
+	char lost[24] = "some";
 	struct lt_stats stats;
 
 	lt_stats(t->recording, &stats);
 	if (t->missing_files)
 		warn_user("trace %s: the files of %d CPUs are missing, and with them their I/Os",
 			  t->path, t->missing_files);
+	/* Events that do not fit together are signs of losses that their numbers do not show. */
+	if (stats.lost_events)
+		snprintf(lost, sizeof(lost), "%llu", (unsigned long long)stats.lost_events);
 	if (stats.lost_events || stats.doubtful_reads || t->missing_files)
-		warn_user("trace %s: %llu events were lost; an I/O without a submission event is "
+		warn_user("trace %s: %s events were lost; an I/O without a submission event is "
 			  "replayed at the time of its issue event, or not at all if that is "
 			  "missing, too",
-			  t->path, (unsigned long long)stats.lost_events);
+			  t->path, lost);
 }
 
 /* ---- texts ---- */

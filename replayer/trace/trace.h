@@ -38,7 +38,7 @@ bool trace_next(struct trace *t, struct trace_io *io);
 bool trace_clock_start(const struct trace *t, uint64_t *at_ns);
 /* Set the time to subtract from its times. */
 void trace_set_zero(struct trace *t, uint64_t zero_ns);
-/* Return the number of lines or records without data to read or write. */
+/* Return the number of lines without data, or of revoked reads, that were left out so far. */
 uint64_t trace_skipped(const struct trace *t);
 /* Warn about lost events, several volumes and times out of order; call it after the last I/O. */
 void trace_warn(const struct trace *t);

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from blktrace_builder import EBUSY, WRITE, C, Q, TraceBuilder
+from blktrace_builder import EBUSY, WRITE, C, D, Q, TraceBuilder
 from replaying import (
     BLOCK,
     DRIVE_BYTES,
@@ -395,6 +395,17 @@ def test_blktrace_files_are_replayed(tmp_path: Path, drives: list[Path], name: s
     # The recording's clock started before its first I/O; the replay's starts with it.
     assert done == {(0, 0, 8 * 512, 4096), (1000, 1, 64 * 512, 8192)}
     assert run["skipped_trace_lines"] == 1  # the revoked read
+
+
+def test_lost_events_without_gap_in_their_numbers_are_reported(
+    tmp_path: Path, drives: list[Path]
+) -> None:
+    trace = TraceBuilder()
+    trace.io(0, 3, 8)
+    trace.add(D, 2e6, 64).add(C, 2e6 + 3, 64)  # without a submission
+    trace.write(tmp_path / "t.blk")
+    ran = replay(drives, [tmp_path / "t.blk"], "baseline", "--rerate", "1e5")
+    assert "t.blk: some events were lost; an I/O without a submission event is" in ran.stderr
 
 
 @pytest.mark.parametrize(
