@@ -243,6 +243,15 @@ static bool all_direct(const struct replay *r)
 	return true;
 }
 
+/* Return true if all percentiles of the users' I/Os are those of stored values (latency.h). */
+static bool all_exact(const struct replay *r)
+{
+	for (unsigned int i = 0; i < N_LATENCIES; i++)
+		if (!r->latency[i].exact)
+			return false;
+	return true;
+}
+
 /* Return how meaningful the absence of data errors is. */
 static const char *data_check(const struct replay *r)
 {
@@ -381,8 +390,7 @@ static void set_run(json_t *o, struct replay *r)
 	kernel = xasprintf("%s %s %s", u.sysname, u.release, u.machine);
 	set(o, "elapsed_s", number((double)(r->end_ns - r->start_ns) / 1e9));
 	set(o, "percentiles",
-	    text(r->latency[READ_SERVICE].exact ? "exact"
-						: "histogram, relative error at most 1/2048"));
+	    text(all_exact(r) ? "exact" : "histogram, relative error at most 1/2048"));
 	set(o, "stopped", text(r->stop_reason));
 	set(o, "log_error", text(r->log_error));
 	set(o, "direct_io", json_boolean(all_direct(r)));
@@ -480,7 +488,7 @@ void report_text(struct replay *r)
 	print_latencies("read  service ", &r->latency[READ_SERVICE]);
 	print_latencies("write response", &r->latency[WRITE_RESPONSE]);
 	print_latencies("write service ", &r->latency[WRITE_SERVICE]);
-	if (!r->latency[READ_SERVICE].exact)
+	if (!all_exact(r))
 		printf("percentiles from a histogram, within 1/2048\n");
 	printf("revoked %llu  hedged %llu (won %llu, denied by the budget %llu)  extra I/O %.2f %% "
 	       " cancelled %llu of %llu\n",

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +101,25 @@ def test_percentiles_are_those_of_the_log(tmp_path: Path, drives: list[Path]) ->
     assert run["mean_us"] == pytest.approx(latency_us.mean())
     assert run["max_us"] == latency_us.max()
     assert run["percentiles"] == "exact"
+
+
+def test_percentiles_of_long_response_times_are_not_called_exact(
+    tmp_path: Path, drives: list[Path]
+) -> None:
+    """Stop the replayer while reads become due: their service times are short nevertheless."""
+    reads = [(500_000, "read", k * BLOCK, BLOCK) for k in range(1, 3)]
+    trace = write_trace(tmp_path / "t", [(0, "write", 0, BLOCK), *reads])
+    out = tmp_path / "o.json"
+    run = start(drives, [trace], "baseline", "--prefill", "none", "--json", str(out))
+    wait_until_written(drives[0], 0, bytes(BLOCK))
+    run.send_signal(signal.SIGSTOP)
+    time.sleep(5)
+    run.send_signal(signal.SIGCONT)
+    stdout, _ = run.communicate(timeout=GIVE_UP_S)
+    found = summary(out)
+    assert found["p50_us"] < 2**32 / 1000 < found["response_p50_us"]
+    assert found["percentiles"] == "histogram, relative error at most 1/2048"
+    assert "percentiles from a histogram" in stdout
 
 
 def test_replicated_writes_leave_equal_drives(tmp_path: Path, drives: list[Path]) -> None:
