@@ -414,6 +414,9 @@ static void require_agreement(struct options *o)
 	if (o->n_tags == 1)
 		for (unsigned int i = 1; i < o->n_traces; i++)
 			o->tags[i] = o->tags[0];
+	if (o->hedge_us >= 0 && o->hedge_percentile >= 0)
+		die("--hedge-us and --hedge-percentile both set the time until a hedge; give one "
+		    "of them");
 	if (isfinite(o->max_duplicates) && !o->duplicates)
 		die("--max-duplicates limits the reads that --duplicates sends twice; give both");
 }

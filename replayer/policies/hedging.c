@@ -113,6 +113,9 @@ const struct policy policy_hedge = {
 /* The model's inflection point is the latency from which a read counts as slow. */
 static void hedge_ip_setup(struct replay *r)
 {
+	if (r->o.hedge_percentile >= 0)
+		die("policy hedge-ip: it hedges at the inflection point, not at a percentile; "
+		    "leave --hedge-percentile out, or use --policy hedge");
 	if (r->o.hedge_us >= 0)
 		set_all(r, r->o.hedge_us);
 	for (unsigned int k = 0; k < r->n_drives && r->o.hedge_us < 0; k++)

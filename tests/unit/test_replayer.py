@@ -435,6 +435,8 @@ def test_lost_events_without_gap_in_their_numbers_are_reported(
         (["--devices", "/nonexistent/d"], "/nonexistent/d: No such file"),
         (["--trace", "/nonexistent/t"], "trace /nonexistent/t: No such file"),
         (["--policy", "hedge"], "--profile"),
+        (["--policy", "hedge", "--hedge-us", "1", "--hedge-percentile", "9"], "give one of them"),
+        (["--policy", "hedge-ip", "--hedge-percentile", "9"], "leave --hedge-percentile out"),
         (["--policy", "linnos"], "lacks the LinnOS patch"),
         (["--policy", "oracle"], "only flashsim drives"),
         (["--policy", "verdict", "--threshold-us", "200"], "only flashsim drives"),
