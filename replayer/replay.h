@@ -105,7 +105,7 @@ struct replay {
 	uint64_t progress_due_ns; /* time of the next line; 0 before the first check */
 	bool progress_is_shown;
 	uint64_t done_ns; /* time of the completion being handled */
-	uint32_t explorations_in_flight;
+	uint32_t probe_copies_in_flight;
 	struct attempt *earliest, *latest; /* list of attempts in flight */
 	struct attempt *unsubmitted;	   /* the first of them that is not submitted yet */
 	uint32_t user_ios_in_flight;	   /* not answered yet; limited by depth */

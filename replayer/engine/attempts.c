@@ -18,10 +18,10 @@
 #define PIECE_BLOCKS 16u
 #define NOTE_BYTES 512u
 
-int replica_after_home(const struct replay *r, const struct io *io, uint32_t mask)
+int replica_after_default(const struct replay *r, const struct io *io, uint32_t mask)
 {
 	for (unsigned int i = 1; i < r->n_drives; i++) {
-		unsigned int drive = (io->home + i) % r->n_drives;
+		unsigned int drive = drive_after_default(r, io, i);
 
 		if (!(mask & 1u << drive))
 			return drive;
@@ -254,7 +254,7 @@ void background_write(struct replay *r, unsigned int drive, uint64_t offset_byte
 	io->offset_bytes = offset_bytes;
 	io->size_bytes = size_bytes;
 	io->is_write = true;
-	io->home = drive;
+	io->default_drive = drive;
 	io->submit_ns = r->ring.now_ns;
 	write_send(r, io, drive);
 }

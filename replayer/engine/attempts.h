@@ -49,7 +49,7 @@ struct io {
 	struct linnos_assignment assignment;
 	double hedge_gain_us; /* expected gain of the hedge, 0 if there is none */
 	uint64_t answered_ns; /* absolute time */
-	uint8_t home, served_by, flags;
+	uint8_t default_drive, served_by, flags;
 	bool is_write, answered;
 	bool submitted;	   /* otherwise submit_ns is the start of the preparation */
 	bool failing_over; /* the timer is for a failover, not for a hedge */
@@ -86,11 +86,14 @@ void background_write(struct replay *r, unsigned int drive, uint64_t offset_byte
 /* The user has an answer: cancel the other attempts where the kernel can. */
 void attempts_cancel(struct replay *r, struct io *io);
 
-/*
- * Return the first drive after the default drive, cyclically, that is not in @mask; -1 if there is
- * none.
- */
-int replica_after_home(const struct replay *r, const struct io *io, uint32_t mask);
+/* Return the drive that is @distance drives after the default drive, cyclically. */
+static inline unsigned int drive_after_default(const struct replay *r, const struct io *io,
+					       unsigned int distance)
+{
+	return (io->default_drive + distance) % r->n_drives;
+}
+/* Return the first drive after the default drive that is not in @mask; -1 if there is none. */
+int replica_after_default(const struct replay *r, const struct io *io, uint32_t mask);
 /*
  * Return true if a drive has the maximum number of orphaned reads (--max-orphans). No hedge or copy
  * is then sent to the drive, and no read in flight there is hedged.

@@ -70,7 +70,7 @@ void engine_setup(struct replay *r)
 
 void engine_close(struct replay *r)
 {
-	if (!r->user_ios_in_flight && !r->orphans_in_flight && !r->explorations_in_flight)
+	if (!r->user_ios_in_flight && !r->orphans_in_flight && !r->probe_copies_in_flight)
 		ring_close(&r->ring);
 }
 
@@ -82,7 +82,7 @@ static void issue(struct replay *r, struct source *s)
 	io->offset_bytes = s->next.offset_bytes;
 	io->size_bytes = s->next.size_bytes;
 	io->is_write = s->next.is_write;
-	io->home = s->drive;
+	io->default_drive = s->drive;
 	io->tag = r->o.tags[s - r->sources.each];
 	source_advance(&r->sources, s);
 	user_io_start(r, io);
@@ -141,7 +141,7 @@ static bool is_over(struct replay *r)
 	if (!r->end_ns)
 		r->end_ns = r->ring.now_ns;
 	r->draining = true;
-	return !r->orphans_in_flight && !r->explorations_in_flight;
+	return !r->orphans_in_flight && !r->probe_copies_in_flight;
 }
 
 static void loop(struct replay *r)

@@ -20,7 +20,7 @@ static void record_in_log(struct replay *r, const struct io *io, const struct at
 		.lag_ns = io->submit_ns - r->start_ns - io->due_ns,
 		.offset_bytes = io->offset_bytes,
 		.size_bytes = io->size_bytes,
-		.home = io->home,
+		.home = io->default_drive,
 		.op = io->is_write,
 		.served_by = io->served_by,
 		.flags = io->flags | (io->revocations ? IO_REVOKED : 0),
@@ -121,7 +121,7 @@ static void write_done(struct replay *r, struct attempt *a, int result)
 		 * A replicated write is complete with its last copy, and is counted for the default
 		 * drive.
 		 */
-		if (io->served_by == SERVED_BY_NONE || a->drive == io->home)
+		if (io->served_by == SERVED_BY_NONE || a->drive == io->default_drive)
 			io->served_by = a->drive;
 	} else {
 		io->flags |= IO_ERROR;
@@ -145,11 +145,11 @@ static void failover_on_error(struct replay *r, struct io *io)
 	/* Another attempt or a pending failover will bring the answer. */
 	if (io->in_flight || (io->failing_over && io->timer.place))
 		return;
-	drive = replica_after_home(r, io, io->tried);
+	drive = replica_after_default(r, io, io->tried);
 	if (drive < 0)
-		drive = replica_after_home(r, io, io->failed);
-	if (drive < 0 && !(io->failed & 1u << io->home))
-		drive = io->home;
+		drive = replica_after_default(r, io, io->failed);
+	if (drive < 0 && !(io->failed & 1u << io->default_drive))
+		drive = io->default_drive;
 	if (io->failed == all || drive < 0) {
 		answer(r, io, NULL);
 		return;
@@ -197,7 +197,7 @@ static void read_done(struct replay *r, struct attempt *a, int result)
 /* A probe copy has completed. No user waits for it, but it is checked and counted like any read. */
 static void copy_done(struct replay *r, struct attempt *a, int result)
 {
-	r->explorations_in_flight--;
+	r->probe_copies_in_flight--;
 	if (result != (int)a->io->size_bytes)
 		attempt_failed(r, a, result);
 	else
@@ -213,10 +213,10 @@ void user_read_copy(struct replay *r, struct io *io, unsigned int drive)
 	copy->answered = true;
 	copy->offset_bytes = io->offset_bytes;
 	copy->size_bytes = io->size_bytes;
-	copy->home = drive;
+	copy->default_drive = drive;
 	copy->tag = io->tag;
 	copy->submit_ns = r->ring.now_ns;
-	r->explorations_in_flight++;
+	r->probe_copies_in_flight++;
 	attempt_send(r, copy, drive, SEND_PLAIN);
 }
 
@@ -233,6 +233,6 @@ void user_io_start(struct replay *r, struct io *io)
 		for (unsigned int k = 0; k < r->n_drives; k++)
 			write_send(r, io, k);
 	} else {
-		write_send(r, io, io->home);
+		write_send(r, io, io->default_drive);
 	}
 }

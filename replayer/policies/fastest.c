@@ -71,7 +71,7 @@ static int next_best(struct replay *r, const struct io *io)
 {
 	struct fastest *f = r->policy_state;
 
-	return chooser_find_fastest(&f->chooser, io->home, io->offset_bytes, io_pages(io),
+	return chooser_find_fastest(&f->chooser, io->default_drive, io->offset_bytes, io_pages(io),
 				    r->ring.now_ns, io->tried);
 }
 
@@ -117,8 +117,8 @@ static void send_duplicate(struct replay *r, struct io *io)
 static void fastest_read(struct replay *r, struct io *io)
 {
 	struct fastest *f = r->policy_state;
-	struct choice choice =
-		chooser_read(&f->chooser, io->home, io->offset_bytes, io_pages(io), r->ring.now_ns);
+	struct choice choice = chooser_read(&f->chooser, io->default_drive, io->offset_bytes,
+					    io_pages(io), r->ring.now_ns);
 	struct linnos_load load;
 
 	io->assignment = choice.assignment;

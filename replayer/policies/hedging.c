@@ -37,7 +37,7 @@ void hedging_setup_percentile(struct replay *r, double percentile)
 
 void hedging_arm(struct replay *r, struct io *io)
 {
-	uint64_t after_ns = r->hedge_ns[io->home];
+	uint64_t after_ns = r->hedge_ns[io->default_drive];
 
 	if (r->n_drives > 1 && after_ns && !(io->flags & IO_HEDGED))
 		timer_arm(&r->timers, &io->timer, io->submit_ns + after_ns);
@@ -47,7 +47,8 @@ void hedging_arm(struct replay *r, struct io *io)
  * Return true if a drive involved has too many orphaned reads: the attempt that loses stays at its
  * drive.
  */
-static bool would_lose_too_many(const struct replay *r, const struct io *io, unsigned int drive)
+static bool would_exceed_max_orphans(const struct replay *r, const struct io *io,
+				     unsigned int drive)
 {
 	for (const struct attempt *a = io->in_flight; a; a = a->next)
 		if (orphans_full(r, a->drive))
@@ -57,7 +58,7 @@ static bool would_lose_too_many(const struct replay *r, const struct io *io, uns
 
 void hedging_send(struct replay *r, struct io *io, unsigned int drive, unsigned int send_flags)
 {
-	if (would_lose_too_many(r, io, drive)) {
+	if (would_exceed_max_orphans(r, io, drive)) {
 		r->c.copies_denied++;
 		return;
 	}
@@ -70,7 +71,7 @@ void hedging_send(struct replay *r, struct io *io, unsigned int drive, unsigned 
 
 void hedging_fire(struct replay *r, struct io *io, unsigned int send_flags)
 {
-	int drive = replica_after_home(r, io, io->tried);
+	int drive = replica_after_default(r, io, io->tried);
 
 	/*
 	 * All drives have been tried: use the next one that has no attempt of this read in flight.
@@ -80,9 +81,9 @@ void hedging_fire(struct replay *r, struct io *io, unsigned int send_flags)
 
 		for (struct attempt *a = io->in_flight; a; a = a->next)
 			busy |= 1u << a->drive;
-		drive = replica_after_home(r, io, busy);
-		if (drive < 0 && !(busy & 1u << io->home))
-			drive = io->home;
+		drive = replica_after_default(r, io, busy);
+		if (drive < 0 && !(busy & 1u << io->default_drive))
+			drive = io->default_drive;
 		send_flags = SEND_PLAIN;
 	}
 	if (drive < 0)
@@ -92,7 +93,7 @@ void hedging_fire(struct replay *r, struct io *io, unsigned int send_flags)
 
 static void hedging_read(struct replay *r, struct io *io)
 {
-	attempt_send(r, io, io->home, SEND_PLAIN);
+	attempt_send(r, io, io->default_drive, SEND_PLAIN);
 	hedging_arm(r, io);
 }
 

@@ -69,14 +69,14 @@ static bool is_slow(const struct replay *r, const struct io *io, unsigned int dr
 static void heimdall_read(struct replay *r, struct io *io)
 {
 	for (unsigned int i = 0; i < r->n_drives; i++) {
-		unsigned int drive = (io->home + i) % r->n_drives;
+		unsigned int drive = drive_after_default(r, io, i);
 
 		if (!is_slow(r, io, drive)) {
 			attempt_send(r, io, drive, SEND_PLAIN);
 			return;
 		}
 	}
-	attempt_send(r, io, io->home, SEND_PLAIN);
+	attempt_send(r, io, io->default_drive, SEND_PLAIN);
 }
 
 static void heimdall_answered(struct replay *r, struct io *io, struct attempt *a)

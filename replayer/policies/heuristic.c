@@ -39,10 +39,10 @@ static void read_where_not(struct replay *r, struct io *io,
 			   bool (*is_slow)(struct replay *r, const struct io *io,
 					   unsigned int drive))
 {
-	unsigned int drive = io->home;
+	unsigned int drive = io->default_drive;
 
 	for (unsigned int i = 0; i < r->n_drives; i++) {
-		drive = (io->home + i) % r->n_drives;
+		drive = drive_after_default(r, io, i);
 		if (!is_slow(r, io, drive))
 			break;
 	}

@@ -51,11 +51,11 @@ static void oracle_require(struct replay *r)
 static void oracle_read(struct replay *r, struct io *io)
 {
 	uint64_t best_ns = UINT64_MAX, ns;
-	unsigned int best = io->home;
+	unsigned int best = io->default_drive;
 
 	/* Start with the default drive, so that it wins a tie. */
 	for (unsigned int i = 0; i < r->n_drives; i++) {
-		unsigned int drive = (io->home + i) % r->n_drives;
+		unsigned int drive = drive_after_default(r, io, i);
 
 		if (oracle_query(&r->devices[drive], io, &ns) && ns < best_ns) {
 			best_ns = ns;
@@ -108,7 +108,7 @@ static bool would_be_slow(const struct replay *r, const struct io *io, unsigned 
 static void walk(struct replay *r, struct io *io)
 {
 	for (;;) {
-		unsigned int drive = (io->home + io->revocations) % r->n_drives;
+		unsigned int drive = drive_after_default(r, io, io->revocations);
 		bool last = io->revocations + 1u == r->n_drives;
 
 		if (last || !would_be_slow(r, io, drive)) {

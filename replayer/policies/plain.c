@@ -6,7 +6,7 @@
 
 static void baseline_read(struct replay *r, struct io *io)
 {
-	attempt_send(r, io, io->home, SEND_PLAIN);
+	attempt_send(r, io, io->default_drive, SEND_PLAIN);
 }
 
 const struct policy policy_baseline = {
@@ -35,13 +35,13 @@ static void clone_read(struct replay *r, struct io *io)
 	unsigned int copies = r->n_drives < 2 ? 1 : 2;
 
 	for (unsigned int i = 0; i < copies; i++) {
-		unsigned int drive = (io->home + i) % r->n_drives;
+		unsigned int drive = drive_after_default(r, io, i);
 
 		if (!orphans_full(r, drive))
 			attempt_send(r, io, drive, SEND_PLAIN);
 	}
 	if (!io->sent)
-		attempt_send(r, io, io->home, SEND_PLAIN);
+		attempt_send(r, io, io->default_drive, SEND_PLAIN);
 	r->c.copies_denied += copies - io->sent;
 }
 

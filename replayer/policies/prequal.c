@@ -140,7 +140,7 @@ static uint32_t expected_us(const struct replay *r, unsigned int drive)
 static void prequal_read(struct replay *r, struct io *io)
 {
 	struct prequal *p = r->policy_state;
-	unsigned int chosen = io->home;
+	unsigned int chosen = io->default_drive;
 	uint32_t limit, chosen_us = UINT32_MAX;
 	bool some_cold = false;
 
@@ -148,7 +148,7 @@ static void prequal_read(struct replay *r, struct io *io)
 		add_sample(p, in_flight(r, k));
 	limit = cold_max(p);
 	for (unsigned int i = 0; i < r->n_drives; i++) {
-		unsigned int drive = (io->home + i) % r->n_drives;
+		unsigned int drive = drive_after_default(r, io, i);
 		bool cold = in_flight(r, drive) <= limit;
 		bool fewer = r->in_flight[drive] < r->in_flight[chosen];
 		uint32_t us = cold ? expected_us(r, drive) : UINT32_MAX;

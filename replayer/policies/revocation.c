@@ -35,12 +35,12 @@ static void send_to(struct replay *r, struct io *io, unsigned int drive)
 
 static void revocation_read(struct replay *r, struct io *io)
 {
-	send_to(r, io, io->home);
+	send_to(r, io, io->default_drive);
 }
 
 static void fail_over(struct replay *r, struct io *io)
 {
-	int drive = replica_after_home(r, io, io->tried);
+	int drive = replica_after_default(r, io, io->tried);
 
 	/* If another attempt is in flight (hedging), nothing more is to be done. */
 	if (drive < 0 && io->in_flight)
@@ -50,8 +50,9 @@ static void fail_over(struct replay *r, struct io *io)
 	 * return to any drive that works.
 	 */
 	if (drive < 0) {
-		drive = replica_after_home(r, io, io->failed);
-		attempt_send(r, io, drive < 0 ? io->home : (unsigned int)drive, SEND_PLAIN);
+		drive = replica_after_default(r, io, io->failed);
+		attempt_send(r, io, drive < 0 ? io->default_drive : (unsigned int)drive,
+			     SEND_PLAIN);
 		return;
 	}
 	send_to(r, io, drive);

@@ -10,7 +10,7 @@ int score_lowest(const struct replay *r, const struct io *io, uint32_t mask)
 	int best = -1;
 
 	for (unsigned int i = 0; i < r->n_drives; i++) {
-		unsigned int drive = (io->home + i) % r->n_drives;
+		unsigned int drive = drive_after_default(r, io, i);
 		double score;
 
 		if (mask & 1u << drive)

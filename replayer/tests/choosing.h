@@ -53,9 +53,9 @@ static inline void begin(const struct policy *policy)
 /*
  * Return the drive that a read with this default drive is sent to; it is not in flight afterwards.
  */
-static unsigned int chosen(unsigned int home)
+static unsigned int chosen(unsigned int default_drive)
 {
-	struct io io = {.home = home, .size_bytes = BLOCK_BYTES};
+	struct io io = {.default_drive = default_drive, .size_bytes = BLOCK_BYTES};
 
 	r->o.policy->read(r, &io);
 	return sent_to;
@@ -71,8 +71,8 @@ static inline void read_often(unsigned int n)
 /* Return true if the reads of all default drives are sent to this drive. */
 static inline bool all_go_to(unsigned int drive)
 {
-	for (unsigned int home = 0; home < N_DRIVES; home++)
-		if (chosen(home) != drive)
+	for (unsigned int default_drive = 0; default_drive < N_DRIVES; default_drive++)
+		if (chosen(default_drive) != drive)
 			return false;
 	return true;
 }
@@ -80,8 +80,8 @@ static inline bool all_go_to(unsigned int drive)
 /* Return true if all reads are sent to their default drives. */
 static inline bool all_stay(void)
 {
-	for (unsigned int home = 0; home < N_DRIVES; home++)
-		if (chosen(home) != home)
+	for (unsigned int default_drive = 0; default_drive < N_DRIVES; default_drive++)
+		if (chosen(default_drive) != default_drive)
 			return false;
 	return true;
 }

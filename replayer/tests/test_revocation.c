@@ -20,11 +20,11 @@ void attempt_send(struct replay *r, struct io *io, unsigned int drive, unsigned 
 	io->tried |= 1u << drive;
 }
 
-int replica_after_home(const struct replay *r, const struct io *io, uint32_t mask)
+int replica_after_default(const struct replay *r, const struct io *io, uint32_t mask)
 {
 	for (unsigned int i = 1; i <= N_DRIVES; i++)
-		if (!(mask & 1u << (io->home + i) % N_DRIVES))
-			return (io->home + i) % N_DRIVES;
+		if (!(mask & 1u << (io->default_drive + i) % N_DRIVES))
+			return (io->default_drive + i) % N_DRIVES;
 	return -1;
 }
 
@@ -57,18 +57,18 @@ TEST(revoked_reads_fail_over_and_the_last_drive_cannot_revoke)
 
 	r->n_drives = N_DRIVES;
 	r->o.policy = &policy_linnos;
-	for (unsigned int home = 0; home < N_DRIVES; home++) {
-		struct io io = {.home = home};
-		struct attempt a = {.io = &io, .drive = home, .hinted = true};
+	for (unsigned int first = 0; first < N_DRIVES; first++) {
+		struct io io = {.default_drive = first};
+		struct attempt a = {.io = &io, .drive = first, .hinted = true};
 
 		n_sent = 0;
 		policy_linnos.read(r, &io);
-		assert(sent_to == home && sent_as == SEND_HINT);
+		assert(sent_to == first && sent_as == SEND_HINT);
 		policy_linnos.revoked(r, &io, &a);
-		assert(sent_to == (home + 1) % N_DRIVES && sent_as == SEND_HINT);
+		assert(sent_to == (first + 1) % N_DRIVES && sent_as == SEND_HINT);
 		a.drive = sent_to;
 		policy_linnos.revoked(r, &io, &a);
-		assert(sent_to == (home + 2) % N_DRIVES && sent_as == SEND_PLAIN);
+		assert(sent_to == (first + 2) % N_DRIVES && sent_as == SEND_PLAIN);
 		assert(n_sent == N_DRIVES);
 	}
 	free(r);
