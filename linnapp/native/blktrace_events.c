@@ -464,6 +464,17 @@ uint32_t lt_events_gap(struct lt_events *events, uint64_t now_ns, uint64_t *unti
 	return 0;
 }
 
+/* Fail if an earlier file has events of the same CPU; each CPU has one file. */
+static void check_cpu(struct lt_events *events, const struct lt_source *s)
+{
+	for (const struct lt_source *other = events->sources; other < s; other++)
+		if (!s->at_end && !other->at_end && s->head.cpu == other->head.cpu)
+			lt_fail(events->failure, "%s: contains events of CPU %u, as %s does: one of "
+						 "the two files is a copy or belongs to another "
+						 "recording; move it to another folder", s->path,
+				s->head.cpu, other->path);
+}
+
 /* Open the files and read the first event of each; return false if out of memory. */
 bool lt_events_open(struct lt_events *events, const char *const *paths, int n_paths)
 {
@@ -484,6 +495,8 @@ bool lt_events_open(struct lt_events *events, const char *const *paths, int n_pa
 		if (!s->path || !s->buffer)
 			return false;
 		advance(events, s);
+		if (!lt_failed(events->failure))
+			check_cpu(events, s);
 	}
 	return true;
 }

@@ -40,6 +40,13 @@ static bool is_file(const char *path)
 	return !stat(path, &st) && S_ISREG(st.st_mode);
 }
 
+static bool is_link(const char *path)
+{
+	struct stat st;
+
+	return !lstat(path, &st) && S_ISLNK(st.st_mode);
+}
+
 /* Return the path of a name in the folder of @path. */
 static char *sibling_path(const char *path, const char *name)
 {
@@ -102,12 +109,22 @@ void lt_find_files(const char *trace, struct lt_files *files)
 	const char *slash = strrchr(trace, '/'), *name = slash ? slash + 1 : trace;
 	long cpu;
 	size_t length = base_length(name, &cpu);
+	char *target;
 
 	files->n = files->missing = 0;
 	if (length || (*name && !is_file(trace)))
 		add_per_cpu(files, trace, name, length ? length : strlen(name));
 	else if (*name && (files->names[0] = strdup(trace)))
 		files->n = 1;
+	/* The files of the other CPUs may be where a link to one of them leads. */
+	if (files->n == 1 && is_link(files->names[0]) &&
+	    (target = realpath(files->names[0], NULL))) {
+		if (base_length(strrchr(target, '/') + 1, &cpu)) {
+			lt_free_files(files);
+			lt_find_files(target, files);
+		}
+		free(target);
+	}
 }
 
 void lt_free_files(struct lt_files *files)

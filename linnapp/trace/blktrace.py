@@ -245,10 +245,12 @@ def is_blktrace(trace: AnyPath) -> bool:
     except TraceError:
         return False
     try:
-        first = next(path for path in map(unpacked, paths) if path.stat().st_size)
+        first = next((path for path in map(unpacked, paths) if path.stat().st_size), None)
+        if first is None:  # nothing was recorded
+            return is_per_cpu(paths[0].name)
         with first.open("rb") as stream:
             magic = stream.read(4)
-    except (StopIteration, OSError):
+    except OSError:
         return False
     return magic[1:] == b"tae" or magic[:3] == b"eat"
 

@@ -128,7 +128,10 @@ def test_per_cpu_files_are_merged_by_time(tmp_path: Path) -> None:
     t.sort()
     merged, _ = read_all(t.write(tmp_path / "one.blk"))
     base = t.write_per_cpu(tmp_path / "many")
-    for name in base, base.with_name("many.blktrace.1"):
+    link = tmp_path / "folder" / "link.blktrace.1"
+    link.parent.mkdir()
+    link.symlink_to(base.with_name("many.blktrace.1"))
+    for name in base, base.with_name("many.blktrace.1"), link:
         split, _ = read_all(name)
         for column in COLUMNS:
             assert np.array_equal(getattr(split, column), getattr(merged, column))
@@ -136,6 +139,17 @@ def test_per_cpu_files_are_merged_by_time(tmp_path: Path) -> None:
     assert blktrace.merge(base, out) == 200
     again, _ = read_all(out)
     assert np.array_equal(again.latency_ns, merged.latency_ns)
+    base.with_name("many.blktrace.7").write_bytes(base.with_name("many.blktrace.1").read_bytes())
+    with pytest.raises(TraceError, match="blktrace.7: contains events of CPU 1, as .*blktrace.1"):
+        read_all(base)
+
+
+def test_recording_without_an_event_is_found_by_its_name(tmp_path: Path) -> None:
+    for cpu in range(2):
+        (tmp_path / f"x.blktrace.{cpu}").touch()
+    assert blktrace.is_blktrace(tmp_path / "x")
+    with pytest.raises(TraceError, match="an empty trace"):
+        read_all(tmp_path / "x")
 
 
 def test_out_of_order_events_are_sorted_and_counted(tmp_path: Path) -> None:
