@@ -12,9 +12,9 @@
  *
  * Errors are negative errno values, and linnos_error() returns the message: which object, what is
  * wrong with it, what to do. If an array or a queue could not be created and the resulting NULL is
- * passed on, the call fails with an error, does nothing, or returns zeros. The library prints
- * nothing, never ends the program, and has no state except its arrays and the last error of each
- * thread.
+ * passed to a function, the call fails with an error, does nothing, or returns zeros. The library
+ * prints nothing, never ends the program, and has no state except its arrays and the last error of
+ * each thread.
  *
  * Threads: an array may be used by any number of threads at once, a queue by one thread at a time,
  * so that each thread needs its own. A read takes no lock of the whole array, however it is hedged.
@@ -136,8 +136,8 @@ int linnos_array_close(struct linnos_array *array);
  * linnos_array_predictor() - get the predictor of an array
  * @array: an array
  *
- * The functions of linnos_choose.h accept it. For example, a chooser that is created from it
- * chooses replicas for I/O that bypasses the array, and both share their knowledge of the replicas.
+ * The functions of linnos_choose.h accept it. For example, a chooser for this predictor chooses
+ * replicas for I/O that bypasses the array, and shares the history of the replicas with the array.
  *
  * Return: the predictor, which belongs to the array.
  */
@@ -332,7 +332,8 @@ struct linnos_queue_options {
  * @array: must outlive the queue
  * @options: NULL for the defaults
  *
- * The queue's own ring is created when a call first needs one.
+ * The queue's own ring is created when a call first needs it, or at once if files or buffers must
+ * be registered in it.
  *
  * Return: 0 or a negative errno.
  */

@@ -67,10 +67,11 @@ extern "C" {
  *	%LINNOS_DUPLICATES: decide for each read whether and when to send it to a second replica
  *	as well, from the latency that this is expected to save and from its cost to other reads
  *	(docs/latency-model.md#when-to-send-two).
- *	%LINNOS_PREDICT_ALL: predict the latency of each read at every replica. Otherwise a read
- *	stays at an idle default replica, and the other replicas are not predicted for it, if none
- *	of their previous predictions is lower by more than @margin_percent. At most 32
- *	consecutive reads of a thread are decided in this way.
+ *	%LINNOS_PREDICT_ALL: predict the latency of each read at every replica. Otherwise no
+ *	predictions for the other replicas are made for a read whose default replica is idle, as
+ *	long as their previous predictions are not lower by more than @margin_percent. The read
+ *	then stays at its default replica. This is done for at most 32 consecutive reads of a
+ *	thread.
  * @home: default replica, from 0, which serves reads when the predictions barely differ; or
  *	%LINNOS_DEFAULT_ROUND_ROBIN
  * @margin_percent: a read leaves its default replica only for a prediction that is lower by
@@ -81,8 +82,8 @@ extern "C" {
  *	disables them.
  * @hedge_us: send a read that is not answered after this many us to a second replica as well; 0
  *	disables hedging after a fixed time
- * @duplicates_burst: a thread can save up the hedges that @max_duplicates allows and that it does
- *	not need yet, but at most this many
+ * @duplicates_burst: the maximum number of hedges that a thread can accumulate while it sends fewer
+ *	than @max_duplicates allows
  * @hedge_percentile: as @hedge_us, with this percentile of the observed latencies as the delay, as
  *	soon as enough were observed; in percent (95, not 0.95), at least 1 and less than 100; 0
  *	disables it
@@ -149,8 +150,8 @@ struct linnos_chooser;
  * @predictor: set to the predictor; NULL on failure
  * @n_replicas: 1 to linnos_replicas_max()
  * @models: for each replica a file written by `linnapp train --kind latency`, or NULL; or NULL for
- *	all replicas. If a replica has no model, reads are not redirected
- *	from or to it unless the default replica fails or hangs.
+ *	all replicas. If a replica has no model, reads are not redirected from or to it unless the
+ *	default replica fails or hangs.
  * @options: NULL for the defaults; %LINNOS_BUFFERED and %LINNOS_QUERY_KERNEL have no effect
  *
  * Return: 0 or a negative errno.
@@ -312,7 +313,7 @@ void linnos_chooser_free(struct linnos_chooser *chooser);
  *	&linnos_options.home. linnos_choose() replaces it with the default replica it has used.
  * @flags: set by the caller: %LINNOS_NEVER_HEDGE or 0
  * @replica: where to send the read
- * @copy: where to send a probe copy, for whose completion no caller waits; -1 if none is needed
+ * @copy: where to send a probe copy, for whose completion no caller waits; -1 for none
  * @predicted_us: predicted latency of the read
  * @tried: bitmap of the replicas to which it was sent
  * @hedge_at_ns: when to call linnos_choose_hedge() if there is no answer by then; UINT64_MAX if

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An account: what attempts need while they are in flight, whoever processes their completions: a
- * chooser to report to, counters, and memory. A queue has one, and so has the reaper. It is used by
- * one thread, except for its counters, which any thread may read.
+ * An account has the resources of attempts in flight: the chooser to which they are reported,
+ * counters, and memory that is reused. Each queue has an account, and so has the reaper, which
+ * takes over orphaned attempts. One thread uses an account, but any thread may read its counters.
  */
 #ifndef LINNOS_ACCOUNT_H
 #define LINNOS_ACCOUNT_H
@@ -21,8 +21,7 @@ struct account {
 	bool reuses_memory;
 	struct bounces bounces;
 	struct attempt *free_attempts;
-	/* Registered buffers. */
-	const struct iovec *buffers;
+	const struct iovec *buffers; /* registered buffers */
 	unsigned int n_buffers;
 	struct linnos_stats counts; /* in addition to those of the chooser */
 };

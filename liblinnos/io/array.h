@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Internals of an array. Each layer uses only those below it:
+ * Internals of an array. Each of these layers uses only the layers below it:
  *
  *   caller_ring         calls for a ring of the caller
  *   queue               one thread's part of an array: calls for the library's own ring
@@ -9,11 +9,11 @@
  *   io_channel          submit attempts to a backend, wait for them, and submit the next ones
  *   uring, read         the backend for files; the state machine of a read
  *   attempt             one replica's part of a read
- *   account             what attempts need while they are in flight
+ *   account             the resources of attempts in flight
  *   replica, bounce, kernel_query
  *
- * An array does not change after it was opened, except for the predictor, the reaper and the
- * members under its lock.
+ * After an array was opened, only its predictor, its reaper and the members that its lock protects
+ * change.
  */
 #ifndef LINNOS_ARRAY_H
 #define LINNOS_ARRAY_H
@@ -25,7 +25,7 @@ struct linnos_array {
 	struct replica_set set;
 	struct uring_context uring;
 	struct linnos_predictor *predictor;
-	struct linnos_chooser *writer; /* for linnos_array_write_start(), only reports */
+	struct linnos_chooser *writer; /* reports writes, and chooses nothing */
 	struct reaper reaper;
 
 	pthread_mutex_t lock;

@@ -122,8 +122,8 @@ static bool use_bounce(struct attempt *at)
 	return at->bounce;
 }
 
-/* Decide where this part of the replica is read to: the caller's memory, unless something forbids
- * it. Return false if there is no memory. */
+/* Set the range of the replica to read, and the memory to read into, which is the caller's if
+ * possible. Return false if there is no memory. */
 static bool set_range(struct attempt *at, uint64_t offset, size_t bytes, const struct iovec *iov,
 		      int n_iov)
 {
@@ -209,8 +209,8 @@ bool attempt_continues(struct attempt *at, ssize_t result)
 	at->got = end;
 	if (at->got >= at->want)
 		return false;
-	/* The remainder of several buffers does not start at a buffer. Read everything again, into
-	 * one. */
+	/* The remainder does not start at the start of one of the buffers. Read everything again,
+	 * into a single buffer. */
 	if (at->io.iov) {
 		at->got = 0;
 		at->no_memory = !use_bounce(at);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Page-aligned memory for attempts that cannot or must not read into the caller's memory. It is
- * reused by the thread that owns the queue. */
+/* Page-aligned memory for attempts that cannot or must not read into the caller's memory. The
+ * thread of a queue reuses it. */
 #ifndef LINNOS_BOUNCE_H
 #define LINNOS_BOUNCE_H
 
@@ -25,8 +25,8 @@ struct bounces {
 struct bounce *bounce_get(struct bounces *all, size_t bytes);
 /* Return a buffer to @all, or to the system if @all is NULL. */
 void bounce_put(struct bounces *all, struct bounce *b);
-/* Discard a buffer to which the kernel may still write, without a notification of when it stops.
- * The addresses stay reserved; the memory is freed. */
+/* Discard a buffer to which the kernel may still write for an unknown time. The memory is freed,
+ * but its addresses stay reserved. */
 void bounce_quarantine(struct bounce *b);
 void bounces_free(struct bounces *all);
 

@@ -241,8 +241,7 @@ void io_channel_cancel_unwanted(struct io_channel *ch)
 	}
 }
 
-/* The kernel has dropped the attempts in flight, as far as can be known. Do not wait for the reads.
- */
+/* Complete all reads with an error, because the kernel has probably dropped their attempts. */
 static void give_up_reads(struct io_channel *ch, int error)
 {
 	for (struct attempt *at = ch->attempts.first; at; at = at->later) {

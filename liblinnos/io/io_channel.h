@@ -14,11 +14,11 @@ struct io_channel {
 	struct attempt *first_unsent,
 		*last_unsent;		  /* no room in the backend; linked by attempt.next */
 	uint64_t unsent_ns;		  /* time since which none could be sent */
-	unsigned int in_flight, n_unsent; /* in_flight includes those that are unsent */
+	unsigned int in_flight, n_unsent; /* in_flight includes unsent attempts */
 	unsigned int n_interrupted;	  /* consecutive interrupted waits */
-	bool fd_is_closed;		  /* noticed by the reaper */
-	bool has_new;			  /* since the last wait, which submits it */
-	bool has_registrations;		  /* of a queue's files or buffers */
+	bool fd_is_closed;		  /* set by the reaper */
+	bool has_new;			  /* a request was added since the last wait */
+	bool has_registrations;		  /* files or buffers of a queue are registered */
 };
 
 /* Open a channel. @registrations is NULL, or has the files and buffers to register in a ring.
@@ -31,7 +31,7 @@ void io_channel_close(struct io_channel *ch);
 bool io_channel_is_broken(const struct io_channel *ch);
 /* Return true if the channel can be given to another queue. */
 bool io_channel_is_reusable(const struct io_channel *ch);
-/* Return true if something must be sent and no completion would wake up a thread for it. */
+/* Return true if a request must still be sent, for which no completion would wake up a thread. */
 bool io_channel_has_unsent(const struct io_channel *ch);
 /* Callback for uring.c. */
 void io_channel_on_complete(uint64_t handle, ssize_t result, bool is_sent);
@@ -45,11 +45,11 @@ int io_channel_poll(struct io_channel *ch, int64_t timeout_ns);
  * some microseconds ago. */
 int io_channel_wait(struct io_channel *ch, struct reads *reads, int64_t timeout_ns,
 		    uint64_t now_ns);
-/* Cancel the attempts that no read waits for, if the backend supports it. */
+/* Cancel the attempts for which no read waits, if the backend supports it. */
 void io_channel_cancel_unwanted(struct io_channel *ch);
 /* Wait until nothing is in flight, or the backend fails to wait. */
 void io_channel_drain(struct io_channel *ch);
-/* Discard all attempts, because no completions will arrive. */
+/* Discard all attempts, because their completions will never arrive. */
 void io_channel_abandon(struct io_channel *ch);
 
 #endif

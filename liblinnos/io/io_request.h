@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A request to read from a replica, with what only files and block devices support. */
+/* A request to read from a replica, with members that only files and block devices support. */
 #ifndef LINNOS_IO_REQUEST_H
 #define LINNOS_IO_REQUEST_H
 

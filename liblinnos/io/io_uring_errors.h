@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-/* How long a caller keeps trying while the kernel is short of resources. */
+/* The time for which a caller tries again while the kernel is short of resources. */
 #define IO_URING_RETRY_NS 1000000000ull
 #define IO_URING_RETRY_PAUSE_NS 100000
 

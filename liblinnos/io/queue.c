@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Queues and their reads. The calling thread waits for the drive itself, or the read is sent
+/* Queues and their reads. Either the calling thread reads with pread(2), or the read is sent
  * through the queue's I/O channel. */
 #include "queue.h"
 #include "messages.h"
@@ -32,15 +32,16 @@ static struct io_channel *get_channel(struct linnos_queue *q, int *error)
 	return q->channel;
 }
 
-/* Hand the channel over to the reaper, if possible, when only orphaned attempts and copies are
- * left. */
+/* If only orphaned attempts and copies are left in the channel, hand it over to the reaper if that
+ * is possible. */
 static void hand_over_channel(struct linnos_queue *q)
 {
 	struct io_channel *ch = q->channel;
 
 	if (!ch || q->in_channel.n_in_flight || !ch->in_flight || !reaper_can_wait(ch))
 		return;
-	/* Process completions here. Cancel requests then need not wake up the reaper. */
+	/* Process the completions that have arrived, so that those of cancel requests do not wake
+	 * up the reaper. */
 	io_channel_poll(ch, 0);
 	if (reaper_hand_over(&q->array->reaper, ch))
 		q->channel = NULL;
@@ -60,7 +61,7 @@ static void close_channel(struct linnos_queue *q)
 	q->channel = NULL;
 }
 
-/* Submit the copy of a read, if it has one. It is cancelled if there is no ring for it. */
+/* Submit the copy of a read, if there is one. It is cancelled if there is no ring for it. */
 static void submit_copy(struct linnos_queue *q, struct attempt *copy)
 {
 	struct io_channel *ch;
@@ -200,7 +201,7 @@ static int read_replica(const struct replica_set *set, const struct attempt *at)
 	return n < 0 ? -errno : (int)n;
 }
 
-/* The calling thread waits for the drive in pread(2). */
+/* Read with pread(2) in the calling thread. */
 static ssize_t read_directly(struct linnos_read *r)
 {
 	enum linnos_outcome outcome = r->next ? LINNOS_READ_RESUBMIT : read_at_once(r);
@@ -226,7 +227,7 @@ static ssize_t read_in_channel(struct linnos_queue *q, struct linnos_read *r)
 {
 	submit_in_channel(q, r);
 	while (!r->is_done) {
-		/* The read was begun, or timed reads were served, a moment ago. */
+		/* account.now_ns is recent: the read has just begun, or a wait has just ended. */
 		int error = io_channel_wait(q->channel, &q->in_channel, -1, q->account.now_ns);
 
 		if (error && !r->is_done) {
@@ -234,7 +235,7 @@ static ssize_t read_in_channel(struct linnos_queue *q, struct linnos_read *r)
 			q->in_channel.n_in_flight--;
 		}
 	}
-	/* Copies as well, if the channel has any. */
+	/* This cancels copies, too, if the channel has any. */
 	io_channel_cancel_unwanted(q->channel);
 	hand_over_channel(q);
 	return r->result;
@@ -248,7 +249,7 @@ static ssize_t read_without_channel(struct linnos_queue *q, struct linnos_read *
 		r->choice.hedge_at_ns = UINT64_MAX;
 		return read_directly(r);
 	}
-	read_cannot_be_sent(r, read_take_next(r), error);
+	read_fail_unsent(r, read_take_next(r), error);
 	return error;
 }
 
@@ -379,7 +380,7 @@ int linnos_queue_wait(struct linnos_queue *q, struct linnos_completion *completi
 		return error_null("queue");
 	reads = &q->in_channel;
 	end_ns = timeout_ns > 0 ? account_now_ns(&q->account) + (uint64_t)timeout_ns : 0;
-	/* Take also what has already completed. */
+	/* Process the completions that have already arrived. */
 	if (q->channel)
 		error = io_channel_wait(q->channel, reads, 0, 0);
 	while (!error && !reads->first_done && reads->n_in_flight && timeout_ns) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Internals of a queue, which is one thread's part of an array. It is used by its thread only. */
+/* Internals of a queue, which is one thread's part of an array. Only this thread uses it. */
 #ifndef LINNOS_QUEUE_H
 #define LINNOS_QUEUE_H
 
 #include "array.h"
 
 struct linnos_queue {
-	struct account account; /* first: the array has a list of accounts */
+	struct account account; /* the first member, because the array has a list of accounts */
 	struct linnos_array *array;
 	struct linnos_queue_options o;
 	int fixed_files[CHOOSER_DRIVES_MAX]; /* copy for o, if it has any */

@@ -15,11 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A probe copy of a larger read contains only the first bytes, this many. */
+/* A probe copy of a larger read reads only this number of bytes from its start. */
 #define COPIED_BYTES_MAX HEDGED_BYTES_MAX
 /* The limit of preadv(2). */
 #define IOV_MAX_PARTS 1024
-/* Flags that any attempt of a read can have. */
+/* The flags that every attempt of a read can have. */
 #define SQE_FLAGS (IOSQE_ASYNC | IOSQE_IO_DRAIN)
 
 /* --- Begin ---------------------------------------------------------------------------------- */
@@ -74,7 +74,7 @@ static int total_bytes(const struct iovec *iov, int n_iov, size_t *bytes)
 	return 0;
 }
 
-/* Set the text of an error: which read, which replica, what has failed. */
+/* Set the text of an error: the read, the replica (NULL for none), and what has failed. */
 __attribute__((format(printf, 4, 5))) static int
 set_error(const struct linnos_read *r, int error, const char *replica, const char *format, ...)
 {
@@ -94,16 +94,16 @@ static const char *name_of(const struct linnos_read *r, unsigned int replica)
 	return r->account->set->replicas[replica].name;
 }
 
-/* Let this attempt be sent next, before a hedge that is waiting because the caller had no free
- * entry for it. */
+/* Let this attempt be sent next, before a hedge that waits because the caller had no free entry for
+ * it. */
 static void send_next(struct linnos_read *r, struct attempt *at)
 {
 	at->next = r->next;
 	r->next = at;
 }
 
-/* Add an attempt, which is sent next, to the read. @report is NULL to report that it is sent now.
- * Return false if there is no memory. */
+/* Add an attempt, which is sent next, to the read. @report is that of a submission that was already
+ * reported; NULL to report it now. Return false if there is no memory. */
 static bool add_attempt(struct linnos_read *r, unsigned int replica, enum linnos_kind kind,
 			const struct linnos_attempt *report, uint64_t now_ns)
 {
@@ -135,8 +135,8 @@ static bool add_attempt(struct linnos_read *r, unsigned int replica, enum linnos
 	return true;
 }
 
-/* Return true if the calling thread can wait for the chosen replica in pread(2), without an attempt
- * in memory of its own. */
+/* Return true if the calling thread can read from the chosen replica with pread(2) and without a
+ * struct attempt. */
 static bool can_read_at_once(const struct linnos_read *r)
 {
 	const struct replica_set *set = r->account->set;
@@ -185,7 +185,7 @@ int read_begin(struct account *account, struct linnos_read *r, const struct iove
 	r->is_only_read = is_only_read;
 	r->iov = iov;
 	r->n_iov = n_iov;
-	/* A caller that continues may use a single element for its next read. */
+	/* A caller that does not wait may use the same element for its next read. */
 	if (n_iov == 1 && !is_only_read) {
 		r->one = *iov;
 		r->iov = &r->one;
@@ -232,7 +232,7 @@ uint64_t read_due_ns(const struct linnos_read *r)
 	return hedge_at_ns < r->deadline_ns ? hedge_at_ns : r->deadline_ns;
 }
 
-/* Search from the end, because a new read is usually due after the others. */
+/* Search from the end of the list, because a new read is usually due after the others. */
 void read_list(struct linnos_read *r)
 {
 	struct reads *list = r->reads;
@@ -442,7 +442,7 @@ enum linnos_outcome read_attempt_complete(struct attempt *at, ssize_t result,
 	return outcome;
 }
 
-/* Continue a read whose first attempt had no memory of its own, and was not answered completely. */
+/* Continue a read after read_at_once() has read only a part of it, or has failed. */
 static enum linnos_outcome continue_read(struct linnos_read *r, struct linnos_attempt *report,
 					 ssize_t result)
 {
@@ -482,7 +482,7 @@ enum linnos_outcome read_at_once(struct linnos_read *r)
 	return LINNOS_READ_DONE;
 }
 
-void read_cannot_be_sent(struct linnos_read *r, struct attempt *at, int error)
+void read_fail_unsent(struct linnos_read *r, struct attempt *at, int error)
 {
 	uint64_t now_ns = account_now_ns(r->account);
 

@@ -9,7 +9,7 @@
  *   read_expire ─► attempt                            was already complete
  *        └───────► DONE: its deadline has come
  *
- * All of it is used by one thread.
+ * Only the thread of the queue uses a read.
  */
 #ifndef LINNOS_READ_H
 #define LINNOS_READ_H
@@ -23,15 +23,15 @@ struct reads {
 	struct linnos_read *first_timed, *last_timed; /* wait for a hedge or deadline, by time */
 	bool is_callers_ring;
 	struct attempt_list attempts;		    /* in the caller's ring */
-	unsigned int n_in_flight;		    /* in the channel, as the next two */
-	struct linnos_read *first_done, *last_done; /* for linnos_queue_wait() */
+	unsigned int n_in_flight;		    /* in the channel */
+	struct linnos_read *first_done, *last_done; /* in the channel, for linnos_queue_wait() */
 };
 
 struct linnos_read {
 	/* Zero at the beginning. */
 	struct attempt *in_flight[2];
-	struct attempt *next; /* to be sent; the remainder of a short read before a hedge */
-	struct attempt *copy; /* to be sent as a probe; NULL for none */
+	struct attempt *next; /* to be sent next; the remainder of a short read precedes a hedge */
+	struct attempt *copy; /* probe copy to be sent; NULL for none */
 	bool is_listed, is_done;
 
 	struct account *account;
@@ -40,15 +40,15 @@ struct linnos_read {
 	struct iovec one;
 	const struct iovec *iov;
 	int n_iov;
-	struct reads *reads; /* which it belongs to */
+	struct reads *reads; /* that contains this read */
 	bool is_only_read;   /* the calling thread waits for this read and no other */
 	size_t bytes;
 	uint64_t offset;
 	void *user;
 	uint64_t deadline_ns; /* UINT64_MAX for none */
-	unsigned int replica; /* that has answered, or failed last */
-	size_t got;	      /* bytes for the caller */
-	int error;	      /* of the last attempt; 0 if its replica ends too early */
+	unsigned int replica; /* the replica that answered, or that failed last */
+	size_t got;	      /* number of bytes for the caller */
+	int error;	      /* of the last attempt; 0 if its replica is too short */
 	ssize_t result;
 	struct linnos_choice choice;
 	char *error_text; /* message of a failed read, for its completion; NULL for none */
@@ -74,18 +74,18 @@ static inline bool read_is_timed(const struct linnos_read *r)
 /* Add the read to the list of timed reads if it may be hedged or has a deadline. */
 void read_list(struct linnos_read *r);
 
-/* Read from the chosen replica. Nearly every read is complete after that. */
+/* Read from the chosen replica with one pread(2), after which nearly every read is complete. */
 enum linnos_outcome read_at_once(struct linnos_read *r);
-/* Process the result of an attempt. Set *read to its read, or NULL if that is already complete.
- * With LINNOS_READ_RESUBMIT its next attempt must be sent. */
+/* Process the result of an attempt. Set *read to its read, or to NULL if the read is already
+ * complete. LINNOS_READ_RESUBMIT means that the next attempt of the read must be sent. */
 enum linnos_outcome read_attempt_complete(struct attempt *at, ssize_t result,
 					  struct linnos_read **read);
-/* Get the first read whose time has come. LINNOS_READ_RESUBMIT means that its next attempt must be
- * sent, LINNOS_READ_PENDING that there is no such read. */
+/* Get the first read whose hedge or deadline is due. LINNOS_READ_RESUBMIT means that its next
+ * attempt must be sent, LINNOS_READ_PENDING that there is no such read. */
 enum linnos_outcome read_expire(struct reads *reads, struct linnos_read **read);
 /* Complete the read with this error, because its attempt cannot be sent. */
-void read_cannot_be_sent(struct linnos_read *r, struct attempt *at, int error);
-/* Complete the read with this error, because its attempts cannot be waited for. They become
+void read_fail_unsent(struct linnos_read *r, struct attempt *at, int error);
+/* Complete the read with this error, because waiting for its attempts has failed. They become
  * orphans. */
 void read_give_up(struct linnos_read *r, int error);
 /* Discard all attempts in a caller's ring, because no completions will arrive. Reads that have no

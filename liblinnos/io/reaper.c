@@ -48,7 +48,7 @@ static struct io_channel *pop(struct io_channel **list)
 
 /* --- The thread ----------------------------------------------------------------------------- */
 
-/* Take the channels that were handed over. Return true if there will be no more. */
+/* Take the channels that were handed over. Return true if the thread must stop. */
 static bool take_channels(struct reaper *reaper, struct io_channel **waiting)
 {
 	bool stopping;
@@ -157,7 +157,7 @@ static int start(struct reaper *reaper)
 
 	if (reaper->is_running)
 		return 0;
-	/* For the first read, and to find out whether one can be created. */
+	/* Create a channel for the first read, which also shows whether that is possible. */
 	if (!reaper->unused)
 		reaper->unused = io_channel_open(reaper->set, NULL, &error);
 	if (!error && !reaper->account.chooser)
@@ -224,7 +224,7 @@ bool reaper_hand_over(struct reaper *reaper, struct io_channel *ch)
 		push(wakes ? &reaper->handed_over : &reaper->unused, ch);
 	}
 	pthread_mutex_unlock(&reaper->lock);
-	/* Not before, because the thread needs the lock as soon as it is awake. */
+	/* Wake it up after unlocking, because it needs the lock at once. */
 	if (wakes)
 		wake(reaper);
 	return can;

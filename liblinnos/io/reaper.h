@@ -4,9 +4,9 @@
  * predictions depend on their latencies too.
  *
  * If the backend has a descriptor to wait for, a queue hands its I/O channel over to the reaper
- * when only such attempts are left in it. The queue takes another channel when it next needs one.
- * Without such a descriptor the attempts stay in the queue's channel, and the next call for the
- * queue processes their completions.
+ * when only such attempts are left in the channel. The queue gets another channel when it next
+ * needs one. Without such a descriptor the attempts stay in the queue's channel, and the next call
+ * for the queue processes their completions.
  */
 #ifndef LINNOS_REAPER_H
 #define LINNOS_REAPER_H
@@ -39,8 +39,8 @@ void reaper_destroy(struct reaper *reaper);
 struct io_channel *reaper_get_channel(struct reaper *reaper, int *error);
 /* Return true if the reaper can wait for this channel. */
 bool reaper_can_wait(const struct io_channel *ch);
-/* Hand over the channel and all its attempts. The thread also sends those that were not sent.
- * Return false if there is no thread, and none can be started. */
+/* Hand over the channel and all its attempts. The thread also sends the attempts that were not sent
+ * yet. Return false if there is no thread and none can be started. */
 bool reaper_hand_over(struct reaper *reaper, struct io_channel *ch);
 
 #endif

@@ -38,20 +38,22 @@ struct replica_set {
 	uint64_t size_bytes; /* of the largest one when the array was opened */
 	struct linnos_backend backend; /* a user's, or that of uring.c */
 	struct hooks hooks;
-	/* The program has closed descriptors of the library. The number of a closed replica could
-	 * be reused for a new descriptor, so no new ring is opened. Accessed atomically. */
+	/* The program has closed descriptors of the library. A new ring could get the number of a
+	 * replica's closed descriptor, so no new ring is opened. Accessed atomically. */
 	bool has_lost_descriptors;
 };
 
-/* These functions return 0, or a negative errno after setting the error text. On failure the
- * replica is released by replica_set_close(), too. */
+/* These functions return 0, or a negative errno after setting the error text. replica_set_close()
+ * must be called in both cases. */
 
-/* Add a file. @path is NULL to use the descriptor @fd, and both are absent if the replica is. */
+/* Add a file. If @path is NULL, the descriptor @fd is used, where -1 means that the replica is
+ * absent.
+ */
 int replica_add_file(struct replica_set *set, const char *path, int fd, uint32_t flags,
 		     bool may_be_absent);
 int replica_add(struct replica_set *set, const struct linnos_replica *replica);
-/* Check that no two files or devices are the same, that none is empty unless all are, and that one
- * is present. */
+/* Check that at least one file or device is present, that no two are the same, and that either all
+ * or none are empty. */
 int replica_set_check_files(struct replica_set *set);
 void replica_set_close(struct replica_set *set);
 

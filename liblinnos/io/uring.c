@@ -14,7 +14,7 @@
  * into the completion queue. */
 #define ENTRIES 64
 
-/* How long to wait for completions of a ring whose descriptor is gone. */
+/* The time to wait for completions of a ring whose descriptor is gone. */
 #define BROKEN_RING_WAIT_NS 1000000000ull
 #define BROKEN_RING_POLL_NS 1000000
 /* After this many interrupted waits in a row there is a pause between waits. */
@@ -100,8 +100,8 @@ static void check_entered(struct uring *u, int result)
 	u->last_completion_ns = clock_ns();
 }
 
-/* Submit the prepared entries as far as the kernel accepts them now. Return an error if it never
- * will. */
+/* Submit the prepared entries that the kernel accepts now. Return an error if it will accept none
+ * in the future either. */
 static int submit(struct uring *u)
 {
 	int result = 0;
@@ -113,7 +113,8 @@ static int submit(struct uring *u)
 	return u->error;
 }
 
-/* On failure return NULL; *error is -EAGAIN if an entry may be free after the next wait. */
+/* Return a free entry. On failure return NULL and set *error, to -EAGAIN if an entry may be free
+ * after the next wait. */
 static struct io_uring_sqe *get_sqe(struct uring *u, uint64_t handle, int *error)
 {
 	struct io_uring_sqe *sqe = u->error ? NULL : io_uring_get_sqe(&u->ring);
