@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Errors, and allocations that exit on failure. */
+/* Messages, and allocations that exit on failure: see error.h. */
 #include "error.h"
 
 #include <errno.h>

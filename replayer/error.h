@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors: every message names the object and the remedy, and ends the program or the run. */
+/* Messages on stderr, each with its object and the remedy, and allocations that exit on failure. */
 #ifndef REPLAYER_ERROR_H
 #define REPLAYER_ERROR_H
 
@@ -7,9 +7,10 @@
 
 /*
  * Print "replayer: ..." and exit with status 1, after the clean-up functions registered with
- * at_exit.
+ * atexit().
  */
 void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+/* Print "replayer: warning: ...". */
 void warn_user(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Return false, with a warning, if some of the standard output was lost. */
 bool all_printed(void);

@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The maximum number of hedges that reads which needed none can save up. */
+/* The maximum number of hedges that can be saved up while no read needs one: see budget.h. */
 #define HEDGE_BURST 100
 
 static void on_signal(int signal_number)
@@ -41,7 +41,7 @@ static void require_policy(struct replay *r)
 	if (r->o.policy->needs_linnos)
 		for (unsigned int k = 0; k < r->n_drives; k++)
 			device_require_linnos(&r->devices[k], r->linnos_mode[k], r->model_id[k]);
-	/* The policy's setup uses it. */
+	/* Before the policy's setup, which uses the budget. */
 	r->hedge_budget = (struct budget){.share = r->o.hedge_budget, .burst = HEDGE_BURST};
 	if (r->o.policy->setup)
 		r->o.policy->setup(r);

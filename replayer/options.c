@@ -48,7 +48,7 @@ const struct option_row option_rows[] = {
 	LIST("trace", "T[,T,T]", traces, n_traces, "traces", "one for all drives or one per drive"),
 	TEXT("from", "FORMAT[:UNIT]", from, "from",
 	     "format of text traces, and their unit of time (s, ms, us, 100ns, ns) if it is not "
-	     "the usual one; detected if not given"),
+	     "the usual one (detected)"),
 	TEXT("volume", "NAME", volume, "volume",
 	     "the volume (device, disk, file) to replay, for text traces with several"),
 	TEXT_AS(OPTION_POLICY, "policy", "P", policy, NULL,
@@ -59,26 +59,27 @@ const struct option_row option_rows[] = {
 	LIST("force", "A[,B]", forced, n_forced, "force",
 	     "overwrite these of --devices although they carry a signature"),
 	FLAG("spread", spread, "spread",
-	     "for a single trace: its I/Os have the drives in turn as their default drive"),
+	     "for a single trace: the default drive is each drive in turn, I/O by I/O"),
 	NUMBER("skip", "S", skip_s, 0, 1e9, 0, "skip_s", "skip the first S seconds of the trace"),
 	NUMBER("duration", "S", duration_s, 1e-6, 1e9, 0, "duration_s",
-	       "stop after S seconds of the run's time"),
+	       "replay only the I/Os that are due in the first S seconds of the run"),
 	NUMBER("rerate", "X", rerate, 1e-6, 1e6, 1, "rerate", "replay X times as fast as recorded"),
 	WHOLE("depth", "N", depth, 1, 16384, 4096, "depth", "at most N user I/Os in flight (4096)"),
 	WHOLE("max-orphans", "N", max_orphans, 1, 1u << 20, 4096, "max_orphans",
-	      "a drive gets no further copies while it holds N reads that another drive has "
+	      "send no hedge or clone to a drive that still has N reads which another drive has "
 	      "answered (4096)"),
 	NUMBER("timeout", "S", timeout_s, 0, 1e9, 120, "timeout_s",
-	       "end the run when a drive keeps an I/O for S seconds (120; 0 disables this)"),
+	       "end the run if a drive does not complete an I/O in S seconds (120; 0 disables "
+	       "this)"),
 	FLAG("replicate-writes", replicate_writes, "replicate_writes",
 	     "send each write to every drive; it completes when all of them have completed it"),
 	FLAG("fit", fit, "fit", "wrap offsets that are beyond the end of the smallest drive"),
 	CHOICE("prefill", "touched|none", prefill, "prefill",
-	       "first write the blocks that reads touch (touched), on every drive"),
+	       "before the run, write the blocks that reads touch to every drive (touched)"),
 	WHOLE("settle-ms", "N", settle_ms, 0, 1000000, 1000, "settle_ms",
 	      "pause between prefill and run (1000)"),
 	CHOICE("unwritten", "zero|any", unwritten, "unwritten",
-	       "the content of blocks that were not written (zero); any: do not check it"),
+	       "expected content of blocks that were not written (zero); any: do not check it"),
 	NUMBER("start-every", "S", start_every_s, 1e-6, 3600, 0.1, "start_every_s",
 	       "start when the clock is a multiple of S seconds (0.1), so that every replay meets "
 	       "drives with periodic behaviour in the same phase"),
@@ -92,24 +93,25 @@ const struct option_row option_rows[] = {
 	NUMBER("failover-us", "X", failover_us, 0, 1e9, 15, "failover_us",
 	       "software time charged between a revocation and the next attempt (15)"),
 	TEXT("profile", "LOG", profile_path, "profile",
-	     "--log of an earlier baseline run: thresholds are learned from it"),
+	     "--log of an earlier baseline run, from which thresholds are computed"),
 	NUMBER("hedge-us", "X", hedge_us, 1, 1e9, -1, NULL, "hedge after X us"),
 	NUMBER("hedge-percentile", "P", hedge_percentile, 0, 100, -1, NULL,
 	       "hedge after the profile's Pth percentile (hedge: 95)"),
 	NUMBER_AS(OPTION_SHARE, "hedge-budget", "X%|none", hedge_budget, 0, 1, 0.05, "hedge_budget",
-		  "cap on hedges as a share of reads (5%)"),
+		  "maximum share of the reads that are hedged (5%)"),
 	NUMBER("false-submit-ratio", "X", false_submit_ratio, 0, 1, -1, NULL,
-	       "for linnos-hl: ratio of false submits (by default the one that the kernel has "
+	       "linnos-hl: ratio of false submits (by default the one that the kernel has "
 	       "counted)"),
 	WHOLE("heuristic-queue", "N", heuristic_queue_pages, 1, 1u << 30, 0,
-	      "heuristic_queue_pages", "pending 4 KiB pages from which a drive counts as slow"),
+	      "heuristic_queue_pages",
+	      "heuristic and heuristic-adv: avoid a drive with more than N pending 4 KiB pages"),
 	NUMBER("heuristic-busy-us", "X", heuristic_busy_us, 0, 1e9, -1, "heuristic_busy_us",
-	       "latency from which a read counts as slow"),
+	       "heuristic-adv: a read that takes longer is slow"),
 	WHOLE("threshold-us", "N", threshold_us, 1, 1u << 30, 0, NULL,
 	      "verdict: a read that takes longer is slow (by default threshold_us of each drive in "
 	      "sysfs)"),
 	LIST("latency-model", "F[,F]", latency_models, n_latency_models, "latency_model",
-	     "fastest: a model of latencies for each drive, by `linnapp train --kind latency`"),
+	     "fastest: a latency model for each drive, from `linnapp train --kind latency`"),
 	FLAG("duplicates", duplicates, "duplicates",
 	     "fastest: a second replica gets the read as well, at once or later, when that gains "
 	     "more than it costs other reads"),
@@ -119,7 +121,7 @@ const struct option_row option_rows[] = {
 		  "probes (no limit)"),
 	LIST("heimdall-network", "F[,F]", heimdall_networks, n_heimdall_networks,
 	     "heimdall_network",
-	     "heimdall: a network for each drive, by `python -m eval.heimdall`"),
+	     "heimdall: a network for each drive, from `python -m eval.heimdall`"),
 	WHOLE("margin", "P", margin, 0, 100, 25, "margin",
 	      "fastest: a read leaves its default drive for a prediction more than P percent lower "
 	      "(25)"),
@@ -132,15 +134,17 @@ const struct option_row option_rows[] = {
 
 	HEADING("Slow bursts"),
 	LIST_AS(OPTION_REPEATED, "inject", "PATTERN:key=value,...", injects, n_injects, "inject",
-		"given once for all drives, or once for each drive or few with drive="),
+		"make flashsim drives slow: all of them, or those that drive= names; may be "
+		"repeated for other drives"),
 
 	HEADING("Results"),
-	TEXT("json", "OUT", json_path, NULL, "one object, the fields of a run in summary.json"),
+	TEXT("json", "OUT", json_path, NULL,
+	     "write one JSON object, the fields of a run in summary.json"),
 	TEXT("log", "OUT", log_path, NULL,
-	     "binary per-I/O log (replayer(1)); `linnapp inspect` reads it"),
+	     "write a binary per-I/O log (replayer(1)), which `linnapp inspect` reads"),
 	FLAG("quiet", quiet, NULL, "no progress on stderr"),
 	{.name = "version", .kind = OPTION_VERSION, .help = "print the version"},
-	{.name = "help", .kind = OPTION_HELP, .help = "print this"},
+	{.name = "help", .kind = OPTION_HELP, .help = "print this help"},
 };
 const unsigned int n_option_rows = sizeof(option_rows) / sizeof(*option_rows);
 
@@ -188,7 +192,7 @@ static uint64_t whole(const char *option, const char *text, uint64_t min, uint64
 	return v;
 }
 
-/* Parse a number of percent, "5" or "5%". */
+/* Parse a percentage, "5" or "5%". */
 static double percent(const char *option, const char *text)
 {
 	const char *unit;
@@ -219,7 +223,7 @@ static double share(const char *option, const char *text)
 			return v;
 	}
 	die("--%s %s: expected a share of the reads, from 0%% to 100%% or from 0 to 1, or none for "
-	    "no cap",
+	    "no limit",
 	    option, text);
 }
 
@@ -227,7 +231,7 @@ static double share(const char *option, const char *text)
 static void require_name(const char *option, const char *path)
 {
 	if (!strcmp(path, "-"))
-		die("--%s -: standard input and output are not taken here; name a file", option);
+		die("--%s -: standard input and output are not supported; name a file", option);
 }
 
 static unsigned int split(const char *option, char *text, char **items)

@@ -52,7 +52,7 @@ struct options {
 	double false_submit_ratio;	   /* negative to use the kernel's counters */
 	uint32_t heuristic_queue_pages;	   /* 0 to use the profile */
 	uint32_t threshold_us;		   /* 0 to use the drives' own */
-	double heuristic_busy_us;	   /* negative to use the threshold of hedge-ip */
+	double heuristic_busy_us;	   /* negative to use sysfs or the profile */
 	double timeout_s;		   /* for an I/O at a drive; 0 for none */
 	double duration_s, skip_s, rerate; /* duration_s is 0 for the whole trace */
 	bool replicate_writes, spread, fit, quiet;
@@ -92,8 +92,8 @@ struct option_row {
 	enum option_kind kind;
 	size_t at, count_at;  /* offsets in struct options */
 	uint64_t first, last; /* range of whole numbers */
-	double min, max; /* range of other numbers; only the initial value, which means none, may be
-			    less than min */
+	double min, max; /* range of other numbers; an initial value less than min means that the
+			    option was not given */
 	double initial;
 	const char *json; /* name in config; NULL if it is not there */
 	const char *help;

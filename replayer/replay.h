@@ -18,10 +18,11 @@
  *   results/   latency, io_log                         record it
  *              report                                  write the results
  *
- * slow/ slows drives down meanwhile.
+ * Meanwhile, slow/ makes drives slow.
  *
  * Calls go from engine to sources to trace, and from engine to users to policies to attempts to
- * ring. The only call in the opposite direction is an I/O's done(), called by attempts.
+ * ring. The only calls in the opposite direction are two callbacks: attempts calls an I/O's done(),
+ * and ring calls submitting() to start the service times.
  */
 #ifndef REPLAYER_REPLAY_H
 #define REPLAYER_REPLAY_H
@@ -52,13 +53,13 @@ struct log_file;
 struct counters {
 	uint64_t reads, writes;
 	uint64_t reads_failed, writes_failed; /* user I/Os that failed on every drive */
-	uint64_t unanswered; /* user I/Os without an answer; at the end, those not waited for */
+	uint64_t unanswered; /* user I/Os without an answer; at the end, those that never got one */
 	uint64_t timed_out;  /* attempts that did not complete within --timeout */
 	uint64_t revoked;    /* reads revoked at least once */
 	uint64_t revocations;
 	uint64_t hedged, hedges_won, hedges_denied;
 	uint64_t probes;	/* probe copies sent */
-	uint64_t copies_denied; /* hedges and copies not sent: a drive had --max-orphans orphans */
+	uint64_t copies_denied; /* hedges and clones not sent: a drive had --max-orphans orphans */
 	uint64_t orphans_max;	/* maximum number of orphaned reads at one drive */
 	uint64_t extra_ios; /* read attempts in excess of one per read, including cancelled ones */
 	uint64_t cancels_tried, cancelled; /* orphaned attempts; those that reached no drive */
@@ -85,18 +86,18 @@ struct replay {
 	struct content *contents;				   /* by drive */
 	uint32_t pending_pages[MAX_DRIVES], in_flight[MAX_DRIVES]; /* attempts at the drive */
 	struct observer observers[MAX_DRIVES];			   /* observers of these attempts */
-	uint32_t orphans[MAX_DRIVES], orphans_in_flight;	   /* orphaned ones; their sum */
+	uint32_t orphans[MAX_DRIVES], orphans_in_flight; /* orphaned attempts; their sum */
 	struct linnos_stats stats_before[MAX_DRIVES], stats_after[MAX_DRIVES];
 	char linnos_mode[MAX_DRIVES][16], model_id[MAX_DRIVES][16];
 
 	uint64_t hedge_ns[MAX_DRIVES];	   /* by default drive; 0 without hedging */
-	double hedge_percentile_used;	   /* NaN if not by percentile */
+	double hedge_percentile_used;	   /* NaN unless hedging is by percentile */
 	uint64_t threshold_us[MAX_DRIVES]; /* policy verdict: a longer read is slow; 0 if unused */
-	double false_submit_ratio_used;
+	double false_submit_ratio_used;	   /* NaN if unused */
 	struct budget hedge_budget;
-	uint64_t random_state; /* splitmix_next() */
+	uint64_t random_state; /* of splitmix_next() */
 	void *policy_state;
-	const struct linnos_guard *guard; /* of a policy with predictions; NULL if there is none */
+	const struct linnos_guard *guard; /* of policy fastest; NULL if there is none */
 
 	struct sources sources;
 	struct timers timers;
@@ -116,7 +117,7 @@ struct replay {
 
 	struct counters c;
 	struct latency latency[N_LATENCIES];
-	/* Latencies of all reads that the drive completed, including orphaned ones. */
+	/* Latencies of all reads that a drive completed, including orphaned ones. */
 	struct latency drive_latency[MAX_DRIVES];
 	struct log_file *log;
 	const char *log_error; /* the reason why there is no log at the end */

@@ -8,7 +8,7 @@
 #define STEP SPLITMIX_STEP
 #define POISON 0x5bad5bad5bad5badull
 #define LOW_UNKNOWN UINT32_MAX
-#define RUN_BLOCKS 16u /* consecutive generations, in 128 bytes */
+#define RUN_BLOCKS 16u /* blocks whose generations are in one leaf, of 128 bytes */
 
 static uint64_t place_key(const struct content *c, uint64_t block)
 {

@@ -76,7 +76,7 @@ void device_open(struct device *d, const char *path, bool readonly)
 		d->size_bytes = st.st_size;
 	} else {
 		if (ioctl(d->fd, BLKGETSIZE64, &d->size_bytes))
-			die("drive %s: no size: %s", path, strerror(errno));
+			die("drive %s: its size cannot be read: %s", path, strerror(errno));
 		d->disk = disk_name(st.st_rdev);
 	}
 	if (d->size_bytes < 4096)
@@ -127,8 +127,8 @@ uint64_t device_require_threshold_us(const struct device *d, const char *policy,
 	uint64_t us;
 
 	if (!device_threshold_us(d, &us))
-		die("policy %s: drive %s has no inflection point (no model uploaded?); `linnapp "
-		    "upload` one, or give the time with %s",
+		die("policy %s: drive %s has no inflection point (no model uploaded?); upload "
+		    "one with `linnapp upload`, or give the time with %s",
 		    policy, d->path, option);
 	return us;
 }
@@ -183,12 +183,12 @@ void device_require_linnos(const struct device *d, char mode[16], char model_id[
 		mode[strcspn(mode, "]")] = 0;
 	}
 	if (!strcmp(model_id, "none"))
-		die("drive %s: no model uploaded; `linnapp upload --model M --device %s --mode "
-		    "enforce` does it",
+		die("drive %s: no model is uploaded; run `linnapp upload --model M --device %s "
+		    "--mode enforce`",
 		    d->path, d->path);
 	if (!strcmp(mode, "off"))
-		die("drive %s: linnos mode is off; `linnapp upload --model M --device %s --mode "
-		    "enforce`, or write enforce to /sys/block/%s/linnos/mode",
+		die("drive %s: linnos mode is off; run `linnapp upload --model M --device %s "
+		    "--mode enforce`, or write enforce to /sys/block/%s/linnos/mode",
 		    d->path, d->path, d->disk);
 	if (strcmp(mode, "enforce"))
 		warn_user("drive %s: linnos mode is %s, so no read will be revoked", d->path, mode);

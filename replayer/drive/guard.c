@@ -79,7 +79,7 @@ static void require_no_signature(const char *path)
 	/* Disable read-ahead: read only what is requested. */
 	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
 	blkid_probe_enable_superblocks(probe, true);
-	/* A damaged superblock still belongs to someone. */
+	/* Data whose superblock is damaged can still be needed. */
 	blkid_probe_set_superblocks_flags(probe, BLKID_SUBLKS_MAGIC | BLKID_SUBLKS_TYPE |
 							 BLKID_SUBLKS_BADCSUM);
 	blkid_probe_enable_partitions(probe, true);
@@ -149,8 +149,8 @@ static const struct drive *find_held(const struct drive *drives, unsigned int n,
 	glob_t found;
 
 	if (glob("/proc/[0-9]*/fd/[0-9]*", GLOB_NOSORT, NULL, &found))
-		die("--devices: /proc is not mounted, so no one can tell who has the drives open; "
-		    "mount it");
+		die("--devices: /proc is not mounted, so the processes that have the drives open "
+		    "are not known; mount it");
 	for (size_t i = 0; i < found.gl_pathc && !held; i++) {
 		if (sscanf(found.gl_pathv[i], "/proc/%u/fd/%u", pid, &fd) != 2 ||
 		    *pid == (unsigned int)getpid() || stat(found.gl_pathv[i], &st))
@@ -192,7 +192,7 @@ static void stat_backing_file(const char *name, const char *file, struct stat *s
 
 	if (stat(file, st))
 		st->st_mode = 0;
-	/* The path may lead elsewhere by now, so ask the device. */
+	/* The path may lead to another file by now; the device knows its own. */
 	if (fd >= 0 && !ioctl(fd, LOOP_GET_STATUS64, &info)) {
 		st->st_dev = info.lo_device;
 		st->st_ino = info.lo_inode;
@@ -240,7 +240,7 @@ static void stat_drive(struct drive *d, const char *path)
 /* Return the option that reads this file, other than --trace; NULL if there is none. */
 static const char *read_by(const struct options *o, const struct stat *file)
 {
-	/* There is at most one of each per drive; a path that was not given is no file. */
+	/* There is at most one of each per drive; trace_is_file() is false for NULL. */
 	for (unsigned int k = 0; k < MAX_DRIVES; k++) {
 		if (trace_is_file(o->latency_models[k], file))
 			return "--latency-model";
@@ -260,7 +260,7 @@ static void require_replaceable(const struct options *o, const char *option, con
 		die("--%s %s: %s", option, path, strerror(errno));
 	}
 	if (!S_ISREG(st.st_mode))
-		die("--%s %s: it is %s; only a new or a regular file is written", option, path,
+		die("--%s %s: it is %s; only a new or a regular file can be written", option, path,
 		    S_ISLNK(st.st_mode)	  ? "a symbolic link"
 		    : S_ISDIR(st.st_mode) ? "a folder"
 					  : "a device node, pipe or socket");
@@ -315,8 +315,8 @@ static void require_outputs(const struct options *o)
 	if (json && log &&
 	    (!strcmp(json, log) || is_temporary_of(json, log) || is_temporary_of(log, json) ||
 	     (!stat(json, &st) && trace_is_file(log, &st))))
-		die("--json %s and --log %s are the same file, or one is what the other is written "
-		    "to before it gets its name (.new)",
+		die("--json %s and --log %s are the same file, or one is the temporary file (.new) "
+		    "of the other",
 		    o->json_path, o->log_path);
 	free(json);
 	free(log);

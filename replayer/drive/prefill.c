@@ -26,7 +26,7 @@ static void write_done(struct replay *r, struct attempt *a, int result)
 
 /* Bitmap of the blocks to be written. */
 struct touched {
-	struct sparse words; /* leaves of LEAF_WORDS */
+	struct sparse words; /* leaves of LEAF_BLOCKS bits */
 	uint64_t n_blocks, count;
 };
 
@@ -116,14 +116,14 @@ void prefill(struct replay *r)
 			ring_wait_until(&r->ring, UINT64_MAX);
 			attempts_reap(r);
 			if (attempts_timed_out(r))
-				die("prefill: a drive is unusable (or allow more with --timeout)");
+				die("prefill: a drive is unusable, or needs a longer --timeout");
 		}
 		progress_show_prefill(r, touched.count * r->n_drives);
 	} while (waited);
 	progress_end(r);
 	sparse_free(&touched.words);
 	if (r->c.io_errors)
-		die("prefill: %llu writes failed; a drive is unusable (or use --prefill none)",
+		die("prefill: %llu writes failed; a drive is unusable, or needs --prefill none",
 		    (unsigned long long)r->c.io_errors);
 	/*
 	 * Give the drives time to flush their buffers, so that the run does not start during a

@@ -12,10 +12,7 @@ static uint64_t n_tops(const struct sparse *s)
 	return (s->n + SPARSE_NODE - 1) / SPARSE_NODE;
 }
 
-/*
- * Reserve address space for the largest size; memory is used only for the pages that are touched,
- * from the start.
- */
+/* Reserve address space for the largest size. Only pages that are touched take memory. */
 static void *reserve(uint64_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,

@@ -131,7 +131,7 @@ void attempts_submitted(struct replay *r)
 		observer_submitted(&r->observers[a->drive], &a->observed, r->ring.now_ns);
 		if (io->submitted)
 			continue;
-		/* The hedge delay starts at the submission, not at the preparation. */
+		/* The hedge delay counts from the submission, not from the preparation. */
 		if (io->timer.place && !io->failing_over && r->ring.now_ns > io->submit_ns)
 			timer_arm(&r->timers, &io->timer,
 				  io->timer.at_ns + (r->ring.now_ns - io->submit_ns));
@@ -278,7 +278,7 @@ void attempt_failed(struct replay *r, const struct attempt *a, int result)
 {
 	char ended[48];
 
-	snprintf(ended, sizeof(ended), "it ended after %d bytes", result);
+	snprintf(ended, sizeof(ended), "only %d bytes were transferred", result);
 	r->c.io_errors_by[a->drive]++;
 	if (r->c.io_errors++ >= REPORTED_ERRORS)
 		return;
@@ -300,8 +300,8 @@ bool attempts_timed_out(struct replay *r)
 	for (struct attempt *a = first; a && a != r->unsubmitted; a = a->later)
 		r->c.timed_out += r->ring.now_ns - a->submit_ns >= limit_ns;
 	fprintf(stderr,
-		"replayer: %s: %s of %u bytes at %llu has not come back in %g s (--timeout); %u "
-		"I/Os are at this drive\n",
+		"replayer: %s: %s of %u bytes at %llu was not completed in %g s (--timeout); the "
+		"drive has %u I/Os in flight\n",
 		r->devices[first->drive].path, first->io->is_write ? "write" : "read",
 		first->io->size_bytes, (unsigned long long)first->io->offset_bytes, r->o.timeout_s,
 		r->in_flight[first->drive]);

@@ -8,6 +8,7 @@
 
 #include "observer.h"
 #include "replay.h"
+#include "results/io_log.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,8 +65,6 @@ enum { /* flags of user I/Os, as in the per-I/O log */
        IO_PROBED = 32,
 };
 
-#define SERVED_BY_NONE 255
-
 static inline uint32_t io_pages(const struct io *io)
 {
 	return io->size_bytes / BLOCK_BYTES;
@@ -83,7 +82,7 @@ void write_send(struct replay *r, struct io *io, unsigned int drive);
 void background_write(struct replay *r, unsigned int drive, uint64_t offset_bytes,
 		      uint32_t size_bytes, void (*done)(struct replay *, struct attempt *, int),
 		      void *owner);
-/* The user has an answer: cancel the other attempts where the kernel can. */
+/* Cancel the other attempts of an answered I/O, which are orphaned now, where the kernel can. */
 void attempts_cancel(struct replay *r, struct io *io);
 
 /* Return the drive that is @distance drives after the default drive, cyclically. */

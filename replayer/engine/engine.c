@@ -134,7 +134,7 @@ static bool must_stop(struct replay *r)
 
 /*
  * Called when all users have their answers and no I/O will follow: the run has ended. Return true
- * when the drives have no I/O left; those are checked, too.
+ * once the drives have also completed the orphans and probe copies, which are checked, too.
  */
 static bool is_over(struct replay *r)
 {

@@ -8,10 +8,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-/*
- * Both came with Linux 6.12. The flag has no feature bit of its own, so this one is checked
- * instead.
- */
+/* Both came with Linux 6.12. The flag has no feature bit, so that of the other one is checked. */
 #ifndef IORING_ENTER_ABS_TIMER
 #define IORING_ENTER_ABS_TIMER (1U << 5)
 #endif
@@ -203,8 +200,8 @@ uint64_t ring_wait_for_round_time(struct ring *ring, uint64_t round_ns)
 	uint64_t at;
 
 	/*
-	 * Wait for at least a quarter of it: recent system activity leaves traces, such as
-	 * scheduler timers, which expire during a short rest.
+	 * Wait for at least a quarter of round_ns, so that timers that earlier activity has left in
+	 * the kernel, such as the scheduler's, have expired.
 	 */
 	ring->now_ns = ring->clock_ns();
 	at = ((ring->now_ns + round_ns / 4) / round_ns + 1) * round_ns;

@@ -16,7 +16,7 @@
 /* user_data of requests that cancel attempts */
 #define CANCEL_USER_DATA 1
 
-/* Timestamp of the completions before this tail of the completion queue. */
+/* The time at which the completions before a tail of the completion queue were seen. */
 struct seen {
 	uint32_t tail;
 	uint64_t at_ns;
@@ -70,8 +70,8 @@ void ring_submit(struct ring *ring);
  */
 void ring_worked(struct ring *ring, uint32_t bytes);
 /*
- * Return when the completion at this position of the queue was seen; call it in the order of the
- * queue.
+ * Return the time at which the completion at a position of the queue was seen; call it in the order
+ * of the queue.
  */
 uint64_t ring_seen_ns(struct ring *ring, uint32_t place);
 /* Sleep until a completion arrives or the time has come, at most a second, then read the clock. */

@@ -86,15 +86,15 @@ static void report_data_error(struct replay *r, const struct attempt *a,
 		return;
 	fprintf(stderr,
 		"replayer: DATA ERROR %s block %llu (byte %llu): word %u is %016llx, expected "
-		"%016llx; generations %u to %u would do, ",
+		"%016llx; generations %u to %u are accepted, ",
 		r->devices[a->drive].path, (unsigned long long)e->block,
 		(unsigned long long)e->block * BLOCK_BYTES, e->word, (unsigned long long)e->found,
 		(unsigned long long)e->expected, e->low, e->high);
 	if (e->found_known)
-		fprintf(stderr, "the block claims %u", e->found_generation);
+		fprintf(stderr, "the block contains %u", e->found_generation);
 	else
-		fprintf(stderr, "the block claims none");
-	fprintf(stderr, "; %u of %u blocks wrong%s\n", blocks, io_pages(a->io),
+		fprintf(stderr, "the block contains none");
+	fprintf(stderr, "; %u of %u blocks are wrong%s\n", blocks, io_pages(a->io),
 		r->c.data_errors == REPORTED_ERRORS
 			? " (further data errors are counted, not printed)"
 			: "");
@@ -194,7 +194,7 @@ static void read_done(struct replay *r, struct attempt *a, int result)
 	}
 }
 
-/* A probe copy has completed. No user waits for it, but it is checked and counted like any read. */
+/* A probe copy has completed. No user waits for it, but it is checked like any read. */
 static void copy_done(struct replay *r, struct attempt *a, int result)
 {
 	r->probe_copies_in_flight--;

@@ -82,8 +82,8 @@ static void c3_answered(struct replay *r, struct io *io, struct attempt *a)
 
 const struct policy policy_c3 = {
 	.name = "c3",
-	.help = "C3's ranking (NSDI 2015): the lowest response time and cubed queue, by moving "
-		"averages",
+	.help = "C3's ranking (NSDI 2015): the lowest score of response time and cubed queue, by "
+		"moving averages",
 	.setup = c3_setup,
 	.score = c3_drive_score,
 	.read = score_read,

@@ -43,8 +43,8 @@ static void ewma_answered(struct replay *r, struct io *io, struct attempt *a)
 
 const struct policy policy_ewma_inflight = {
 	.name = "ewma-inflight",
-	.help = "the replica with the lowest mean latency, a moving average, times the I/Os in "
-		"flight",
+	.help = "the replica with the lowest product of mean latency, a moving average, and I/Os "
+		"in flight",
 	.setup = ewma_setup,
 	.score = ewma_score,
 	.read = score_read,

@@ -54,7 +54,7 @@ static void fastest_setup(struct replay *r)
 
 	if (r->o.n_latency_models != r->n_drives)
 		die("--latency-model: %u models for %u drives; give one for each, in the order of "
-		    "--devices; `linnapp train --kind latency` makes one of a drive's recording",
+		    "--devices; `linnapp train --kind latency` trains one from a recording",
 		    r->o.n_latency_models, r->n_drives);
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		f->models[k] = model_read(r->o.latency_models[k]);
@@ -82,7 +82,7 @@ static void record_prediction(struct io *io, uint32_t predicted_us, const struct
 	io->in_flight->met_pages = met->read_pages;
 }
 
-/* Send to the next best drive as well, now or at a time that the timer is set to. */
+/* Send a read to the next best drive as well: now, or when the timer that is set here expires. */
 static void send_duplicate(struct replay *r, struct io *io)
 {
 	struct fastest *f = r->policy_state;

@@ -44,8 +44,8 @@ void hedging_arm(struct replay *r, struct io *io)
 }
 
 /*
- * Return true if a drive involved has too many orphaned reads: the attempt that loses stays at its
- * drive.
+ * Return true if a drive of this read has too many orphaned reads: one attempt becomes another
+ * orphan there.
  */
 static bool would_exceed_max_orphans(const struct replay *r, const struct io *io,
 				     unsigned int drive)
@@ -111,7 +111,7 @@ const struct policy policy_hedge = {
 	.timer = hedging_timer,
 };
 
-/* The model's inflection point is the latency from which a read counts as slow. */
+/* A read that takes longer than the model's inflection point is slow. */
 static void hedge_ip_setup(struct replay *r)
 {
 	if (r->o.hedge_percentile >= 0)

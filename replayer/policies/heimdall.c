@@ -38,8 +38,8 @@ static void heimdall_setup(struct replay *r)
 
 	if (r->o.n_heimdall_networks != r->n_drives)
 		die("--heimdall-network: %u networks for %u drives; give one for each, in the "
-		    "order of --devices; `python -m eval.heimdall` makes them of a baseline run's "
-		    "--log",
+		    "order of --devices; `python -m eval.heimdall` trains them from the --log of a "
+		    "baseline run",
 		    r->o.n_heimdall_networks, r->n_drives);
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		drives[k].network =

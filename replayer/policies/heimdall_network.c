@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define FIRST_LINE "linnos heimdall network 1\n"
-#define REMEDY "`python -m eval.heimdall` makes one"
+#define REMEDY "`python -m eval.heimdall` writes one"
 
 #define WEIGHT_BITS 10
 #define VALUE_BITS 20
@@ -79,7 +79,7 @@ struct heimdall_network *heimdall_network_read(const char *option, const char *p
 		die("--%s %s: %s; " REMEDY, option, path, why);
 	}
 	if (strcmp(line, FIRST_LINE))
-		die("--%s %s: no network of a version that is known; " REMEDY, option, path);
+		die("--%s %s: not a network of a known version; " REMEDY, option, path);
 	read_all(&s, n);
 	if (fscanf(s.file, "%1s", more) == 1)
 		die("--%s %s: more than the %u numbers of a network; " REMEDY, option, path, s.n);

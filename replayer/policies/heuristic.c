@@ -56,7 +56,7 @@ static void heuristic_read(struct replay *r, struct io *io)
 
 const struct policy policy_heuristic = {
 	.name = "heuristic",
-	.help = "a drive with a long queue is passed over (--heuristic-queue PAGES, or --profile)",
+	.help = "avoid drives with a long queue (--heuristic-queue, or --profile)",
 	.setup = queue_limit_setup,
 	.read = heuristic_read,
 };
@@ -138,7 +138,8 @@ static void heuristic_adv_answered(struct replay *r, struct io *io, struct attem
 
 const struct policy policy_heuristic_adv = {
 	.name = "heuristic-adv",
-	.help = "queue length, last four reads and a busy state per drive (--heuristic-busy-us)",
+	.help = "avoid drives with a long queue or two slow reads among the last four "
+		"(--heuristic-busy-us)",
 	.setup = heuristic_adv_setup,
 	.read = heuristic_adv_read,
 	.answered = heuristic_adv_answered,

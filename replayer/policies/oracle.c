@@ -34,8 +34,8 @@ static void oracle_require(struct replay *r)
 
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		if (!oracle_query(&r->devices[k], &probe, &ns))
-			die("policy %s: drive %s answers no oracle question (%s); only flashsim "
-			    "drives do",
+			die("policy %s: drive %s does not support oracle queries (%s); only "
+			    "flashsim drives do",
 			    r->o.policy->name, r->devices[k].path, strerror(errno));
 }
 
@@ -44,9 +44,9 @@ static void oracle_require(struct replay *r)
  * from it.
  *
  * This is a bound for policies that see the drives from outside and send a read once: for a single
- * read no choice is better. It does not know later reads. It is not a bound if injection selects
- * reads by count or at random: an avoided drive then keeps its slow reads for later, and a policy
- * that takes them at once may be faster.
+ * read no choice is better. It does not consider later reads. It is not a bound if injection
+ * selects reads by count or at random: an avoided drive then still has its slow reads to come, and
+ * a policy that meets them earlier may be faster.
  */
 static void oracle_read(struct replay *r, struct io *io)
 {
@@ -67,8 +67,8 @@ static void oracle_read(struct replay *r, struct io *io)
 
 const struct policy policy_oracle = {
 	.name = "oracle",
-	.help = "the replica that the emulator says would answer the whole read first: a bound, "
-		"but not where injection counts reads or hits them by chance; flashsim drives only",
+	.help = "the replica that would complete the read first according to the emulator: a "
+		"bound, unless injection selects reads by count or at random; flashsim drives only",
 	.is_bound = true,
 	.setup = oracle_require,
 	.read = oracle_read,
@@ -105,7 +105,7 @@ static bool would_be_slow(const struct replay *r, const struct io *io, unsigned 
 	return oracle_query(&r->devices[drive], io, &ns) && ns / 1000 > r->threshold_us[drive];
 }
 
-static void walk(struct replay *r, struct io *io)
+static void try_replicas(struct replay *r, struct io *io)
 {
 	for (;;) {
 		unsigned int drive = drive_after_default(r, io, io->revocations);
@@ -115,7 +115,7 @@ static void walk(struct replay *r, struct io *io)
 			attempt_send(r, io, drive, SEND_PLAIN);
 			return;
 		}
-		/* The time to walk through the replicas is part of the read's latency. */
+		/* The time for the avoided replicas is part of the read's latency. */
 		io->submitted = true;
 		io->revocations++;
 		if (r->o.failover_us > 0)
@@ -128,15 +128,15 @@ static void walk(struct replay *r, struct io *io)
 static void verdict_timer(struct replay *r, struct io *io)
 {
 	io->failing_over = false;
-	walk(r, io);
+	try_replicas(r, io);
 }
 
 const struct policy policy_verdict = {
 	.name = "verdict",
-	.help = "linnos with a network that is never wrong, from the emulator (sysfs threshold_us, "
-		"or --threshold-us): a bound as the oracle is, flashsim drives only",
+	.help = "linnos with perfect predictions from the emulator (sysfs threshold_us, or "
+		"--threshold-us): a bound as oracle is; flashsim drives only",
 	.is_bound = true,
 	.setup = verdict_setup,
-	.read = walk,
+	.read = try_replicas,
 	.timer = verdict_timer,
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Policies that know nothing about the drives. */
+/* Policies that ignore the state of the drives. */
 #include "drive/splitmix.h"
 #include "engine/attempts.h"
 #include "policy.h"
@@ -22,7 +22,7 @@ static void random_read(struct replay *r, struct io *io)
 
 const struct policy policy_random = {
 	.name = "random",
-	.help = "a replica drawn from --seed",
+	.help = "a replica chosen at random (--seed)",
 	.read = random_read,
 };
 

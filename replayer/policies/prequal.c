@@ -177,8 +177,8 @@ static void prequal_answered(struct replay *r, struct io *io, struct attempt *a)
 
 const struct policy policy_prequal = {
 	.name = "prequal",
-	.help = "Prequal's rule (NSDI 2024): of the drives without a long queue the lowest "
-		"estimated latency, else the shortest queue",
+	.help = "Prequal's rule (NSDI 2024): the lowest estimated latency among the drives without "
+		"a long queue, otherwise the shortest queue",
 	.setup = prequal_setup,
 	.read = prequal_read,
 	.answered = prequal_answered,

@@ -50,7 +50,7 @@ double profile_percentile_us(const char *path, double fraction)
 
 	latency_init(&reads, LATENCY_EXACT_MAX);
 	while (next_record(f, path, &record))
-		if (!record.op && record.served_by != 255)
+		if (!record.op && record.served_by != SERVED_BY_NONE)
 			latency_add(&reads, record.latency_ns);
 	fclose(f);
 	if (!reads.count)

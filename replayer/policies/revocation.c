@@ -81,9 +81,9 @@ static void revocation_timer(struct replay *r, struct io *io)
 	hedging_fire(r, io, SEND_HINT);
 }
 
-#define LINNOS(word, what, ...)                                                                    \
+#define LINNOS(title, text, ...)                                                                   \
 	{                                                                                          \
-		.name = word, .help = what, .needs_linnos = true, .read = revocation_read,         \
+		.name = title, .help = text, .needs_linnos = true, .read = revocation_read,        \
 		.revoked = revocation_revoked, .timer = revocation_timer, __VA_ARGS__              \
 	}
 
@@ -104,8 +104,8 @@ const struct policy policy_linnos_h99 =
 #define DECISIONS_MIN 1000
 
 /*
- * Return the option's value, otherwise that of the kernel's counters since the models were
- * uploaded, otherwise 0, in which case the threshold is p95.
+ * Return the option's value, otherwise the ratio of the kernel's counters, which are never reset,
+ * otherwise 0, in which case the threshold is p95.
  */
 static double false_submit_ratio(const struct replay *r)
 {

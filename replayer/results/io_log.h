@@ -28,6 +28,7 @@ struct log_header {
 
 #define LOG_MAGIC "LINNOSRL"
 #define LOG_VERSION 2
+#define SERVED_BY_NONE 255
 
 _Static_assert(sizeof(struct log_record) == 48, "replayer(1)");
 _Static_assert(sizeof(struct log_header) == 64, "replayer(1)");

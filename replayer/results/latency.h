@@ -4,8 +4,8 @@
  *
  * Every value is counted in a logarithmic histogram with 2048 linear buckets per power of two, so
  * that the relative error of a percentile is at most 1/2048. The first LATENCY_EXACT_MAX values are
- * also stored individually, and percentiles are exact as long as there are no more.
- * @exact tells which of the two applies.
+ * also stored individually. Percentiles are exact, and @exact is true, as long as there are no more
+ * values and all fit 32 bits (4.29 s).
  */
 #ifndef REPLAYER_LATENCY_H
 #define REPLAYER_LATENCY_H
@@ -30,8 +30,8 @@ void latency_init(struct latency *l, uint32_t exact_max);
 void latency_free(struct latency *l);
 void latency_add(struct latency *l, uint64_t ns);
 /*
- * Return the smallest recorded value, in ns, such that at least a fraction of `fraction` of all
- * values does not exceed it (nearest rank).
+ * Return the smallest recorded value, in ns, that at least a fraction of all values does not exceed
+ * (nearest rank).
  */
 uint64_t latency_percentile(struct latency *l, double fraction);
 /*

@@ -261,7 +261,7 @@ static const char *data_check(const struct replay *r)
 	if (r->o.replicate_writes)
 		return "each write goes to every drive; what a read returns is compared with what "
 		       "was written to the drive that served it";
-	return "each drive has its own writes: a write goes to its home drive alone, and what a "
+	return "each drive has its own writes: a write goes to its default drive alone, and what a "
 	       "read returns is compared with what was written to the drive that served it, "
 	       "whatever its replicas hold";
 }
@@ -468,7 +468,7 @@ static void print_data_check(const struct replay *r)
 		if (c->torn_blocks)
 			printf(", %llu of them read during their write", ULL(c->torn_blocks));
 		if (c->unverified_blocks)
-			printf("; %llu could not be", ULL(c->unverified_blocks));
+			printf("; %llu could not be compared", ULL(c->unverified_blocks));
 		putchar('\n');
 	}
 	printf("%s\n", data_check(r));
@@ -512,7 +512,8 @@ void report_text(struct replay *r)
 	NOTE(c->late_ios, "I/Os were submitted more than %llu us after they were due",
 	     LATE_NS / 1000);
 	NOTE(c->copies_denied,
-	     "copies of reads were not sent: a drive held --max-orphans %u orphaned reads",
+	     "hedges or clones were not sent, because a drive had %u orphaned reads "
+	     "(--max-orphans)",
 	     r->o.max_orphans);
 	if (r->o.readonly)
 		printf("%llu writes of the traces were left out (--readonly)\n",
@@ -522,5 +523,6 @@ void report_text(struct replay *r)
 	if (r->log_error)
 		printf("no per-I/O log: %s\n", r->log_error);
 	if (!all_direct(r))
-		printf("the page cache was in use: a file system without O_DIRECT\n");
+		printf("the page cache was in use, because a file system does not support "
+		       "O_DIRECT\n");
 }

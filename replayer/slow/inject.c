@@ -88,9 +88,9 @@ __attribute__((noreturn)) static void bad_spec(const struct inject_spec *s, cons
 		if (!s->pattern || keys[i].patterns & s->pattern->bit)
 			known = xasprintf("%s%s%s", known, *known ? ", " : "",
 					  s->pattern ? keys[i].name : patterns[i].name);
-	die("--inject %s: %s \"%s\"; a specification reads PATTERN:key=value,...; %s%s: %s",
-	    s->text, why, what, s->pattern ? "the keys of " : "the patterns",
-	    s->pattern ? s->pattern->name : "", known);
+	die("--inject %s: %s \"%s\"; the form is PATTERN:key=value,...; %s%s: %s", s->text, why,
+	    what, s->pattern ? "the keys of " : "the patterns", s->pattern ? s->pattern->name : "",
+	    known);
 }
 
 __attribute__((noreturn)) static void bad_value(const struct inject_spec *s, const struct key *key,
@@ -132,7 +132,7 @@ static uint64_t ratio_ppm(const struct inject_spec *s, const struct key *key, co
 	if (parse_number_unit(value, &v, &unit))
 		per_unit = !strcmp(unit, "%") ? 1e4 : !*unit ? 1e6 : !strcmp(unit, "ppm");
 	if (!per_unit || v < 0 || v * per_unit > key->max)
-		bad_value(s, key, value, "a share as 1%, 10000ppm or 0.01, and not above 100 %");
+		bad_value(s, key, value, "a share such as 1%, 10000ppm or 0.01, of at most 100 %");
 	return v * per_unit + 0.5;
 }
 
@@ -202,7 +202,7 @@ static void take_key(struct inject_spec *s, char *item, unsigned int n_drives)
 	if (!item != (keys[k].kind == FLAG))
 		bad_spec(s, item ? "takes no value:" : "without value:", name);
 	if (is_given(s, k))
-		bad_spec(s, k == DRIVE ? "given twice (several are drive=0+2):" : "given twice:",
+		bad_spec(s, k == DRIVE ? "given twice (two drives are drive=0+2):" : "given twice:",
 			 name);
 	s->values[k] = parse_value(s, &keys[k], item, n_drives);
 	s->given |= 1u << k;
@@ -264,7 +264,7 @@ struct inject_spec inject_parse(const char *text, unsigned int n_drives)
 		take_key(&s, item, n_drives);
 	require_agreement(&s);
 	if (s.values[AT_ONCE] > n_drives)
-		die("--inject %s: at_once=%u: there are only %u drives to be slow", text,
+		die("--inject %s: at_once=%u: there are only %u drives", text,
 		    (unsigned int)s.values[AT_ONCE], n_drives);
 	/* Without slots a drive is slow from the start of the run, or from the given time on. */
 	if (s.values[START_MS] && !s.values[SLOT_MS])

@@ -50,9 +50,9 @@ static void place(struct sources *all, struct source *s)
 	bytes = io->offset_bytes + io->size_bytes - offset;
 	bytes = (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
 	if (bytes > BUFFER_BYTES_MAX || bytes > limit)
-		die("trace %s: an I/O of %llu bytes, in whole blocks, is more than the replayer or "
-		    "the drive takes",
-		    trace_path(s->trace), (unsigned long long)bytes);
+		die("trace %s: an I/O of %llu bytes, in whole blocks, is larger than the smallest "
+		    "drive or than %u MiB, the maximum of the replayer",
+		    trace_path(s->trace), (unsigned long long)bytes, BUFFER_BYTES_MAX >> 20);
 	all->realigned += offset != io->offset_bytes || bytes != io->size_bytes;
 	io->offset_bytes = offset;
 	io->size_bytes = bytes;
@@ -60,7 +60,7 @@ static void place(struct sources *all, struct source *s)
 		return;
 	if (!all->o->fit)
 		die("trace %s: %s of %u bytes at %llu lies beyond the smallest drive's %llu bytes; "
-		    "--fit folds offsets into it, as does `linnapp convert --fit BYTES`",
+		    "--fit wraps such offsets, as does `linnapp convert --fit BYTES`",
 		    trace_path(s->trace), io->is_write ? "write" : "read", io->size_bytes,
 		    (unsigned long long)offset, (unsigned long long)limit);
 	io->offset_bytes %= limit;

@@ -20,7 +20,7 @@ struct source { /* one trace and its next I/O */
 struct sources {
 	const struct options *o; /* traces, and which of their I/Os to use */
 	unsigned int n_drives;
-	uint64_t limit_bytes; /* of the smallest drive, in whole blocks: the limit of offsets */
+	uint64_t limit_bytes; /* whole blocks of the smallest drive: no I/O may end beyond them */
 	struct source each[MAX_DRIVES];
 
 	uint64_t realigned;	  /* I/Os extended to 4 KiB blocks */

@@ -5,7 +5,7 @@
  *   recordings  blktrace's binary format: a file merged by `blkparse -d`, or the per-CPU files,
  *               given by any one of them or by their base name. Only arrival time, offset, size and
  *               direction are used. Revoked reads are left out: they reached no drive, and the
- *               trace of the drive that their user sent the read to contains it.
+ *               trace of the drive to which the read was then sent contains it.
  *   texts       one I/O per line. The names of files and devices are ignored: an I/O's default
  *               replica follows from the position of the trace on the command line.
  */
@@ -22,9 +22,10 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The number of I/Os that are read at a time from a recording, and from a text. */
 #define CHUNK_IOS 4096
-#define TEXT_IOS 1024 /* a line takes more memory */
-/* Longer than the block layer lets a request live. */
+#define TEXT_IOS 1024
+/* Twice the block layer's usual timeout of a request. */
 #define MAX_AGE_NS 60000000000ull
 /* The largest sector whose byte offset, plus the I/O's length, can be represented. */
 #define SECTOR_MAX ((INT64_MAX - (uint64_t)UINT32_MAX) / 512)

@@ -32,11 +32,11 @@ struct trace *trace_open(const char *path, const char *format, const char *volum
 /* Get the next I/O, in the order of the times; return false at the end. */
 bool trace_next(struct trace *t, struct trace_io *io);
 /*
- * Get the time of the first I/O of a recording, before anything was read. Its clock started long
- * before. Return false for texts, and for an empty recording.
+ * Get the time of a recording's first I/O, by a clock that started long before; call it before
+ * trace_next(). Return false for texts and for an empty recording.
  */
 bool trace_clock_start(const struct trace *t, uint64_t *at_ns);
-/* Set the time to subtract from its times. */
+/* Set the time that is subtracted from the times of all I/Os. */
 void trace_set_zero(struct trace *t, uint64_t zero_ns);
 /* Return the number of lines without data, or of revoked reads, that were left out so far. */
 uint64_t trace_skipped(const struct trace *t);

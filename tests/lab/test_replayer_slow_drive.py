@@ -108,7 +108,7 @@ def test_a_drive_that_never_answers_ends_the_run(boot, tmp_path: Path, how: str)
     ran = replay(boot, tmp_path, trace, f"--policy baseline --timeout 5 {how} {never}", status=2)
     result = ran.summary
     assert "/dev/flash1: read of 4096 bytes at " in ran.guest.stderr
-    assert "has not come back in 5 s (--timeout)" in ran.guest.stderr
+    assert "was not completed in 5 s (--timeout)" in ran.guest.stderr
     assert result["stopped"] == "timeout"
     assert 0 < result["timed_out_ios"] <= result["unanswered"]
     assert 0 < result["reads"] == len(ran.log) < 2000
@@ -120,7 +120,7 @@ def test_loser_that_never_completes_is_reported(boot, tmp_path: Path) -> None:
     options = f"--policy clone --timeout 5 {slow(1, 60_000_000)}"
     ran = replay(boot, tmp_path, trace, options, status=2)
     result = ran.summary
-    assert "has not come back in 5 s" in ran.guest.stderr
+    assert "was not completed in 5 s" in ran.guest.stderr
     assert (result["reads"], result["unanswered"], result["stopped"]) == (100, 0, "timeout")
     assert result["elapsed_s"] < 0.1
 

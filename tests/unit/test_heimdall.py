@@ -233,7 +233,7 @@ def test_each_drive_needs_a_network_and_no_file_is_overwritten(
 @pytest.mark.parametrize(
     ("row", "text", "problem"),
     [
-        (0, "linnos heimdall network 2", "no network of a version that is known"),
+        (0, "linnos heimdall network 2", "not a network of a known version"),
         (1, "9 8", "number 2 is 8, expected a whole number from 9 to 4294967295"),
         (12, None, "ends after 22 numbers"),
         (13, "nan", "number 35 is nan, expected a whole number from -1048576 to 1048576"),

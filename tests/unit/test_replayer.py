@@ -191,7 +191,7 @@ def test_an_older_write_is_found(tmp_path: Path, drives: list[Path]) -> None:
     wait_until_written(drives[0], 0, older)
     overwrite(drives[0], 0, older)
     _, stderr = stopped_after(run, "DATA ERROR")
-    assert "generations 2 to 2 would do, the block claims 1" in stderr
+    assert "generations 2 to 2 are accepted, the block contains 1" in stderr
 
 
 def test_another_drives_block_is_found(tmp_path: Path, drives: list[Path]) -> None:
@@ -224,7 +224,7 @@ def test_a_lost_drive_is_failed_over_and_reported(tmp_path: Path, drives: list[P
     wait_until_written(drives[0], 1500 * BLOCK, bytes(BLOCK))
     with drives[0].open("r+b") as file:
         file.truncate(0)
-    stdout, _ = stopped_after(run, "it ended after 0 bytes")
+    stdout, _ = stopped_after(run, "only 0 bytes were transferred")
     result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
     log = log[log["op"] == replay_log.READ]
     assert result["reads"] == len(log)

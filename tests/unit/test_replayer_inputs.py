@@ -89,7 +89,7 @@ AMBIGUOUS = {
     "all:latency_us=1,": 'unknown key ""',
     "all:latency_us=1,rotate=2": 'takes no value: "rotate"',
     "all:latency_us=1,latency_us=2": 'given twice: "latency_us"',
-    "all:latency_us=1,drive=0,drive=2": 'given twice (several are drive=0+2): "drive"',
+    "all:latency_us=1,drive=0,drive=2": 'given twice (two drives are drive=0+2): "drive"',
     "all:slot_ms=5": 'missing key "latency_us"',
     "all:latency_us=1,shape=ramp": 'missing key "slot_ms"',
     "all:latency_us=1,shape=ramp,slot_ms=0": 'must not be 0: "slot_ms"',
@@ -144,7 +144,7 @@ def test_a_huge_io_is_refused(tmp_path: Path, drives: list[Path]) -> None:
     builder.io(0, 50, 1, 2**32 - 512)
     builder.write(tmp_path / "t.blk")
     ran = replay(drives, [tmp_path / "t.blk"], "baseline", "--fit", status=1)
-    assert "is more than the replayer or the drive takes" in ran.stderr
+    assert "than 64 MiB, the maximum of the replayer" in ran.stderr
 
 
 @pytest.mark.parametrize("folder", ["plain", "a.blktrace.0", "x.blktrace.dir"])
