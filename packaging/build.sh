@@ -5,7 +5,7 @@
 # Needs dpkg-dev, python3-venv, and the network or a wheel cache for the wheel's build. The packages of
 # liblinnos-ceph are left out where librados-dev is not installed. Installs nothing and needs no root.
 set -euo pipefail
-umask 022	# files written here are for all who use the package, whoever builds it
+umask 022	# all users may read the files of a package, independent of the umask of its builder
 cd "$(dirname "$0")/.."
 [ $# = 1 ] || { echo "usage: packaging/build.sh OUT" >&2; exit 2; }
 mkdir -p "$1"

@@ -5,7 +5,7 @@
 #
 #   linnapp lab run --drives 1 --mem-mb 704 --out DIR -- traces/recorded/pgbench.sh DIR
 #
-# The database (scale 20, 300 MB) is larger than what the guest's memory leaves for its cache, so
+# The database (scale 20, 300 MB) is larger than the cache for which the guest has memory, so
 # that reads reach the drive. Three in four transactions read one row, the others are TPC-B's: three
 # updates, an insert and a commit. They arrive at a rate (Poisson), because the guest's processor takes
 # no virtual time: clients that run as fast as they can would never let the clock move on.
