@@ -21,7 +21,7 @@
 #define MOST_BACK_NS 10000000000ull
 #define MOST_AHEAD_NS (366ull * 24 * 3600 * 1000000000)
 
-#ifndef BUFFER_BYTES		/* the fuzzers refill a small one often */
+#ifndef BUFFER_BYTES		/* the fuzzers define a small one, which is refilled often */
 #define BUFFER_BYTES (1u << 20)
 #endif
 
@@ -247,7 +247,7 @@ static void advance(struct lt_events *events, struct lt_source *s)
 	}
 }
 
-/* Return the source with the earliest head; on a tie, the one with the lower CPU number. */
+/* Return the source with the earliest head; in a tie, the one of the lowest CPU. */
 static struct lt_source *earliest(struct lt_events *events)
 {
 	struct lt_source *best = NULL;
@@ -401,9 +401,9 @@ static bool insert(struct lt_events *events, const struct lt_source *s)
 		events->ahead[(events->start + at) % LT_AHEAD] = *before;
 	}
 	if (moved > LT_REORDER || incoming->time < events->given_ns) {
-		lt_fail(events->failure, "%s: the event at byte %llu is earlier by %.6f s than "
-					 "more events before it than can be sorted; if the file "
-					 "contains two recordings, read them separately",
+		lt_fail(events->failure, "%s: the event at byte %llu is too late to be sorted: an "
+					 "event before it is later by %.6f s; if the file contains "
+					 "two recordings, read them separately",
 			s->path, (unsigned long long)(s->offset - s->head_bytes),
 			(events->ahead[(events->start + events->len - 1) % LT_AHEAD].time -
 			 incoming->time) / 1e9);

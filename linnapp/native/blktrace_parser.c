@@ -113,7 +113,7 @@ static void on_event(struct lt_parser *p, const struct blk_event *e)
 				      CAT_WRITE_ZEROES))
 		p->stats.not_counted++;
 	else if (plausible(p, e))
-		lt_requests_see(&p->requests, e);
+		lt_requests_process(&p->requests, e);
 }
 
 /**

@@ -19,7 +19,7 @@
 
 #define LT_MAX_CPUS 4096
 
-/* The files of a trace; @missing is the number of CPUs below the last one without a file. */
+/* The files of a trace; @missing is the number of CPUs before the last one that have no file. */
 struct lt_files {
 	int32_t n, missing;
 	char *names[LT_MAX_CPUS];
@@ -42,7 +42,7 @@ enum lt_io_flag {
 	LT_DOUBTFUL = 1 << 8,
 };
 
-/* Filled by lt_stats(); every field except the last ones is a count of events or I/Os. */
+/* Filled by lt_stats(): numbers of events or I/Os, except the numbers of the devices. */
 struct lt_stats {
 	uint64_t events;
 	uint64_t bytes;
@@ -62,7 +62,7 @@ struct lt_stats {
 	uint64_t revoked;
 	uint64_t errors;
 	uint64_t out_of_order;
-	uint64_t lost_events;		/* missing numbers, and the next field's events */
+	uint64_t lost_events;		/* events whose numbers are missing, and dropped_events */
 	uint64_t dropped_events;	/* reported by blktrace as dropped, see lt_merge() */
 	uint64_t doubtful_reads;	/* number of doubtful completed reads */
 	uint64_t reads;
@@ -77,9 +77,10 @@ struct lt_row {
 	uint64_t arrival_ns;
 	uint64_t latency_ns;		/* 0 if it did not complete */
 	uint64_t sector;
-	uint64_t to_request_ns;		/* times of the part that ended last: from Q to G, */
-	uint64_t to_issue_ns;		/* to D */
-	uint64_t to_completion_ns;	/* and to C */
+	/* times of the part that ended last; 0 if its issue is unknown */
+	uint64_t to_request_ns;		/* from Q to G */
+	uint64_t to_issue_ns;		/* from G to D */
+	uint64_t to_completion_ns;	/* from D to C */
 	uint32_t size_bytes;
 	uint32_t pending;
 	/* for reads: the last reads in the history, oldest first, and a latency model's inputs */
@@ -92,7 +93,7 @@ struct lt_row {
 /*
  * Options for reading a trace.
  *
- * max_age_ns: time after which an I/O that has not completed is given up
+ * max_age_ns: time after which an I/O that has not completed counts as lost
  * device: kernel device number (major << 20 | minor) to keep, 0 for the first in the trace
  * overdue_us: time after which a latency model's input counts a read in flight as overdue
  * allow_truncated: treat an event that is cut off as the end of its file

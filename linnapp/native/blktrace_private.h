@@ -50,11 +50,10 @@ enum blk_action { ACT_QUEUE = 1, ACT_BACKMERGE, ACT_FRONTMERGE, ACT_GETRQ, ACT_R
 #define CAT_PASSTHROUGH CATEGORY(9)
 #define CAT_NOTIFY CATEGORY(10)
 #define CAT_DISCARD CATEGORY(13)
-#define CAT_ZONE_APPEND CATEGORY(16)
 #define CAT_ZONE_STATE (CATEGORY(22) - CATEGORY(17))
 #define CAT_WRITE_ZEROES CATEGORY(22)
 
-/* The reason why the parser cannot continue; empty as long as it can. */
+/* The reason why the parser cannot continue; empty while it can. */
 struct lt_failure {
 	char why[LT_PACKED_WHY];
 };
@@ -141,7 +140,7 @@ struct lt_requests {
 	struct linnos_drive drive;
 	uint64_t now_ns;
 	bool has_requests;		/* the trace has G events */
-	bool crowded;			/* an I/O was not found among too many on its sectors */
+	bool crowded;			/* there were too many parts to find that of an event */
 	bool has_issues;		/* it has had D events so far */
 	uint64_t first_ns;		/* of the first event */
 	uint64_t mean_ns[2];		/* mean latencies of reads and writes, from D to C */
@@ -149,13 +148,14 @@ struct lt_requests {
 	uint64_t old_from_ns;		/* next search for requests that are no longer load */
 	uint64_t n_ended;		/* number of requests that have ended */
 	/* if events are missing */
-	bool doubt;			/* all I/Os that arrive now are doubtful */
+	bool doubt;			/* I/Os that arrive now can be doubtful: is_doubtful() */
 	uint64_t gap_until_ns;
-	uint64_t sure_from_ns;		/* when no suspect was left; 0 if some are left */
-	uint64_t doubt_ended;		/* n_ended at which suspects are given up */
+	uint64_t sure_from_ns;		/* time when no suspect was left; 0 if some are left */
+	uint64_t doubt_ended;		/* value of n_ended at which suspects are given up */
 	bool gap_hides;			/* unknown requests may be in flight */
 	uint32_t n_suspects;
-	uint32_t sure_reads[LINNOS_SIZE_CLASSES];	/* later than the gap, in the history */
+	/* by size class: reads in the history that arrived after the gap */
+	uint32_t sure_reads[LINNOS_SIZE_CLASSES];
 	uint64_t doubt_until_ns;	/* for the I/Os that are returned next */
 	struct lt_start *starts;	/* with keep_starts, of all reads so far */
 	uint64_t n_starts;
@@ -167,7 +167,7 @@ struct lt_requests {
 void lt_requests_init(struct lt_requests *requests);
 void lt_requests_advance(struct lt_requests *requests, uint64_t now_ns);
 void lt_requests_prefetch(struct lt_requests *requests, const struct blk_event *event);
-void lt_requests_see(struct lt_requests *requests, const struct blk_event *event);
+void lt_requests_process(struct lt_requests *requests, const struct blk_event *event);
 void lt_requests_close(struct lt_requests *requests);
 bool lt_requests_take(struct lt_requests *requests, bool at_end, struct lt_row *row);
 

@@ -105,7 +105,7 @@ struct lt_io {
 	struct lt_row row;
 };
 
-/* The state in which an event should find a part. */
+/* The state in which an event should find a part: see state_before(). */
 enum state { QUEUED, REQUESTED, ISSUED, REFUSED };
 
 /* The score of a part in exactly the state that an event should find. */
@@ -146,10 +146,10 @@ static bool is_counted(const struct request *r)
 	return r->io.flags & LINNOS_IO_COUNTED;
 }
 
-/* Where a part lies: around the start of a range, or directly before or after the range. */
+/* The place of a part: around the start of a range, or directly before or after the range. */
 enum where { AROUND, BEFORE, AFTER };
 
-/* Score of a part that is queued, has a request, is issued; a negative one excludes it. */
+/* Scores of a part that is queued, has a request, or is issued; a negative one excludes it. */
 static const int suits[][3] = {
 	[QUEUED] = { 6, 3, -9 }, [REQUESTED] = { 3, 6, -9 }, [ISSUED] = { 0, 3, 6 },
 	[REFUSED] = { 6, 3, 0 },
@@ -443,8 +443,8 @@ static void end_suspects(struct lt_requests *p)
 
 /* ---- I/Os ---- */
 
-/* Compute the inputs of a model for an arriving read. */
-static void look(struct lt_requests *p, struct lt_row *row)
+/* Compute the state that an arriving I/O sees, and for a read the inputs of models. */
+static void note_state(struct lt_requests *p, struct lt_row *row)
 {
 	struct linnos_drive_snapshot view;
 
@@ -475,7 +475,7 @@ static struct lt_io *submit(struct lt_requests *p, const struct range *range, ui
 	TAILQ_INIT(&io->parts);
 	TAILQ_INSERT_TAIL(&p->ios, io, arrival);
 	*(range->write ? &p->stats->writes : &p->stats->reads) += 1;
-	look(p, &io->row);
+	note_state(p, &io->row);
 	if (p->doubt)
 		io->row.flags |= is_doubtful(p, &io->row) ? LT_DOUBTFUL : 0;
 	part = add_part(p, io, range->sector, range->bytes, NULL);
@@ -558,7 +558,7 @@ static void answer(struct lt_requests *p, struct lt_part *part, int error)
 		close_io(p, part->io);
 
 	if (r->over) {
-		/* if no events are missing, it was just slow */
+		/* if no events are missing, it was only slow */
 		part->io->doubt_until_ns = r->suspect ? p->now_ns : 0;
 		if (!error)
 			remember_late(p, part, took_ns);
@@ -566,9 +566,9 @@ static void answer(struct lt_requests *p, struct lt_part *part, int error)
 		return;
 	}
 	count_request(p, part);
-	/* from its arrival if no issue was traced */
+	/* if no issue was traced, the latency counts from the arrival */
 	linnos_io_issue(&r->io, row->arrival_ns + 1);
-	/* the last completion counts */
+	/* the last completion decides whether the request has succeeded */
 	r->io.flags &= ~LINNOS_IO_ANSWERED;
 	r->io.flags |= error ? 0 : LINNOS_IO_ANSWERED;
 	if (p->doubt && !error && !is_write(part) && r->n_parts == 1)
@@ -647,7 +647,7 @@ static void give_up_lost(struct lt_requests *p, const struct range *range, bool 
 			give_up(p, oldest->io, true);
 	} else if (p->now_ns - touched_ns > QUIET_MEANS * mean_ns + (oldest->request->suspect ? 0 :
 		   HELD_MEANS * p->held_mean_ns)) {
-		/* the host may hold it back for longer than the drive takes */
+		/* the host can hold it back for longer than the drive needs */
 		give_up(p, oldest->io, true);
 	}
 }
@@ -655,6 +655,7 @@ static void give_up_lost(struct lt_requests *p, const struct range *range, bool 
 /* Return the first I/O in order of arrival if it has ended, or must have @at_end. */
 bool lt_requests_take(struct lt_requests *p, bool at_end, struct lt_row *row)
 {
+	const uint16_t kind = LT_WRITE | LT_COMPLETED | LT_ERROR | LT_REVOKED | LT_DOUBTFUL;
 	struct lt_io *io = TAILQ_FIRST(&p->ios);
 
 	if (!io || (io->open && !at_end))
@@ -663,12 +664,11 @@ bool lt_requests_take(struct lt_requests *p, bool at_end, struct lt_row *row)
 		give_up(p, io, false);
 	if (p->doubt_until_ns && io->row.arrival_ns <= p->doubt_until_ns)
 		io->row.flags |= LT_DOUBTFUL;
-	/* those after it saw it in flight until then */
+	/* the I/Os that arrived after it saw it in flight until then */
 	if (io->doubt_until_ns > p->doubt_until_ns)
 		p->doubt_until_ns = io->doubt_until_ns;
 	*row = io->row;
-	p->stats->doubtful_reads += !io->early && (row->flags & (LT_WRITE | LT_COMPLETED | LT_ERROR | LT_REVOKED |
-						   LT_DOUBTFUL)) == (LT_COMPLETED | LT_DOUBTFUL);
+	p->stats->doubtful_reads += !io->early && (row->flags & kind) == (LT_COMPLETED | LT_DOUBTFUL);
 	TAILQ_REMOVE(&p->ios, io, arrival);
 	free(io);
 	return true;
@@ -813,14 +813,14 @@ static enum state state_before(uint32_t action, int error)
 }
 
 /* Process an event of an I/O with data, at the time of lt_requests_advance(). */
-void lt_requests_see(struct lt_requests *p, const struct blk_event *e)
+void lt_requests_process(struct lt_requests *p, const struct blk_event *e)
 {
 	/* The kernel logs the negative errno in 16 bits; some versions log it positive. */
 	int error = e->error > 0x8000 ? 0x10000 - e->error : e->error;
 	uint32_t action = e->action & ACT_MASK;
 	struct range range = {
 		.sector = e->sector, .bytes = e->bytes, .write = e->action & CAT_WRITE,
-		/* what has completed partially is still one request */
+		/* a request of which a part has completed is still one request */
 		.splits = action != ACT_COMPLETE && action != ACT_REQUEUE,
 		/* the state of a possible merge partner */
 		.state = REQUESTED,

@@ -3,9 +3,9 @@
  * Unpack files; see packed.h.
  *
  * Readers seek, read twice, or pass a name on. So a packed file is unpacked once, into a temporary
- * file without a name that exists as long as this process. It is unpacked by the program that
- * packed it, which is installed where such files are made, so no library has to be linked. Text of
- * block layer events is replaced in the same way by the equivalent binary events.
+ * file, which has no name and exists as long as this process. Each packing has a program that
+ * unpacks it, so no library has to be linked. Text of block layer events is replaced in the same
+ * way by the equivalent binary events.
  */
 #include "packed.h"
 
@@ -29,7 +29,7 @@
 extern char **environ;
 
 #define HEAD_BYTES 262		/* up to and including tar's magic */
-#define WORDS 1024		/* bytes of a failing program's message */
+#define MESSAGE_BYTES 1024	/* of a program that fails */
 
 /* Packings are recognised by the first bytes of a file, because names are unreliable. */
 static const struct packing {
@@ -109,13 +109,16 @@ static int create_temporary(const char *of, char *why)
 	return fd;
 }
 
-/* Run the program from one descriptor to another; return 0 or its status, its message in @words. */
-static int run(const struct packing *packing, int from, int to, char *words)
+/*
+ * Run the program from one descriptor to another. Return 0, or its status with its message in
+ * @message, or a negative errno if it cannot be started.
+ */
+static int run(const struct packing *packing, int from, int to, char *message)
 {
 	char *const argv[] = { (char *)packing->program, (char *)packing->option,
 			       strcmp(packing->program, "zstd") ? NULL : "--long=31", NULL };
 	posix_spawn_file_actions_t actions;
-	int status, spawned, log = memfd_create("words", MFD_CLOEXEC);
+	int status, spawned, log = memfd_create("message", MFD_CLOEXEC);
 	ssize_t n = 0;
 	pid_t pid;
 
@@ -127,14 +130,14 @@ static int run(const struct packing *packing, int from, int to, char *words)
 	spawned = posix_spawnp(&pid, packing->program, &actions, NULL, argv, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	if (spawned) {
-		snprintf(words, WORDS, "%s", strerror(spawned));
+		snprintf(message, MESSAGE_BYTES, "%s", strerror(spawned));
 	} else {
 		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 			;
 		if (log >= 0)
-			n = pread(log, words, WORDS - 1, 0);
-		words[n > 0 ? n : 0] = 0;
-		for (char *at = words; (at = strchr(at, '\n')); at++)
+			n = pread(log, message, MESSAGE_BYTES - 1, 0);
+		message[n > 0 ? n : 0] = 0;
+		for (char *at = message; (at = strchr(at, '\n')); at++)
 			*at = at[1] ? ' ' : 0;
 	}
 	if (log >= 0)
@@ -146,11 +149,11 @@ static int run(const struct packing *packing, int from, int to, char *words)
 static int unpack(int fd, const char *path, const struct packing *packing, char *why)
 {
 	int to = create_temporary(path, why), status;
-	char words[WORDS];
+	char message[MESSAGE_BYTES];
 
 	if (to < 0)
 		return -1;
-	status = run(packing, fd, to, words);
+	status = run(packing, fd, to, message);
 	if (!status) {
 		unsigned char head[HEAD_BYTES];
 		const struct packing *inner = find_packing(head, pread(to, head, HEAD_BYTES, 0));
@@ -170,7 +173,7 @@ static int unpack(int fd, const char *path, const struct packing *packing, char 
 		snprintf(why, LT_PACKED_WHY, "%s: cannot be unpacked: it is damaged, or there is "
 					     "no space for its contents in %s (TMPDIR selects "
 					     "another folder): %s", path, temporary_folder(),
-			 *words ? words : packing->program);
+			 *message ? message : packing->program);
 	return -1;
 }
 
