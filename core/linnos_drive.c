@@ -2,20 +2,13 @@
 /* LinnOS: the I/O in flight and the last completed reads of a drive; see linnos_drive.h. */
 #include "linnos_drive.h"
 
-#define READ_PAGES_MASK (LINNOS_LOAD_READ - 1)
-
-/* Limit a number of pages: a replayed log may contain more than any real drive has. */
-static u32 linnos_saturate(u64 pages)
-{
-	return min_t(u64, pages, S32_MAX);
-}
-
+/* The pages saturate: a replayed log may contain more I/O in flight than any real drive has. */
 static void linnos_load_from(s64 load, s64 write_pages,
 			     struct linnos_load *seen)
 {
 	seen->reads = (u64)load >> LINNOS_LOAD_PAGE_BITS;
-	seen->read_pages = linnos_saturate(load & READ_PAGES_MASK);
-	seen->write_pages = linnos_saturate(write_pages);
+	seen->read_pages = min_t(u64, load & (LINNOS_LOAD_READ - 1), S32_MAX);
+	seen->write_pages = min_t(u64, write_pages, S32_MAX);
 }
 
 void linnos_load_snapshot(const struct linnos_drive *drive,
@@ -190,12 +183,10 @@ static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
  * will then be taken for that of the probe. It cannot if it was issued before a caller was asked
  * for the probe and was requeued since, or if it is not counted in the same size class.
  */
-static bool linnos_can_replace_probe(const struct linnos_drive *drive,
+static bool linnos_can_replace_probe(const struct linnos_probe_state *probe,
 				     const struct linnos_io *io,
 				     const struct linnos_io *joins)
 {
-	const struct linnos_probe_state *probe =
-		&drive->probes[joins->flags & LINNOS_IO_SIZE];
 	u64 claimed_ns = READ_ONCE(probe->claimed_ns) & ~LINNOS_PROBE_SENT;
 
 	return !((io->flags ^ joins->flags) &
@@ -207,14 +198,14 @@ static bool linnos_can_replace_probe(const struct linnos_drive *drive,
 void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,
 		    struct linnos_io *joins)
 {
+	struct linnos_probe_state *probe =
+		&drive->probes[joins->flags & LINNOS_IO_SIZE];
+
 	if (!(joins->flags & LINNOS_IO_COUNTED))
 		return;
 	if (joins->flags & LINNOS_IO_READ &&
-	    !linnos_can_replace_probe(drive, io, joins)) {
-		u32 size_class = joins->flags & LINNOS_IO_SIZE;
-
-		linnos_probe_failed(&drive->probes[size_class]);
-	}
+	    !linnos_can_replace_probe(probe, io, joins))
+		linnos_probe_failed(probe);
 	linnos_io_grow(drive, io, joins->pages);
 	linnos_count_out(drive, joins);
 }
@@ -377,20 +368,9 @@ u64 linnos_oldest_ns(const struct linnos_start_slots *slots)
 	return starts.oldest_ns;
 }
 
-/* Compute the features of one of the last reads. If there is none, its age is the maximum. */
-static void linnos_past_features(const struct linnos_completed_io *ended,
-				 u64 now_ns, u32 *past)
-{
-	past[LINNOS_PAST_LATENCY_US] = linnos_capped(ended->latency_us);
-	past[LINNOS_PAST_PENDING] = ended->pending;
-	past[LINNOS_PAST_PAGES] = linnos_capped(ended->pages);
-	past[LINNOS_PAST_AGE_US] =
-		ended->end_ns ? linnos_us_between(ended->end_ns, now_ns) :
-				LINNOS_LATENCY_CAP;
-}
-
 /*
  * Compute the features of a latency model. A read in flight for more than @overdue_us is overdue.
+ * If fewer than %LINNOS_HISTORY reads have completed, the age of a missing one is the maximum.
  */
 void linnos_compute_features(const struct linnos_start_slots *slots,
 			     const struct linnos_drive_snapshot *view,
@@ -414,7 +394,16 @@ void linnos_compute_features(const struct linnos_start_slots *slots,
 			linnos_us_between(starts.oldest_ns, view->now_ns);
 	features[LINNOS_OVERDUE] = starts.overdue;
 	/* the snapshot begins with the oldest read, the features with the latest */
-	for (i = LINNOS_HISTORY - 1; i >= 0; i--, past += LINNOS_N_PAST)
-		linnos_past_features(&view->past[i], view->now_ns, past);
+	for (i = LINNOS_HISTORY - 1; i >= 0; i--, past += LINNOS_N_PAST) {
+		const struct linnos_completed_io *ended = &view->past[i];
+
+		past[LINNOS_PAST_LATENCY_US] = linnos_capped(ended->latency_us);
+		past[LINNOS_PAST_PENDING] = ended->pending;
+		past[LINNOS_PAST_PAGES] = ended->pages;
+		past[LINNOS_PAST_AGE_US] = LINNOS_LATENCY_CAP;
+		if (ended->end_ns)
+			past[LINNOS_PAST_AGE_US] =
+				linnos_us_between(ended->end_ns, view->now_ns);
+	}
 	features[LINNOS_IN_REGION] = view->in_region;
 }

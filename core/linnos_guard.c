@@ -143,19 +143,6 @@ linnos_redirect_z_score(const struct linnos_moments samples[LINNOS_N_GROUPS])
 }
 
 /*
- * Return true if redirected reads took longer than was predicted for them at the default replica.
- */
-static bool linnos_redirect_underdelivers(const struct linnos_guard *guard,
-					  enum linnos_slowness slowness)
-{
-	const struct linnos_moments *redirected =
-		&guard->samples[slowness][LINNOS_REDIRECTED];
-
-	return redirected->n >= SAMPLES_MIN &&
-	       redirected->sum_us > guard->predicted_default_us[slowness];
-}
-
-/*
  * Return the largest share of control reads whose cost is acceptable, assuming that all reads
  * belong to this class. The control group must be slower than the redirected group.
  */
@@ -177,13 +164,15 @@ static u32 linnos_redirect_share(const struct linnos_guard *guard,
 				 enum linnos_slowness slowness)
 {
 	const struct linnos_moments *samples = guard->samples[slowness];
+	const struct linnos_moments *redirected = &samples[LINNOS_REDIRECTED];
+	bool redirected_enough = redirected->n >= SAMPLES_MIN;
+	bool control_enough = samples[LINNOS_CONTROL].n >= SAMPLES_MIN;
 	int eighths = slowness == LINNOS_SLOWNESS_OVER_3X_P90 ?
 			      OVER_3X_P90_BIAS :
 			      OTHER_BIAS;
-	u32 share, control_max = ALL - CONTROL_MIN, control_min = CONTROL_MIN;
+	u32 share, control_max = ALL, control_min = CONTROL_MIN;
 
-	if (samples[LINNOS_CONTROL].n >= SAMPLES_MIN &&
-	    samples[LINNOS_REDIRECTED].n >= SAMPLES_MIN) {
+	if (control_enough && redirected_enough) {
 		int z_score = linnos_redirect_z_score(samples);
 
 		eighths += z_score;
@@ -191,10 +180,10 @@ static u32 linnos_redirect_share(const struct linnos_guard *guard,
 			control_max = linnos_max_control_share(guard, samples);
 			control_min = min_t(u32, control_min, control_max);
 		}
-	} else if (linnos_redirect_underdelivers(guard, slowness)) {
+	} else if (redirected_enough &&
+		   redirected->sum_us > guard->predicted_default_us[slowness]) {
 		eighths = -ASSUMED;
-	} else if (samples[LINNOS_CONTROL].n < SAMPLES_MIN ||
-		   guard->eligible[slowness] < BEGINNING) {
+	} else if (!control_enough || guard->eligible[slowness] < BEGINNING) {
 		eighths = ASSUMED;
 	}
 	if (eighths >= 0)

@@ -101,9 +101,6 @@ enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 	end = model->trees + model->n_trees;
 	model->uses_region = false;
 	for (tree = model->trees; tree < end; tree++) {
-		/* unused */
-		tree->threshold[0] = 0;
-		tree->feature[0] = 0;
 		for (i = 1; i < LINNOS_TREE_LEAVES; i++, p += 4) {
 			u32 split = get_unaligned_le32(p);
 

@@ -148,16 +148,6 @@ static bool linnos_parse_row(u64 words[LINNOS_WORDS], const u8 *p)
 	return fits;
 }
 
-/* Compute the products of an input's weights with all digits from those with 1. */
-static void linnos_multiply(u64 products[LINNOS_DIGIT_MAX + 1][LINNOS_WORDS])
-{
-	int digit, word;
-
-	for (digit = 2; digit <= LINNOS_DIGIT_MAX; digit++)
-		for (word = 0; word < LINNOS_WORDS; word++)
-			products[digit][word] = products[1][word] * digit;
-}
-
 /* Parse a file. Return: the first check that failed; @net is undefined then. */
 enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 					     const void *file, size_t bytes)
@@ -165,7 +155,7 @@ enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 	enum linnos_model_error error;
 	const u8 *p = file;
 	bool fits = true;
-	int i, unit, k;
+	int i, unit, word, k;
 
 	error = linnos_network_check_header(p, bytes);
 	if (!error)
@@ -178,7 +168,10 @@ enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 	p += LINNOS_FILE_HEADER;
 	for (i = 0; i < LINNOS_N_INPUTS; i++, p += 4 * LINNOS_N_HIDDEN) {
 		fits &= linnos_parse_row(net->products[i][1], p);
-		linnos_multiply(net->products[i]);
+		for (k = 2; k <= LINNOS_DIGIT_MAX; k++)
+			for (word = 0; word < LINNOS_WORDS; word++)
+				net->products[i][k][word] =
+					net->products[i][1][word] * k;
 	}
 	for (i = 0; i < LINNOS_WORDS; i++)
 		net->biases[i] = OFFSETS;

@@ -192,10 +192,12 @@ void linnos_probe_failed(struct linnos_probe_state *probe)
 		cmpxchg(&probe->claimed_ns, claimed_ns, 0ULL);
 }
 
-/* Change the window after a read that was in time or late. @larger: larger reads are active. */
-static void linnos_window_move(struct linnos_probe_state *probe, bool late,
-			       bool larger, u64 now_ns)
+/* Change the window of a size class after a read that was in time or late. */
+static void linnos_window_move(struct linnos_drive *drive, u32 size, bool late,
+			       u64 now_ns)
 {
+	struct linnos_probe_state *probe = &drive->probes[size];
+	bool larger = linnos_larger_reads_active(drive, size, now_ns);
 	u8 window = READ_ONCE(probe->window);
 
 	if (late && larger && window > WINDOW_LATE_STEP) {
@@ -225,7 +227,7 @@ void linnos_probe_complete(struct linnos_drive *drive,
 	u32 size = io->flags & LINNOS_IO_SIZE;
 	struct linnos_probe_state *probe = &drive->probes[size];
 	u64 claimed_ns = READ_ONCE(probe->claimed_ns);
-	bool found, larger;
+	bool found;
 
 	/* if several reads qualify, only one is taken for the probe */
 	found = claimed_ns & LINNOS_PROBE_SENT &&
@@ -233,7 +235,6 @@ void linnos_probe_complete(struct linnos_drive *drive,
 		cmpxchg(&probe->claimed_ns, claimed_ns, 0ULL) == claimed_ns;
 	if (likely(!found && !(io->flags & LINNOS_IO_SLOW)))
 		return;
-	larger = linnos_larger_reads_active(drive, size, end_ns);
 	if (found) {
 		atomic_set(&probe->refused, 0);
 		WRITE_ONCE(probe->wait_start_ns, end_ns);
@@ -243,7 +244,7 @@ void linnos_probe_complete(struct linnos_drive *drive,
 			WRITE_ONCE(probe->backoff, 0);
 	}
 	if (READ_ONCE(probe->window) || (found && !late))
-		linnos_window_move(probe, late, larger, end_ns);
+		linnos_window_move(drive, size, late, end_ns);
 }
 
 /*

@@ -2,8 +2,6 @@
 /* Functions of the user-space library only: apply both kinds of model to many reads. */
 #include "linnos_network.h"
 
-#define DIGIT_MAX 9
-
 /* Return the size of a network, for callers that do not know the structure. */
 size_t linnos_network_sizeof(void)
 {
@@ -56,7 +54,7 @@ long linnos_network_batch(const struct linnos_net *net, const u8 *digits,
 
 	for (row = 0; row < n; row++) {
 		for (i = 0; i < LINNOS_N_INPUTS; i++)
-			if (digits[i] > DIGIT_MAX)
+			if (digits[i] > LINNOS_DIGIT_MAX)
 				return -1 - row;
 		linnos_hidden_layer(net, digits, &hidden);
 		linnos_outputs(net, &hidden, out);
