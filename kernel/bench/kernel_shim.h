@@ -183,7 +183,7 @@ struct rcu_head {
 #define rcu_dereference_protected(p, condition) (p)
 #define rcu_replace_pointer(p, new, condition) __atomic_exchange_n(&(p), new, __ATOMIC_SEQ_CST)
 /* never free: another CPU may use it */
-#define call_rcu(head, function) ((void)(function))
+#define kvfree_rcu(p, head) ((void)(p))
 
 /* A static branch that is always taken. */
 #define DEFINE_STATIC_KEY_FALSE(name) int name

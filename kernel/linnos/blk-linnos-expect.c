@@ -68,7 +68,7 @@ void linnos_free(struct blk_linnos *linnos)
 {
 	free_percpu(linnos->stats);
 	kvfree(linnos->upload.file);
-	linnos_model_free(rcu_dereference_protected(linnos->model, true));
+	kvfree(rcu_dereference_protected(linnos->model, true));
 	kfree(linnos);
 }
 
@@ -115,21 +115,13 @@ void linnos_reset_history(struct blk_linnos *linnos)
 	linnos_history_update(linnos, NULL);
 }
 
-/* Return the maximum size of a request. The disk of a KUnit test has no queue. */
-static u32 linnos_request_pages_max(const struct blk_linnos *linnos)
-{
-	const struct request_queue *q = linnos->disk->queue;
-
-	return q ? linnos_pages_of((u64)queue_max_sectors(q) << SECTOR_SHIFT) :
-		   LINNOS_IO_PAGES_MAX;
-}
-
 /* Predict a read, without side effects on the drive. */
 void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 			 unsigned int bytes, u64 now_ns,
 			 struct linnos_prediction *found)
 {
-	u32 most_pages = linnos_request_pages_max(linnos);
+	u64 max_bytes = (u64)queue_max_sectors(linnos->disk->queue)
+			<< SECTOR_SHIFT;
 	const struct linnos_history_lock *lock = &linnos->drive.history_lock;
 	u32 pages = linnos_pages_of(bytes);
 	struct linnos_model *active;
@@ -140,7 +132,7 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 		linnos_drive_view(&linnos->drive, &linnos->drive.history,
 				  region, pages, now_ns, &found->view);
 	} while (read_seqcount_retry(&lock->seq, seq));
-	found->size = linnos_size_class(min(pages, most_pages));
+	found->size = linnos_size_class(min(pages, linnos_pages_of(max_bytes)));
 	found->reason = LINNOS_NO_MODEL;
 	found->n_features = 0;
 	found->out[0] = 0;
@@ -197,7 +189,7 @@ enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 	u32 us;
 
 	linnos_predict_read(linnos, region, bytes, now_ns, found);
-	if (linnos_is_unknown(found))
+	if (found->reason == LINNOS_NO_MODEL)
 		expected = BLK_LINNOS_UNKNOWN;
 	else if (will_send)
 		expected = linnos_answer_sender(linnos, found);
@@ -284,12 +276,11 @@ void linnos_request_done(struct blk_linnos *linnos, struct linnos_io *io,
 /* Track start times and regions of reads if a latency model needs them. @linnos->lock is held. */
 void linnos_update_start_tracking(struct blk_linnos *linnos)
 {
-	struct linnos_model *active;
+	const struct linnos_model *active = rcu_dereference_protected(
+		linnos->model, lockdep_is_held(&linnos->lock));
+	const struct linnos_latency *latency = active ? active->latency : NULL;
 
-	active = rcu_dereference_protected(linnos->model,
-					   lockdep_is_held(&linnos->lock));
 	WRITE_ONCE(linnos->drive.ignores_regions,
-		   !(active && active->latency &&
-		     active->latency->uses_region));
-	WRITE_ONCE(linnos->drive.tracks_starts, active && active->latency);
+		   !latency || !latency->uses_region);
+	WRITE_ONCE(linnos->drive.tracks_starts, latency);
 }

@@ -31,19 +31,6 @@
 
 static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
 
-static void linnos_count_decision(struct blk_linnos *linnos,
-				  enum linnos_reason reason, bool admit)
-{
-	linnos_count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
-	linnos_count(linnos,
-		     admit ? LINNOS_STAT_ADMITTED : LINNOS_STAT_REVOKED);
-	/* an admitted read is counted when it gets a request */
-	if (!admit)
-		linnos_count(linnos, LINNOS_STAT_READS);
-	if (reason == LINNOS_PROBE)
-		linnos_count(linnos, LINNOS_STAT_PROBES);
-}
-
 /* Return true if a latency-critical read is admitted. */
 bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 {
@@ -51,7 +38,7 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	struct linnos_prediction found __uninitialized;
 	enum linnos_reason reason;
 	struct linnos_probe_state *probe;
-	bool slow, admit;
+	bool admit;
 
 	/*
 	 * Predict without the address. Otherwise a process that reads a file could infer from
@@ -61,32 +48,37 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 			    now_ns, &found);
 	probe = &drive->probes[found.size];
 	reason = found.reason;
-	slow = linnos_is_slow(&found);
 	if (reason == LINNOS_PREDICTED_FAST)
 		linnos_probe_close_window(probe);
 
-	admit = !slow;
+	admit = !linnos_is_slow(&found);
 	if (admit) {
 		linnos_probe_note_fast_read(drive, found.size, now_ns);
 	} else if (READ_ONCE(linnos->mode) != LINNOS_ENFORCE) {
 		/* observe, or off if the mode has been changed meanwhile */
 		admit = true;
-	} else if ((found.reason == LINNOS_PREDICTED_SLOW &&
-		    linnos_probe_window_allows(drive, found.size, now_ns)) ||
+	} else if (linnos_probe_window_allows(drive, found.size, now_ns) ||
 		   linnos_probe_claim(drive, found.size, false, now_ns)) {
 		admit = true;
 		reason = LINNOS_PROBE;
 	} else {
 		atomic_inc(&probe->refused);
 	}
-	linnos_count_decision(linnos, reason, admit);
+	linnos_count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
+	linnos_count(linnos,
+		     admit ? LINNOS_STAT_ADMITTED : LINNOS_STAT_REVOKED);
+	/* an admitted read is counted when it gets a request */
+	if (!admit)
+		linnos_count(linnos, LINNOS_STAT_READS);
+	if (reason == LINNOS_PROBE)
+		linnos_count(linnos, LINNOS_STAT_PROBES);
 	trace_linnos_decision(disk_devt(linnos->disk), bio->bi_iter.bi_sector,
 			      bio_sectors(bio), !admit, reason, &found);
 
-	/* for blk_linnos_track(): the flag means predicted, with the hint fast, without it slow */
-	if (!linnos_is_unknown(&found))
+	/* blk_linnos_track() reads the prediction: the hint is kept only if it is fast */
+	if (found.reason != LINNOS_NO_MODEL)
 		bio_set_flag(bio, BIO_LATCRIT_DECIDED);
-	if (slow || linnos_is_unknown(&found))
+	if (found.reason != LINNOS_PREDICTED_FAST)
 		bio->bi_opf &= ~REQ_LATCRIT;
 	return admit;
 }

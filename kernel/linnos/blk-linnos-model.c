@@ -120,16 +120,6 @@ static struct linnos_model *linnos_model_alloc(const void *file,
 	return active;
 }
 
-void linnos_model_free(struct linnos_model *active)
-{
-	kvfree(active);
-}
-
-static void linnos_model_free_rcu(struct rcu_head *rcu)
-{
-	linnos_model_free(container_of(rcu, struct linnos_model, rcu));
-}
-
 static enum linnos_model_error linnos_parse_weights(struct linnos_model *active,
 						    const void *file,
 						    size_t bytes)
@@ -139,20 +129,6 @@ static enum linnos_model_error linnos_parse_weights(struct linnos_model *active,
 		return linnos_network_parse(&active->net, file, bytes);
 #endif
 	return linnos_latency_parse(active->latency, file, bytes);
-}
-
-static enum linnos_model_error
-linnos_model_parse(struct linnos_model *active, const void *file, size_t bytes)
-{
-	enum linnos_model_error error;
-
-	error = linnos_parse_weights(active, file, bytes);
-	if (error)
-		return error;
-	active->id = get_unaligned_le32(file + LINNOS_FILE_CRC32);
-	active->threshold_us =
-		get_unaligned_le32(file + LINNOS_FILE_THRESHOLD_US);
-	return LINNOS_MODEL_OK;
 }
 
 static int linnos_refuse_model(const struct blk_linnos *linnos,
@@ -177,17 +153,19 @@ int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
 	fresh = linnos_model_alloc(file, bytes);
 	if (!fresh)
 		return -ENOMEM;
-	error = linnos_model_parse(fresh, file, bytes);
+	error = linnos_parse_weights(fresh, file, bytes);
 	if (error) {
-		linnos_model_free(fresh);
+		kvfree(fresh);
 		return linnos_refuse_model(linnos, error);
 	}
+	fresh->id = get_unaligned_le32(file + LINNOS_FILE_CRC32);
+	fresh->threshold_us =
+		get_unaligned_le32(file + LINNOS_FILE_THRESHOLD_US);
 	old = rcu_replace_pointer(linnos->model, fresh,
 				  lockdep_is_held(&linnos->lock));
 	WRITE_ONCE(linnos->threshold_us, fresh->threshold_us);
 	linnos_update_start_tracking(linnos);
-	if (old)
-		call_rcu(&old->rcu, linnos_model_free_rcu);
+	kvfree_rcu(old, rcu);
 	return 0;
 }
 

@@ -144,12 +144,6 @@ static inline bool linnos_is_on(const struct blk_linnos *linnos)
 	return smp_load_acquire(&linnos->mode) != LINNOS_OFF;
 }
 
-/* Return true if the drive has no model, and so is neither fast nor slow. */
-static inline bool linnos_is_unknown(const struct linnos_prediction *found)
-{
-	return found->reason == LINNOS_NO_MODEL;
-}
-
 static inline bool linnos_is_slow(const struct linnos_prediction *found)
 {
 	return found->reason == LINNOS_PREDICTED_SLOW;
@@ -220,7 +214,6 @@ int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes);
 int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 			const void *chunk, size_t offset, size_t bytes);
 size_t linnos_model_store(const struct linnos_model *active, void *file);
-void linnos_model_free(struct linnos_model *active);
 
 /* blk-linnos-sysfs.c */
 extern const struct kobj_type linnos_ktype;

@@ -5,26 +5,6 @@
 #include "blk-linnos-policy.h"
 #include "blk-linnos-query.h"
 
-static void linnos_fill_answer(const struct blk_linnos *linnos,
-			       const struct linnos_prediction *found,
-			       bool probe, struct blk_expect_drive *drive)
-{
-	drive->flags = 0;
-	drive->latency_us = linnos_predicted_us(found);
-	drive->known = BLK_EXPECT_NO_MODEL;
-	if (found->reason == LINNOS_NO_MODEL)
-		return;
-	drive->known = found->n_features ? BLK_EXPECT_LATENCY :
-					   BLK_EXPECT_FAST_OR_SLOW;
-	if (linnos_is_slow(found))
-		drive->flags |= BLK_EXPECT_SLOW;
-	if (linnos_history_is_stale(&linnos->drive, found->size,
-				    found->view.now_ns))
-		drive->flags |= BLK_EXPECT_STALE;
-	if (probe)
-		drive->flags |= BLK_EXPECT_PROBE;
-}
-
 /* Answer a query, with details in @drive. See linnos_expect_read() for @will_send. */
 enum blk_linnos_expected linnos_query_read(struct blk_linnos *linnos, u8 region,
 					   unsigned int bytes, u64 now_ns,
@@ -36,7 +16,19 @@ enum blk_linnos_expected linnos_query_read(struct blk_linnos *linnos, u8 region,
 
 	expected = linnos_expect_read(linnos, region, bytes, now_ns, will_send,
 				      &found);
-	linnos_fill_answer(linnos, &found, expected == BLK_LINNOS_PROBE, drive);
+	drive->flags = 0;
+	drive->latency_us = linnos_predicted_us(&found);
+	drive->known = BLK_EXPECT_NO_MODEL;
+	if (found.reason == LINNOS_NO_MODEL)
+		return expected;
+	drive->known = found.n_features ? BLK_EXPECT_LATENCY :
+					  BLK_EXPECT_FAST_OR_SLOW;
+	if (linnos_is_slow(&found))
+		drive->flags |= BLK_EXPECT_SLOW;
+	if (linnos_history_is_stale(&linnos->drive, found.size, now_ns))
+		drive->flags |= BLK_EXPECT_STALE;
+	if (expected == BLK_LINNOS_PROBE)
+		drive->flags |= BLK_EXPECT_PROBE;
 	return expected;
 }
 

@@ -101,10 +101,10 @@ static ssize_t model_kind_show(struct blk_linnos *linnos, char *page)
 
 	guard(rcu)();
 	active = rcu_dereference(linnos->model);
-	if (!active)
-		return sysfs_emit(page, "none\n");
 	return sysfs_emit(page, "%s\n",
-			  active->latency ? "latency" : "network");
+			  !active	  ? "none" :
+			  active->latency ? "latency" :
+					    "network");
 }
 
 static ssize_t threshold_us_show(struct blk_linnos *linnos, char *page)

@@ -30,6 +30,7 @@ struct linnos_fixture {
 	u8 file[FILE_BYTES];
 	u8 again[FILE_BYTES];
 	struct linnos_net net;
+	struct request_queue queue;
 	struct gendisk disk;
 	struct blk_linnos *linnos;
 };
@@ -97,6 +98,8 @@ static inline int linnos_test_init(struct kunit *test)
 	if (!fx)
 		return -ENOMEM;
 	strscpy(fx->disk.disk_name, "testdisk", sizeof(fx->disk.disk_name));
+	fx->queue.limits.max_sectors = UINT_MAX;
+	fx->disk.queue = &fx->queue;
 	fill_file(fx->file);
 	fx->linnos = linnos_alloc(&fx->disk);
 	if (!fx->linnos)

@@ -516,8 +516,6 @@ static void __exit linnos_exit(void)
 	cancel_delayed_work_sync(&linnos_resize_work);
 	debugfs_remove(linnos_debugfs);
 	kobject_put(linnos_kobj);
-	/* models are freed after a grace period */
-	rcu_barrier();
 }
 module_exit(linnos_exit);
 
