@@ -99,7 +99,7 @@ static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 		&drive->probes[io->flags & LINNOS_IO_SIZE];
 	u64 claimed_ns = READ_ONCE(probe->claimed_ns);
 
-	/* pairs with linnos_update_start_tracking(); no ordering is needed */
+	/* may change at any time: the I/O records which of the two it uses */
 	if (READ_ONCE(drive->tracks_starts))
 		io->start_slot =
 			linnos_start_slot_get(&drive->start_slots, now_ns);

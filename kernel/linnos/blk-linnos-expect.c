@@ -272,15 +272,3 @@ void linnos_request_done(struct blk_linnos *linnos, struct linnos_io *io,
 	}
 	linnos_probe_complete(&linnos->drive, io, ended.end_ns, late);
 }
-
-/* Track start times and regions of reads if a latency model needs them. @linnos->lock is held. */
-void linnos_update_start_tracking(struct blk_linnos *linnos)
-{
-	const struct linnos_model *active = rcu_dereference_protected(
-		linnos->model, lockdep_is_held(&linnos->lock));
-	const struct linnos_latency *latency = active ? active->latency : NULL;
-
-	WRITE_ONCE(linnos->drive.ignores_regions,
-		   !latency || !latency->uses_region);
-	WRITE_ONCE(linnos->drive.tracks_starts, latency);
-}

@@ -164,7 +164,10 @@ int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
 	old = rcu_replace_pointer(linnos->model, fresh,
 				  lockdep_is_held(&linnos->lock));
 	WRITE_ONCE(linnos->threshold_us, fresh->threshold_us);
-	linnos_update_start_tracking(linnos);
+	/* start times and regions are tracked only for models that use them */
+	WRITE_ONCE(linnos->drive.ignores_regions,
+		   !fresh->latency || !fresh->latency->uses_region);
+	WRITE_ONCE(linnos->drive.tracks_starts, !!fresh->latency);
 	kvfree_rcu(old, rcu);
 	return 0;
 }

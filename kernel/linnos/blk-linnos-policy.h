@@ -194,7 +194,6 @@ struct blk_linnos *linnos_alloc(struct gendisk *disk);
 void linnos_free(struct blk_linnos *linnos);
 int linnos_alloc_stats(struct blk_linnos *linnos);
 void linnos_reset_history(struct blk_linnos *linnos);
-void linnos_update_start_tracking(struct blk_linnos *linnos);
 u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat);
 void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 			 unsigned int bytes, u64 now_ns,

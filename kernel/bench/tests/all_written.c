@@ -21,47 +21,47 @@ static uint64_t sim_now_ns;
 #include "kernel_shim.h"
 
 #define STEPS 40000
-#define TOLD_MAX (2 * STEPS)
+#define OUTPUTS_MAX (2 * STEPS)
 #define STACK_BYTES 16384
 
 struct linnos_prediction;
 static bool traced;
-static void tell_decision(u32 nr_sector, bool revoked, u8 reason, const struct linnos_prediction *found);
-static void tell_expected(u32 pending, u32 expected, u32 latency_us);
+static void record_decision(u32 nr_sector, bool revoked, u8 reason, const struct linnos_prediction *found);
+static void record_expected(u32 pending, u32 expected, u32 latency_us);
 #define trace_linnos_decision_enabled() traced
 #define trace_linnos_decision(dev, sector, nr_sector, revoked, reason, found) \
-	tell_decision(nr_sector, revoked, reason, found)
+	record_decision(nr_sector, revoked, reason, found)
 #define trace_linnos_expected(dev, pending, expected, latency_us) \
-	tell_expected(pending, expected, latency_us)
+	record_expected(pending, expected, latency_us)
 #include "policy.h"
 
 #include "measure.h"
 
-/* One checksum per message, for both runs. */
-static struct told {
+/* A checksum of each output, for both runs. */
+static struct output {
 	const char *what;
 	u64 sum;
-} told[2][TOLD_MAX];
-static int n_told[2], with_features[2], again;
+} outputs[2][OUTPUTS_MAX];
+static int n_outputs[2], with_features[2], second_run;
 
-static void tell(const char *what, const void *bytes, size_t n)
+static void add_bytes(const char *what, const void *bytes, size_t n)
 {
-	struct told *t = &told[again][n_told[again]];
+	struct output *output = &outputs[second_run][n_outputs[second_run]];
 	const u8 *p = bytes;
 
-	t->what = what;
+	output->what = what;
 	while (n--)
-		t->sum = (t->sum ^ *p++) * 1099511628211ULL;
+		output->sum = (output->sum ^ *p++) * 1099511628211ULL;
 }
 
-static void told_all(void)
+static void end_output(void)
 {
-	if (++n_told[again] == TOLD_MAX)
+	if (++n_outputs[second_run] == OUTPUTS_MAX)
 		abort();
 }
 
 /* The fields that an event contains. */
-static void tell_found(const char *what, const struct linnos_prediction *found)
+static void add_prediction(const char *what, const struct linnos_prediction *found)
 {
 	u32 n = found->n_features, pending = linnos_pending(&found->view);
 
@@ -69,33 +69,33 @@ static void tell_found(const char *what, const struct linnos_prediction *found)
 		fprintf(stderr, "all_written: %s: %u features\n", what, n);
 		exit(1);
 	}
-	with_features[again] += !!n;
-	tell(what, &n, sizeof(n));
-	tell(what, &pending, sizeof(pending));
-	tell(what, found->features, n * sizeof(*found->features));
+	with_features[second_run] += !!n;
+	add_bytes(what, &n, sizeof(n));
+	add_bytes(what, &pending, sizeof(pending));
+	add_bytes(what, found->features, n * sizeof(*found->features));
 }
 
-static void tell_decision(u32 nr_sector, bool revoked, u8 reason, const struct linnos_prediction *found)
+static void record_decision(u32 nr_sector, bool revoked, u8 reason, const struct linnos_prediction *found)
 {
 	const u32 numbers[] = { nr_sector, revoked, reason };
 	const struct linnos_completed_io *past;
 
-	tell("a decision", numbers, sizeof(numbers));
-	tell_found("a decision", found);
-	tell("a decision", found->out, sizeof(found->out));
+	add_bytes("a decision event", numbers, sizeof(numbers));
+	add_prediction("a decision event", found);
+	add_bytes("a decision event", found->out, sizeof(found->out));
 	for (past = found->view.past; past < found->view.past + LINNOS_HISTORY; past++) {
-		tell("a decision", &past->pending, sizeof(past->pending));
-		tell("a decision", &past->latency_us, sizeof(past->latency_us));
+		add_bytes("a decision event", &past->pending, sizeof(past->pending));
+		add_bytes("a decision event", &past->latency_us, sizeof(past->latency_us));
 	}
-	told_all();
+	end_output();
 }
 
-static void tell_expected(u32 pending, u32 expected, u32 latency_us)
+static void record_expected(u32 pending, u32 expected, u32 latency_us)
 {
 	const u32 numbers[] = { pending, expected, latency_us };
 
-	tell("a question", numbers, sizeof(numbers));
-	told_all();
+	add_bytes("a query event", numbers, sizeof(numbers));
+	end_output();
 }
 
 #define DRIVES 4
@@ -114,10 +114,10 @@ static __attribute__((__noinline__)) void leave_on_stack(void)
 	size_t i;
 
 	for (i = 0; i < sizeof(stack); i++)
-		stack[i] = again ? 0xff : 0;
+		stack[i] = second_run ? 0xff : 0;
 }
 
-static bool send(struct io *io, int k)
+static bool start(struct io *io, int k)
 {
 	int op = rnd() % 5 ? REQ_OP_READ : REQ_OP_WRITE;
 	bool hint = rnd() % 2;
@@ -127,40 +127,43 @@ static bool send(struct io *io, int k)
 	return io_begin(io, disks[k], op, hint, 4096 * (1 + rnd() % 64));
 }
 
-static void ask(int k)
+static void query(int k)
 {
 	bool will_send = rnd() % 2;
 	struct blk_expect_drive drive;
 	enum blk_linnos_expected answer;
 
-	memset(&drive, again ? 0xff : 0, sizeof(drive));
+	memset(&drive, second_run ? 0xff : 0, sizeof(drive));
 	drive.fd = k;
 	leave_on_stack();
 	answer = blk_linnos_query(&bdevs[k], LINNOS_SECTOR_UNKNOWN, 4096, sim_now_ns, will_send,
 				  &drive);
-	tell("an answer", &answer, sizeof(answer));
-	tell("an answer", &drive, sizeof(drive));
-	told_all();
+	add_bytes("an answer to a query", &answer, sizeof(answer));
+	add_bytes("an answer to a query", &drive, sizeof(drive));
+	end_output();
 }
 
 static void step(void)
 {
-	int n = rnd() % IOS, k = rnd() % DRIVES, way = rnd() % 1000;
+	int n = rnd() % IOS, k = rnd() % DRIVES, choice = rnd() % 1000;
 
 	sim_now_ns += rnd() % 20000;
 	shim_cpu = rnd() % SHIM_CPUS;
-	if (!way && k) {
+	if (!choice && k) {
 		/* the other kind's model, for which a drive was created */
-		struct linnos_model *model = disks[k]->linnos->model;
+		struct blk_linnos *linnos = disks[k]->linnos;
+		struct linnos_model *model = linnos->model;
 
-		disks[k]->linnos->model = spare[k];
+		linnos->model = spare[k];
+		linnos->drive.tracks_starts = spare[k]->latency;
+		linnos->drive.ignores_regions = !spare[k]->latency ||
+						!spare[k]->latency->uses_region;
 		spare[k] = model;
-		linnos_update_start_tracking(disks[k]->linnos);
-	} else if (way < 300) {
-		ask(k);
+	} else if (choice < 300) {
+		query(k);
 	} else if (!in_flight[n]) {
-		in_flight[n] = send(&ios[n], k);
-	} else if (way < 800) {
+		in_flight[n] = start(&ios[n], k);
+	} else if (choice < 800) {
 		io_end(&ios[n]);
 		in_flight[n] = false;
 	}
@@ -203,16 +206,15 @@ int main(int argc, char **argv)
 	}
 	models[0] = argv[1];
 	models[1] = argv[2];
-	for (again = 0; again < 2; again++)
+	for (second_run = 0; second_run < 2; second_run++)
 		decide_all();
-	for (i = 0; i < n_told[0] || i < n_told[1]; i++) {
-		if (told[0][i].sum == told[1][i].sum)
+	for (i = 0; i < n_outputs[0] || i < n_outputs[1]; i++) {
+		if (outputs[0][i].sum == outputs[1][i].sum)
 			continue;
 		fprintf(stderr, "all_written: %s (%d) depends on previous stack contents\n",
-			told[0][i].what, i);
+			outputs[0][i].what, i);
 		return 1;
 	}
-	printf("%d outputs, %d with features\n", n_told[0],
-	       with_features[0]);
+	printf("%d outputs, %d with features\n", n_outputs[0], with_features[0]);
 	return 0;
 }
