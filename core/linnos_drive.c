@@ -35,7 +35,7 @@ static u8 linnos_start_slot_get(struct linnos_start_slots *slots, u64 now_ns)
 	for (at = 0; at < LINNOS_START_SLOTS; at += BITS_PER_LONG, word++) {
 		while ((free = ~READ_ONCE(*word))) {
 			bit = __ffs(free);
-			/* another CPU took it: try again */
+			/* another CPU has taken it: try the next one */
 			if (test_and_set_bit_lock(bit, word))
 				continue;
 			WRITE_ONCE(slots->start_ns[at + bit], now_ns);
@@ -54,7 +54,7 @@ static void linnos_start_slot_put(struct linnos_start_slots *slots, u8 number)
 	clear_bit_unlock(at % BITS_PER_LONG, &slots->taken[at / BITS_PER_LONG]);
 }
 
-/* Return true if a caller was asked to send a probe, and none is in flight yet. */
+/* Return true if a caller was asked to send a probe, and the probe is not in flight yet. */
 static bool linnos_probe_is_expected(u64 claimed_ns)
 {
 	return unlikely(claimed_ns && !(claimed_ns & LINNOS_PROBE_SENT));
@@ -69,11 +69,10 @@ static bool linnos_may_admit_slow(const struct linnos_probe_state *probe)
 /*
  * Return the size class of the read that a request belongs to. The request may be smaller than
  * the read, because reads are split at the device's limits (virt_boundary, segments, chunks),
- * depending on the layout of their buffers in memory. If a request was predicted slow, but no
- * read of its own size class can have been admitted although predicted slow, it must be a part
- * of a larger read for which this is possible. For other requests the size of the read is not
- * known. A request of class 1 is then assumed to be a part of a read of class 2 if a probe is
- * expected in class 2 and none is in class 1.
+ * depending on the layout of their buffers in memory. If a request was predicted slow, but its own
+ * size class cannot have admitted such a read, it must be a part of a larger read whose class can.
+ * For other requests the size of the read is not known. A request of class 1 is then assumed to be
+ * a part of a read of class 2 if a probe is expected in class 2, but not in class 1.
  */
 static u32 linnos_read_size_class(const struct linnos_drive *drive, u32 pages,
 				  u8 flags)
@@ -179,9 +178,9 @@ static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
 }
 
 /*
- * Return true if @io can take the place of a probe that is merged into it, @joins: its completion
- * will then be taken for that of the probe. It cannot if it was issued before a caller was asked
- * for the probe and was requeued since, or if it is not counted in the same size class.
+ * @joins, which may be a probe, is merged into @io. Return true if the completion of @io can be
+ * taken for that of the probe. It cannot if both are not counted in the same size class, or if @io
+ * was issued before a caller was asked for the probe, and has been requeued since.
  */
 static bool linnos_can_replace_probe(const struct linnos_probe_state *probe,
 				     const struct linnos_io *io,

@@ -70,11 +70,11 @@ static inline u8 linnos_region_of(u64 offset_bytes)
 #define LINNOS_IO_SLOW 0x20 /* predicted slow, but admitted */
 #define LINNOS_IO_ANSWERED 0x40
 
-/* An I/O in flight. All members are 0 if it is not counted. */
+/* An I/O in flight. The other members are valid only if @flags has %LINNOS_IO_COUNTED. */
 struct linnos_io {
 	u64 issued_ns; /* when it was first issued to the drive; 0 before that */
 	u16 pages; /* its size, including merged I/O */
-	u16 pending; /* pages in flight when it was counted, including its own */
+	u16 pending; /* pages in flight when it was counted, including its own pages */
 	u8 start_slot; /* index of its start slot, plus 1; 0 if it has none */
 	u8 flags;
 	u8 region; /* region in which a read is counted */
@@ -113,29 +113,30 @@ struct linnos_start_slots {
 struct linnos_probe_state {
 	/* when the last read expected to be fast was sent, or the last probe completed */
 	u64 wait_start_ns;
-	u64 claimed_ns; /* when a caller was asked to send the probe; 0 if none was */
+	u64 claimed_ns; /* when a caller was asked to send the probe; 0 if no caller was */
 	atomic_t refused; /* reads refused or redirected since the last completed probe */
-	atomic_t queries; /* since @claimed_ns */
-	atomic_t in_flight; /* reads; not maintained for the smallest class */
-	atomic_t slow_in_flight; /* reads that were predicted slow, but admitted */
+	atomic_t queries; /* number of queries since @claimed_ns */
+	atomic_t in_flight; /* number of reads; always 0 for the smallest class */
+	atomic_t slow_in_flight; /* number of reads that were predicted slow, but admitted */
 	u8 window; /* limit of @slow_in_flight; 0 if closed */
 	u8 backoff; /* after late probes, wait 2^backoff times as long */
 } ____cacheline_aligned_in_smp;
 
 /*
- * A drive. @load: the number of reads times %LINNOS_LOAD_READ, plus their pages. @tracks_starts:
- * true if @start_slots and @in_region are maintained; @in_region is not if @ignores_regions.
+ * A drive. @load is the number of reads times %LINNOS_LOAD_READ, plus their pages. If
+ * @tracks_starts is true, @start_slots is maintained and, unless @ignores_regions is true, so is
+ * @in_region.
  *
  * The end of @start_slots, the load, the lock and the beginning of the history fill one cache line
- * on 64-bit CPUs. The start of a read writes it, and its completion twice, so that a CPU has
- * to fetch no other line for them.
+ * on 64-bit CPUs. The start of a read writes this line, and its completion writes it twice, for the
+ * load and for the history. A CPU thus fetches one line instead of several.
  */
 struct linnos_drive {
 	/* when to probe: after this time, or after this number of reads; 0 disables either */
 	u32 probe_after_us;
 	u32 probe_after_refused;
 	bool tracks_starts;
-	bool ignores_regions; /* no model uses them */
+	bool ignores_regions; /* the model does not use them */
 
 	struct linnos_start_slots start_slots ____cacheline_aligned_in_smp;
 	atomic64_t load;
@@ -147,7 +148,7 @@ struct linnos_drive {
 	struct linnos_probe_state probes[LINNOS_SIZE_CLASSES];
 };
 
-/* The state of a drive when a read of @pages pages is predicted. @past is oldest first. */
+/* The state of a drive when a read of @pages pages is predicted. @past begins with the oldest. */
 struct linnos_drive_snapshot {
 	u64 now_ns;
 	u32 pages;

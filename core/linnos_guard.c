@@ -3,8 +3,7 @@
  * LinnOS guard: an online A/B test of redirecting reads. See linnos_guard.h.
  *
  * The random assignment makes the comparison fair: within a slowness class, the redirected
- * group and the control group differ in nothing but the replica, whatever the load is and
- * however it changes.
+ * group and the control group differ only in the replica, even while the load changes.
  *
  * Share of redirected reads
  *
@@ -26,8 +25,8 @@
  *
  * 96 % of the reads are redirected. Until the control group has enough samples, the redirected
  * reads are compared with the latency that was predicted for them at the default replica. If they
- * took longer, only 4 % are redirected. If many clients with the same information redirect their
- * reads to one drive and overload it, they thus notice that with their first completions.
+ * took longer, only 4 % are redirected. Many clients with the same information may overload the
+ * drive to which they all redirect their reads; the latencies of the first ones then show this.
  *
  * Size of the control group
  *
@@ -59,10 +58,10 @@
 #define LATENCY_MAX_US 0x1fffffU
 
 /*
- * Z-scores, in eighths of a standard error. ASSUMED is assumed while there are too few control
- * samples and, during the first BEGINNING reads of a class, while there are too few redirected
- * samples. OVER_3X_P90_BIAS is added to the measured z-score of the class over three times the
- * p90, OTHER_BIAS to that of all others.
+ * Z-scores, in eighths of a standard error. The z-score is assumed to be ASSUMED while there are
+ * too few control samples and, during the first BEGINNING reads of a class, while there are too few
+ * redirected samples. OVER_3X_P90_BIAS is added to the measured z-score of the class over three
+ * times the p90, OTHER_BIAS to that of all others.
  */
 #define BEGINNING 1024
 #define ASSUMED 14
@@ -108,7 +107,7 @@ enum linnos_slowness linnos_classify_slowness(u32 default_us, u32 p90_us)
 	return LINNOS_SLOWNESS_OVER_3X_P90;
 }
 
-/* Return the square of the standard error of the mean, in us^2. @moments has a sample. */
+/* Return the squared standard error of the mean, in us^2. There must be at least one sample. */
 u64 linnos_moments_mean_variance(const struct linnos_moments *moments)
 {
 	u64 mean_us = linnos_moments_mean_us(moments);
@@ -134,7 +133,7 @@ linnos_redirect_z_score(const struct linnos_moments samples[LINNOS_N_GROUPS])
 				    redirected_us - control_us;
 	u64 eighths = 0;
 
-	/* 8 * difference_us / sqrt(error) without a square root, up to the largest that matters */
+	/* 8 * difference_us / sqrt(error) without a square root, up to the largest value that matters */
 	while (eighths < EIGHTHS + OVER_3X_P90_BIAS &&
 	       error * (eighths + 1) * (eighths + 1) <
 		       64 * difference_us * difference_us)

@@ -2,9 +2,9 @@
 /*
  * LinnOS latency model: parse a model file, and predict latencies.
  *
- * A file is accepted only if no values of the features can make a prediction access memory
- * outside of the model or overflow: all splits refer to existing features, all trees are
- * complete, and the sum of 256 leaves of 16 bits fits 32 bits. Predictions check nothing.
+ * A file is accepted only if no prediction from it can overflow or access memory outside the model:
+ * all splits refer to existing features, all trees are complete, and the sum of 256 leaves of
+ * 16 bits fits in 32 bits. Predictions therefore check nothing.
  */
 #include "linnos_model.h"
 
@@ -75,7 +75,10 @@ size_t linnos_latency_sizeof(size_t file_bytes)
 	       file_bytes / LINNOS_TREE_BYTES * sizeof(struct linnos_tree);
 }
 
-/* Check and load a complete file. @model has linnos_latency_sizeof() bytes. */
+/*
+ * Check and load a complete file. @model has linnos_latency_sizeof() bytes. Return the first check
+ * that failed; @model is undefined then.
+ */
 enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 					     const void *file, size_t bytes)
 {
@@ -118,7 +121,7 @@ enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 	return LINNOS_MODEL_OK;
 }
 
-/* Store a model as a file of at most %LINNOS_LATENCY_BYTES_MAX. Return: its size. */
+/* Store a model as a file of at most %LINNOS_LATENCY_BYTES_MAX. Return the size of the file. */
 size_t linnos_latency_store(const struct linnos_latency *model, void *file)
 {
 	const struct linnos_tree *end = model->trees + model->n_trees, *tree;
@@ -145,7 +148,7 @@ static inline u64 linnos_tree_step(const struct linnos_tree *tree,
 	u32 value = features[tree->feature[at]];
 
 #ifdef __x86_64__
-	/* the carry of the comparison is added; compilers need two more instructions for it */
+	/* add the carry flag of the comparison; compilers need two more instructions */
 	asm("cmp %1, %2\n\tadc %0, %0"
 	    : "+r"(at)
 	    : "r"(value), "m"(tree->threshold[at])
@@ -156,7 +159,7 @@ static inline u64 linnos_tree_step(const struct linnos_tree *tree,
 #endif
 }
 
-/* Trees do not depend on each other, so that the CPU evaluates several in parallel. */
+/* Trees do not depend on each other, so the CPU can evaluate several in parallel. */
 static s32 linnos_trees_sum(const struct linnos_latency *model,
 			    const u32 *features)
 {
@@ -177,7 +180,7 @@ static s32 linnos_trees_sum(const struct linnos_latency *model,
 	return sum;
 }
 
-/* Return 2^(@log / 2^LINNOS_LOG_BITS), rounded: the latency in us of a logarithm. */
+/* Return the latency in us for a logarithm: 2^(@log / 2^LINNOS_LOG_BITS), rounded. */
 static u32 linnos_latency_power(s32 log)
 {
 	/* 2^(k / 32) with POWER_BITS fractional bits, rounded */

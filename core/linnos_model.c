@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* LinnOS models: the parts that both kinds of model file have in common. */
+/* LinnOS models: the parts that both kinds of model file share. */
 #include "linnos_model.h"
 
 const char *linnos_model_error_string(enum linnos_model_error error)
@@ -23,7 +23,7 @@ const char *linnos_model_error_string(enum linnos_model_error error)
 	return strings[error];
 }
 
-/* Compute the CRC-32 of a file, with 0 in the field of the CRC itself. */
+/* Compute the CRC-32 of a file whose own CRC field counts as 0. */
 static u32 linnos_file_crc32(const u8 *file, size_t bytes)
 {
 	static const u8 zeros[4];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* LinnOS models: what all kinds have in common, and latency models. */
+/* LinnOS models: the format that all kinds share, and latency models. */
 #ifndef _LINNOS_MODEL_H
 #define _LINNOS_MODEL_H
 
@@ -85,7 +85,7 @@ enum linnos_latency_past {
 
 #define LINNOS_TREE_DEPTH 4
 #define LINNOS_TREE_LEAVES 16 /* 2^depth */
-/* A file with fewer trees is refused: so few do not distinguish the reads of a drive. */
+/* A file with fewer trees is refused: they would not distinguish fast from slow reads. */
 #define LINNOS_TREES_MIN 16
 #define LINNOS_TREES_MAX 256
 
@@ -96,9 +96,9 @@ enum linnos_latency_past {
 	(LINNOS_FILE_HEADER + LINNOS_TREES_MAX * LINNOS_TREE_BYTES)
 
 /*
- * Models are trained on reads that were not redirected. Clients that choose by the same
- * information meet on one drive, which models do not predict. Every %LINNOS_CROWD reads in
- * flight therefore add @overdue_us.
+ * Models are trained on reads that were not redirected. They do not predict that clients with the
+ * same information may all choose the same drive. Every %LINNOS_CROWD reads in flight therefore add
+ * @overdue_us to a predicted latency.
  */
 #define LINNOS_CROWD 40
 
@@ -112,8 +112,8 @@ static inline u32 linnos_queueing_penalty_us(u32 reads, u32 overdue_us)
 #define LINNOS_LOG_BITS 10 /* fractional bits of leaves, log2 of us */
 
 /*
- * Splits are numbered from 1. The children of node n are 2 n and, if the feature is larger than
- * the threshold, 2 n + 1. The leaves follow after the last split.
+ * Splits are numbered from 1. The next node after split n is 2 n + 1 if the feature is larger than
+ * the threshold, and 2 n otherwise. The leaves follow the last split.
  */
 struct linnos_tree {
 	u32 threshold[LINNOS_TREE_LEAVES];
@@ -124,15 +124,15 @@ struct linnos_tree {
 struct linnos_latency {
 	u32 refuse_us; /* a read predicted to be slower than this is refused */
 	u32 overdue_us; /* a read in flight for longer is overdue */
-	s32 base; /* what the leaves are added to */
-	/* 0 only in a program, for a drive without a model: the mean of the last latencies */
+	s32 base; /* initial value of the sum of leaves */
+	/* 0 only in programs, for a drive without a model: predict the mean of the last latencies */
 	u32 n_trees;
 	bool uses_region; /* a split depends on %LINNOS_IN_REGION */
-	u8 header[LINNOS_FILE_HEADER]; /* of its file */
+	u8 header[LINNOS_FILE_HEADER]; /* header of the model file */
 	struct linnos_tree trees[];
 };
 
-/* Check that this can be the beginning of a file. Return: the first check that failed. */
+/* Check the header of a file. Return the first check that failed. */
 enum linnos_model_error linnos_latency_check_header(const void *file,
 						    size_t bytes);
 size_t linnos_latency_sizeof(size_t file_bytes);

@@ -82,7 +82,7 @@ static s32 linnos_weight(const struct linnos_net *net, int input, int unit)
 	return linnos_lane(net->products[input][1][word] + OFFSETS, unit);
 }
 
-/* A sum is largest if each digit with a positive weight is 9 and all others are 0. */
+/* Get the range of a hidden sum: it is largest if all digits with positive weights are 9. */
 static void linnos_hidden_range(const struct linnos_net *net, int unit,
 				s32 *low, s32 *high)
 {
@@ -98,9 +98,9 @@ static void linnos_hidden_range(const struct linnos_net *net, int unit,
 }
 
 /*
- * Prepare the weights of linnos_margin(): the margin is the upper half of a sum of products of
- * two hidden sums with two weights. The lower half contains the unwanted products, and must not
- * overflow into the upper half. Return false if it might.
+ * Prepare the weights of linnos_margin(), which multiplies two hidden sums by two weights at once.
+ * The upper half of the total is the margin. The lower half contains the unwanted products, and
+ * must not overflow into the upper half. Return false if it might.
  */
 static bool linnos_pair_margins(struct linnos_net *net)
 {
@@ -130,8 +130,8 @@ static bool linnos_pair_margins(struct linnos_net *net)
 }
 
 /*
- * Parse the weights of an input, or the biases, into words that contain only the offset or
- * nothing. Return false if one of them does not fit 16 bits.
+ * Add the weights of an input, or the biases, to words that are 0 or contain only the offset.
+ * Return false if one of them does not fit 16 bits.
  */
 static bool linnos_parse_row(u64 words[LINNOS_WORDS], const u8 *p)
 {
@@ -148,7 +148,7 @@ static bool linnos_parse_row(u64 words[LINNOS_WORDS], const u8 *p)
 	return fits;
 }
 
-/* Parse a file. Return: the first check that failed; @net is undefined then. */
+/* Check and load a file. Return the first check that failed; @net is undefined then. */
 enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 					     const void *file, size_t bytes)
 {
@@ -192,7 +192,7 @@ enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 						  LINNOS_MODEL_NOT_NARROW;
 }
 
-/* Store a network as a file of %LINNOS_NETWORK_BYTES. Return: its size. */
+/* Store a network as a file of %LINNOS_NETWORK_BYTES. Return the size of the file. */
 size_t linnos_network_store(const struct linnos_net *net, void *file)
 {
 	int i, unit, k;
@@ -211,7 +211,7 @@ size_t linnos_network_store(const struct linnos_net *net, void *file)
 	return p - (u8 *)file;
 }
 
-/* Compute eight words at once: that many sums fit the registers. */
+/* Eight words are computed at once, because their sums fit in registers. */
 #define AT_ONCE 8
 
 void linnos_hidden_layer(const struct linnos_net *net,

@@ -43,11 +43,14 @@ struct linnos_net {
 	u64 biases[LINNOS_WORDS]; /* with an offset that keeps the sums positive */
 	/* the product of each digit with the weights of its input */
 	u64 products[LINNOS_N_INPUTS][LINNOS_DIGIT_MAX + 1][LINNOS_WORDS];
-	/* slow minus fast, for the even and the odd units of a word, the second one first */
+	/*
+	 * Differences of the output weights, slow minus fast: [0] has those of the even units of a
+	 * word, [1] those of the odd units. The first unit of each pair is in the upper half.
+	 */
 	u64 margin_pairs[LINNOS_WORDS][2];
 	s16 output_weights[LINNOS_N_OUTPUTS][LINNOS_N_HIDDEN];
 	s64 output_bias[LINNOS_N_OUTPUTS];
-	u8 header[LINNOS_FILE_HEADER]; /* of its file */
+	u8 header[LINNOS_FILE_HEADER]; /* header of the model file */
 };
 
 /* The hidden layer before its ReLU, with the offset. */
@@ -55,7 +58,7 @@ struct linnos_hidden {
 	u64 sums[LINNOS_WORDS];
 };
 
-/* Check that this can be the beginning of a file. Return: the first check that failed. */
+/* Check the header of a file. Return the first check that failed. */
 enum linnos_model_error linnos_network_check_header(const void *file,
 						    size_t bytes);
 enum linnos_model_error linnos_network_parse(struct linnos_net *net,

@@ -111,7 +111,7 @@ static bool linnos_larger_reads_active(const struct linnos_drive *drive,
 	return false;
 }
 
-/* Return true if a read that is predicted slow may be admitted: the window is open and not full. */
+/* Return true if the window is open and not full: a read that is predicted slow may be admitted. */
 bool linnos_probe_window_allows(const struct linnos_drive *drive, u32 size,
 				u64 now_ns)
 {
@@ -151,8 +151,8 @@ static void linnos_back_off(struct linnos_probe_state *probe)
 
 /*
  * Return true if the caller should send its read as a probe. If several callers query the drive,
- * this is true for at most two of them. @again: skip the wait while the window is open, which it
- * is after a probe in time.
+ * this is true for two of them, and rarely for a third one that another CPU's reset of @queries
+ * lets through. @again: while the window is open, i.e. after a probe in time, do not wait.
  */
 bool linnos_probe_claim(struct linnos_drive *drive, u32 size, bool again,
 			u64 now_ns)
@@ -172,12 +172,12 @@ bool linnos_probe_claim(struct linnos_drive *drive, u32 size, bool again,
 	if (!(again && !claimed_ns && READ_ONCE(probe->window)) &&
 	    !linnos_probe_is_due(drive, probe, age_ns, reads))
 		return false;
-	/* before other CPUs see the new @claimed_ns */
+	/* in the kernel, cmpxchg() is a full barrier: CPUs that see @claimed_ns see this, too */
 	atomic_set(&probe->queries, 0);
 	if (cmpxchg(&probe->claimed_ns, claimed_ns,
 		    now_ns & ~LINNOS_PROBE_SENT) != claimed_ns)
 		return false;
-	/* no read of the callers that were asked to send the probe has been counted */
+	/* the callers that were asked before have sent no read that was counted */
 	if (claimed_ns)
 		linnos_back_off(probe);
 	return true;

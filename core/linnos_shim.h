@@ -22,7 +22,7 @@
 #include "userspace/linnos_programs.h"
 #endif
 
-/* The caller's lock of a history. It is here so that it can share a cache line with it. */
+/* The lock of a history, for the caller. It is declared here to share a cache line with it. */
 struct linnos_history_lock {
 #ifdef __KERNEL__
 	raw_spinlock_t writers; /* one at a time */
@@ -30,7 +30,7 @@ struct linnos_history_lock {
 #endif
 };
 
-/* For variables that are written completely before use; missing in old kernels and programs. */
+/* Old kernels and programs lack this attribute of variables that are written before use. */
 #ifndef __uninitialized
 #define __uninitialized
 #endif

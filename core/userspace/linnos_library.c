@@ -36,12 +36,12 @@ void linnos_features_batch(const u32 *pending, const u32 *hist_pending,
 }
 
 /**
- * linnos_network_batch() - decide many reads
+ * linnos_network_batch() - classify many reads
  * @net: a parsed network
  * @digits: @n rows of %LINNOS_N_INPUTS
  * @n: number of rows
  * @out: filled in: @n rows of both outputs, fast and slow
- * @margin: filled in: the difference that decides, one per row
+ * @margin: filled in: the output for slow minus that for fast, one per row
  *
  * Return: @n, or -1 - row if a row contains a value that is not a digit.
  */
@@ -66,7 +66,7 @@ long linnos_network_batch(const struct linnos_net *net, const u8 *digits,
 }
 
 /**
- * linnos_latency_batch() - predict many reads
+ * linnos_latency_batch() - predict the latencies of many reads
  * @model: a parsed model
  * @features: @n rows of %LINNOS_N_FEATURES
  * @n: number of rows
