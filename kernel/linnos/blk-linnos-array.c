@@ -22,7 +22,8 @@
  * other disks were queried take it once more: one in %SAMPLE_EVERY of them, or all while the
  * other disks are queried for only one read in %EXPLORE_EVERY. Of the reads that the guard does
  * not assign, one in %SAMPLE_EVERY, chosen at random, takes it when it completes: the guard needs
- * the mean latency. All other reads load two words that change rarely, and count on their CPU.
+ * the mean latency. All other reads only load two words that rarely change, and increment a counter
+ * of their CPU.
  *
  * A read that probes a disk is not assigned at random, because it is sent to measure that disk.
  */
@@ -42,7 +43,7 @@
 
 #include "linnos_guard.h"
 
-/* of %LINNOS_GUARD_ALL reads of a slowness class */
+/* Limits of the share of a slowness class that is redirected, in 1/%LINNOS_GUARD_ALL. */
 #define FEW_REDIRECTED 64
 #define MOST_REDIRECTED (LINNOS_GUARD_ALL / 2)
 
@@ -75,12 +76,12 @@ struct blk_linnos_guard {
 	 * these members change does not matter.
 	 */
 	bool suspended; /* no class is mostly redirected */
-	u8 rarely_queried; /* bitmap of the classes for which other disks are rarely queried */
+	u8 rarely_queried; /* bitmap of the slowness classes that rarely query other disks */
 
 	/* protects the rest; raw, because completions take it on PREEMPT_RT, too */
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
 	struct linnos_guard core; /* assigns single reads */
-	/* bitmaps of the classes of which few or most reads are redirected */
+	/* bitmaps of the slowness classes: few or most of their reads are redirected */
 	unsigned long few, most;
 	/* counters of reads of the class LINNOS_SLOWNESS_NORMAL, halved above %QUERIED_MOST */
 	u32 queried; /* reads for which other disks were queried */
@@ -259,7 +260,7 @@ unsigned long blk_linnos_redirect(struct blk_linnos_array *array,
 }
 EXPORT_SYMBOL_GPL(blk_linnos_redirect);
 
-/* blk_linnos_record_latency() for a read that the guard has assigned or sampled. */
+/* blk_linnos_record_latency() for a read that was assigned to a group, or sampled. */
 void __blk_linnos_record_latency(struct blk_linnos_array *array,
 				 const struct blk_linnos_assignment *group)
 {
@@ -287,9 +288,9 @@ ssize_t blk_linnos_array_show(struct blk_linnos_array *array, char *page)
 EXPORT_SYMBOL_GPL(blk_linnos_array_show);
 
 /*
- * Set the mode. Writing "on" resets the guard, even if the mode is on already: do so after
- * loading other models for the disks. Reads that are in flight are then recorded in the new
- * measurement, which can have a few wrong samples. Return: 0 or -EINVAL.
+ * Set the mode. "on" resets the guard even if the mode is on already, which is useful after other
+ * models have been loaded. The new measurement then has a few wrong samples, because it includes
+ * the reads that are in flight. Return: 0 or -EINVAL.
  */
 int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 {

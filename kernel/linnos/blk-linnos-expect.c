@@ -14,7 +14,7 @@
 #include "blk-linnos-policy.h"
 #include "linnos_guard.h"
 
-/* linnos.ko creates them in linnos_main.c */
+/* linnos.ko creates its trace points in linnos_main.c */
 #ifndef MODULE
 #define CREATE_TRACE_POINTS
 #endif
@@ -28,7 +28,7 @@
 #define PROBE_AFTER_REVOKES 100
 #define PROBE_AFTER_US (10 * USEC_PER_MSEC)
 
-/* Cost of a refusal and a second submission, in the paper. */
+/* Cost of a refusal and a second submission, as measured in the paper. */
 #define FAILOVER_US 15
 
 u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat)
@@ -72,7 +72,7 @@ void linnos_free(struct blk_linnos *linnos)
 	kfree(linnos);
 }
 
-/* Allocate counters; only a policy in use needs them. @linnos->lock is held. */
+/* Allocate the counters when the policy is first used. @linnos->lock is held. */
 int linnos_alloc_stats(struct blk_linnos *linnos)
 {
 	struct linnos_stats __percpu *stats;
@@ -91,8 +91,8 @@ int linnos_alloc_stats(struct blk_linnos *linnos)
  * Add a read to the history, or reset it if @ended is NULL. Completions write the history in
  * interrupts on any CPU. The lock is raw because completions must not sleep on PREEMPT_RT
  * either. Decisions copy the history under the sequence count, so that they do not write to
- * the lock's cache line. It is also the line of the load, which the end of the same I/O has just
- * written: the CPU already owns it when it takes the lock.
+ * the lock's cache line. The load is on the same line and the end of the I/O has just written it:
+ * the CPU already owns the line when it takes the lock.
  */
 static void linnos_history_update(struct blk_linnos *linnos,
 				  const struct linnos_completed_io *ended)
@@ -157,17 +157,17 @@ linnos_answer_sender(struct blk_linnos *linnos,
 	u32 most = READ_ONCE(drive->probe_after_refused);
 	u64 now_ns = found->view.now_ns;
 	bool slow = linnos_is_slow(found);
-	/* no read has completed for long, perhaps because others are predicted to be faster */
-	bool later = found->n_features &&
+	/* no read has completed for long, perhaps because other drives are predicted to be faster */
+	bool stale = found->n_features &&
 		     linnos_history_is_stale(drive, found->size, now_ns);
 	bool many = most && atomic_read(&probe->refused) >= most;
 
-	if ((slow || (later && many)) &&
+	if ((slow || (stale && many)) &&
 	    linnos_probe_claim(drive, found->size, slow, now_ns)) {
 		linnos_count(linnos, LINNOS_STAT_PROBES);
 		return BLK_LINNOS_PROBE;
 	}
-	if (slow || later)
+	if (slow || stale)
 		atomic_inc(&probe->refused);
 	if (slow)
 		return BLK_LINNOS_SLOW;
@@ -177,8 +177,8 @@ linnos_answer_sender(struct blk_linnos *linnos,
 }
 
 /*
- * Answer a query. @will_send: the read may be sent to this drive; if false, no probe is claimed,
- * and the query does not influence when the drive is probed. @found: set to the prediction.
+ * Answer a query, and set @found to the prediction. @will_send: the read may be sent to this drive.
+ * If it is false, no probe is claimed, and the query does not affect when the drive is probed.
  */
 enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 					    u8 region, unsigned int bytes,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * LinnOS: BLKEXPECT, an ioctl by which a program queries which of its drives should serve a read.
+ * LinnOS: BLKEXPECT, an ioctl with which a program queries its drives before a read.
  *
  * One call queries all drives, so that all are predicted for the same moment. The caller then
  * sends the read without the hint. A mapped page with the state of the drives could not replace
@@ -9,13 +9,14 @@
  *
  * Permissions: each descriptor must be open for reading, and a security module can refuse the query
  * as it can refuse a read. A process that may read a drive can measure its own latencies and read
- * the disk's stat file. The answers reveal no more than that about other processes, except that a
- * model may use, and thus reveal, in which of the 64 regions of the addresses (linnos_drive.h) they
- * are reading. As with the hint, a process can cause a drive to be probed by one read at a time.
+ * the disk's stat file. The answers reveal no more than that about other processes, with one
+ * exception: a model may depend on the number of reads in each of the 64 regions (linnos_drive.h),
+ * and thus reveal in which region others are reading. As with the hint, a process can cause a drive
+ * to be probed by one read at a time.
  *
  * No drive is queried before all descriptors have been checked, so that no drive waits for a
- * probe that is not sent. Only after EFAULT a drive may wait for one. When a probe would be due
- * again, another caller is asked to send it. The descriptors are held during the call.
+ * probe that is not sent. Only after EFAULT may a drive wait for one, until the probe would be due
+ * again and another caller is asked to send it. The descriptors are held during the call.
  */
 #include <linux/blkdev.h>
 #include <linux/file.h>
@@ -35,7 +36,7 @@ static int linnos_may_query(struct file *file)
 	if (!S_ISBLK(file->f_mapping->host->i_mode))
 		return -ENOTBLK;
 #ifdef MODULE
-	/* checked at open() only: security_file_permission() is not exported to modules */
+	/* security_file_permission() is not exported to modules: only open() checks */
 	return 0;
 #else
 	return security_file_permission(file, MAY_READ);
@@ -62,7 +63,7 @@ static unsigned long linnos_query_drives(const struct fd *files,
 		answers[i] = blk_linnos_query(I_BDEV(file->f_mapping->host),
 					      sector, request->bytes, now_ns,
 					      will_send, &drives[i]);
-		/* this read will probe the drive: it cannot probe others, too */
+		/* this read will probe this drive, and cannot probe others, too */
 		if (answers[i] == BLK_LINNOS_PROBE)
 			will_send = false;
 	}

@@ -17,8 +17,8 @@
  *	                                        ▲                │
  *	                             history ◄──┴──── done ◄─────┘
  *
- * A read is decided once, before the block layer splits it. Each part is then counted as a
- * request of its own. Reads without the hint and writes are counted, but never refused. Probes
+ * A read is admitted or refused once, before the block layer splits it. Each part is then counted
+ * as a request of its own. Reads without the hint and writes are counted, but never refused. Probes
  * are admitted although they are predicted slow.
  */
 #include <linux/blkdev.h>
@@ -75,7 +75,7 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	trace_linnos_decision(disk_devt(linnos->disk), bio->bi_iter.bi_sector,
 			      bio_sectors(bio), !admit, reason, &found);
 
-	/* blk_linnos_track() reads the prediction: the hint is kept only if it is fast */
+	/* tell blk_linnos_track() that there is a prediction; if the hint is kept, it is fast */
 	if (found.reason != LINNOS_NO_MODEL)
 		bio_set_flag(bio, BIO_LATCRIT_DECIDED);
 	if (found.reason != LINNOS_PREDICTED_FAST)
@@ -84,9 +84,9 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 }
 
 /*
- * Decide whether to admit a bio with the hint, before it is throttled or accounted. A bio is
- * decided once, however often it is submitted. The submitter holds a reference to the disk,
- * and the disk one to the policy. Return: BLK_STS_OK or BLK_STS_REVOKED.
+ * Decide whether to admit a bio with the hint, before it is throttled or accounted. This is decided
+ * once per bio, however often it is submitted. The submitter holds a reference to the disk, and the
+ * disk holds one to the policy. Return: BLK_STS_OK or BLK_STS_REVOKED.
  */
 blk_status_t blk_linnos_decide(struct bio *bio)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* LinnOS: decide about reads with the hint, see blk-linnos-latcrit.c. */
+/* LinnOS: admit or refuse reads with the hint, see blk-linnos-latcrit.c. */
 #ifndef _BLK_LINNOS_LATCRIT_H
 #define _BLK_LINNOS_LATCRIT_H
 

@@ -82,7 +82,7 @@ bool linnos_predict(struct blk_linnos *linnos,
 	return slow;
 }
 
-/* A file of neither kind is treated as a latency model, whose checks reject it. */
+/* All other files are treated as latency models, whose checks refuse unknown files. */
 static bool linnos_is_network_file(const void *file, size_t bytes)
 {
 #ifdef CONFIG_BLK_LINNOS_NETWORK
@@ -141,8 +141,8 @@ static int linnos_refuse_model(const struct blk_linnos *linnos,
 
 /*
  * Make a complete model file the active model. @linnos->lock is held. A read in flight was
- * decided by the old model, but is compared with the threshold of the new one. Return: 0 or
- * -ENOMEM, or -EINVAL after a message in the kernel log. After an error, the old model
+ * predicted by the old model, but its latency is compared with the threshold of the new one.
+ * Return: 0, -ENOMEM, or -EINVAL after a message in the kernel log. After an error, the old model
  * remains active.
  */
 int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
@@ -172,7 +172,7 @@ int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
 	return 0;
 }
 
-/* Store a model as a file of at most %LINNOS_MODEL_BYTES_MAX. Return: its size. */
+/* Store a model as a file of at most %LINNOS_MODEL_BYTES_MAX. Return the size of the file. */
 size_t linnos_model_store(const struct linnos_model *active, void *file)
 {
 #ifdef CONFIG_BLK_LINNOS_NETWORK
@@ -197,7 +197,7 @@ static int linnos_upload_refuse(struct blk_linnos *linnos,
 
 /*
  * Add the next chunk of a model file. @linnos->lock is held. @writer identifies the open file,
- * so that the chunks of two writers are not mixed. Return: as linnos_set_model().
+ * so that the chunks of two writers are not mixed. Return: see linnos_set_model().
  *
  * sysfs passes a write in chunks of a page. A chunk at offset 0 starts a new file, and the chunk
  * that completes the file activates the model. A chunk that is shorter than a page and does not

@@ -20,7 +20,7 @@
 #ifdef CONFIG_BLK_LINNOS_NETWORK
 #include "linnos_network.h"
 #endif
-/* The module is called by trace points, the built-in policy by rq_qos. */
+/* Trace points call the module, rq_qos calls the built-in policy. */
 #ifdef MODULE
 #include "linnos_tap.h"
 #else
@@ -33,7 +33,7 @@ enum linnos_mode {
 	LINNOS_ENFORCE,
 };
 
-/* Value of the slow threshold without a model: no read is slow. */
+/* The slow threshold if there is no model: no read is slow. */
 #define LINNOS_NO_THRESHOLD U32_MAX
 
 struct linnos_prediction {
@@ -60,7 +60,7 @@ static inline u32 linnos_latency_bucket(u32 us)
 {
 	u32 shift = fls(us | 4) - 3;
 
-	/* the two bits below the highest set bit, and the position of that bit */
+	/* the position of the highest set bit, and the two bits below it */
 	return min((shift << 2) + (max(us, 3U) >> shift) - 3,
 		   LINNOS_LATENCY_BUCKETS - 1U);
 }
@@ -94,9 +94,9 @@ struct linnos_stats {
 
 struct linnos_model {
 	struct rcu_head rcu;
-	u32 id; /* CRC-32 of its file */
+	u32 id; /* CRC-32 of the model file */
 	u32 threshold_us; /* a read slower than this is slow */
-	struct linnos_latency *latency; /* &trees, or NULL if it is a network */
+	struct linnos_latency *latency; /* &trees, or NULL for a network */
 	union {
 #ifdef CONFIG_BLK_LINNOS_NETWORK
 		struct linnos_net net;
@@ -116,7 +116,7 @@ struct linnos_upload {
 struct blk_linnos {
 	/* read by every I/O, rarely written */
 	enum linnos_mode mode;
-	u32 threshold_us; /* the active model's, or LINNOS_NO_THRESHOLD */
+	u32 threshold_us; /* of the active model, or LINNOS_NO_THRESHOLD */
 	struct linnos_model __rcu *model;
 	struct linnos_stats __percpu *stats; /* NULL if the policy was never on */
 	u32 failover_us;
@@ -130,7 +130,7 @@ struct blk_linnos {
 		drives; /* entry in the module's list of observed drives */
 #else
 	struct rq_qos rqos ____cacheline_aligned_in_smp;
-	bool attached; /* rqos is in the queue's list: the policy has been on */
+	bool attached; /* rqos is in the queue's list, because the policy has been on */
 #endif
 	struct mutex lock; /* protects mode, model and upload */
 	struct linnos_upload upload;

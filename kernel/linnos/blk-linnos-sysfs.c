@@ -12,8 +12,8 @@
 #include "blk-linnos-policy.h"
 
 /*
- * A file. It has its own @show and @store functions; or it is a u32 of at most @max at offset
- * @at of struct blk_linnos; or it shows the counter @stat.
+ * A file. If it has no @show and @store functions of its own, it is a u32 of at most @max at offset
+ * @at of struct blk_linnos or, if @at is 0, it shows the counter @stat.
  */
 struct linnos_file {
 	struct attribute attr;
@@ -114,7 +114,7 @@ static ssize_t threshold_us_show(struct blk_linnos *linnos, char *page)
 	return sysfs_emit(page, "%u\n", us == LINNOS_NO_THRESHOLD ? 0 : us);
 }
 
-/* An array of counters in one line, like the stat file of the disk. */
+/* Print all counters in one line, as in the stat file of the disk. */
 static ssize_t latency_us_histogram_show(struct blk_linnos *linnos, char *page)
 {
 	ssize_t at = 0;
@@ -129,7 +129,7 @@ static ssize_t latency_us_histogram_show(struct blk_linnos *linnos, char *page)
 	return at + sysfs_emit_at(page, at, "\n");
 }
 
-/* Newer kernels than 6.12 have constant binary attributes. */
+/* In kernels newer than 6.12, binary attributes are constant. */
 typedef typeof(**((struct attribute_group *)0)->bin_attrs) linnos_bin_attr;
 
 static ssize_t model_read(struct file *file, struct kobject *kobj,

@@ -16,9 +16,7 @@
  * kinds: decision trees predict the latency in microseconds (linnos_latency.c), and a network
  * classifies reads as slow or fast.
  *
- * If all reads avoid a drive, none completes, and the drive would be predicted slow forever.
- * From time to time, a read is therefore sent to it although it is predicted slow. Such a read
- * is called a probe (linnos_probe.c).
+ * From time to time, a probe is sent to a drive that is predicted slow (linnos_probe.c).
  *
  * The policy is added to the queue when it is first switched on, and remains there until the
  * disk is removed. Switching it off only sets a flag, whatever is in flight.
@@ -101,8 +99,8 @@ void __blk_linnos_join(struct request *rq, struct request *next)
 /*
  * Record whether the drive completed a request successfully. If there are several calls for a
  * request, the last one counts: when a read fails, SCSI first completes its good part, which may
- * be 0 bytes, with success, and then the rest with an error. There is no call for a request
- * whose bios a multipath driver has taken back, so that it does not count as successful.
+ * be 0 bytes, with success, and then the rest with an error. If a multipath driver has taken back
+ * the bios of a request, there is no call, and the request does not count as successful.
  */
 void __blk_linnos_answer(struct request *rq, blk_status_t status)
 {
@@ -225,7 +223,7 @@ int blk_linnos_register(struct gendisk *disk)
 				    &disk_to_dev(disk)->kobj, "linnos");
 }
 
-/* Switch the policy off for good. It is freed later, because the disk may stay open. */
+/* Switch the policy off for good. It is freed later, because the disk may still be open. */
 void blk_linnos_unregister(struct gendisk *disk)
 {
 	struct blk_linnos *linnos = disk->linnos;

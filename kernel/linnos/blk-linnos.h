@@ -14,8 +14,8 @@ struct request;
 DECLARE_STATIC_KEY_FALSE(blk_linnos_key);
 
 /*
- * Return true if the policy of any disk has been on. This test is the only cost for systems
- * that do not use LinnOS.
+ * Return true if the policy of any disk has been switched on. This test is the only cost for
+ * systems that do not use LinnOS.
  */
 static inline bool blk_linnos_enabled(void)
 {

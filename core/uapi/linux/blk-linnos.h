@@ -23,8 +23,8 @@
 #define BLK_EXPECT_DRIVES_MAX 16
 
 /*
- * For &blk_expect.flags: no read will follow. The answer never selects the read as a probe, and
- * no drive is counted as avoided.
+ * For &blk_expect.flags: no read will follow. The answer never asks for a probe, and no drive is
+ * counted as avoided.
  */
 #define BLK_EXPECT_QUERY_ONLY 0x00000001
 /*
@@ -35,14 +35,14 @@
 #define BLK_EXPECT_HAS_PAGE 0x00000002
 
 /**
- * enum blk_expect_known - what an answer is based on
- * @BLK_EXPECT_NO_POLICY: nothing: the device has no policy, because it is stacked on
- *	others or because its driver does not use blk-mq
- * @BLK_EXPECT_OFF: nothing: the mode of the policy is off
- * @BLK_EXPECT_NO_MODEL: nothing: the drive has no model
- * @BLK_EXPECT_GONE: nothing: the drive has been removed, or its driver has given it up
- * @BLK_EXPECT_FAST_OR_SLOW: a model that classifies reads as fast or slow
- * @BLK_EXPECT_LATENCY: a model that predicts latencies
+ * enum blk_expect_known - the kind of prediction, or the reason why there is none
+ * @BLK_EXPECT_NO_POLICY: no prediction, because the device has no policy: it is stacked on
+ *	others, or its driver does not use blk-mq
+ * @BLK_EXPECT_OFF: no prediction, because the mode of the policy is off
+ * @BLK_EXPECT_NO_MODEL: no prediction, because the drive has no model
+ * @BLK_EXPECT_GONE: no prediction, because the drive was removed or has failed
+ * @BLK_EXPECT_FAST_OR_SLOW: the model classifies reads as fast or slow
+ * @BLK_EXPECT_LATENCY: the model predicts latencies
  */
 enum blk_expect_known {
 	BLK_EXPECT_NO_POLICY,
@@ -72,7 +72,7 @@ enum blk_expect_known {
  * @known: out: an enum blk_expect_known
  * @flags: out: a combination of %BLK_EXPECT_SLOW and the other flags above
  * @page: in, with %BLK_EXPECT_HAS_PAGE: the offset of the read on @fd, divided by 4096; the
- *	low 32 bits are enough. The answer overwrites it: set it again before another call
+ *	low 32 bits are enough. @latency_us overwrites it: set it again before each call
  * @latency_us: out: the predicted latency in microseconds if @known is
  *	%BLK_EXPECT_LATENCY; otherwise 0
  */
@@ -91,8 +91,8 @@ struct blk_expect_drive {
  * @flags: in: a combination of %BLK_EXPECT_QUERY_ONLY and %BLK_EXPECT_HAS_PAGE, or 0
  * @n_drives: in: number of drives that may serve the read, 1 to %BLK_EXPECT_DRIVES_MAX
  * @bytes: in: size of the read, not 0
- * @best: out: a bitmap of the best drives; 0 if all drives are gone. If more than one bit is
- *	set, read from any of these drives
+ * @best: out: a bitmap of the best drives; 0 if all drives are gone. If several bits are set,
+ *	read from any of these drives
  * @drives: the drives
  */
 struct blk_expect {
@@ -108,7 +108,7 @@ struct blk_expect {
 	 (n_drives) * sizeof(struct blk_expect_drive))
 
 /*
- * Call it on any block device that is open for reading, which need not be one of the drives.
+ * The ioctl may be called on any block device that is open for reading, not only on the drives.
  *
  * EBADF	the block device or a drive is not open for reading
  * ENOTBLK	a drive is not a block device

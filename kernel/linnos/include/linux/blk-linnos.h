@@ -12,7 +12,7 @@
 
 struct block_device;
 
-/* The result of a prediction, and the reason of a decision. */
+/* The result of a prediction, which is the reason for a decision. */
 enum linnos_reason {
 	LINNOS_PREDICTED_FAST = 0,
 	LINNOS_PREDICTED_SLOW = 1,
@@ -30,7 +30,7 @@ enum linnos_reason {
  *	ranks like a fast drive
  * @BLK_LINNOS_SLOW: the read would be slow
  * @BLK_LINNOS_NOT_QUERIED: set by the caller for a drive that may not serve the read
- * @BLK_LINNOS_US: flag: a latency model predicts the time, and the following fields are valid
+ * @BLK_LINNOS_US: flag: a latency model predicts the latency, and the following fields are valid
  * @BLK_LINNOS_US_SLOW: flag: the model would refuse the read
  * @BLK_LINNOS_US_SLOWNESS: slowness class for this drive, an enum linnos_slowness;
  *	LINNOS_SLOWNESS_NONE if the read should not be redirected
@@ -64,8 +64,8 @@ blk_linnos_expect(struct block_device *bdev, sector_t sector,
 
 /*
  * A read is redirected only if another drive is predicted to be faster than the default drive
- * by this margin. Predictions are off by a factor of 1.4 to 2. Without a margin, all clients
- * would follow the smallest difference to one drive at once.
+ * by this margin. Predictions are wrong by a factor of 1.4 to 2. Without a margin, the smallest
+ * difference would lead all clients to the same drive at once.
  */
 #define BLK_LINNOS_MARGIN_PERCENT 25
 
@@ -105,9 +105,9 @@ blk_linnos_lowest(const enum blk_linnos_expected *answers, unsigned int n)
  * @answers: the answer of blk_linnos_expect() for each drive
  * @n: number of drives, at most %BITS_PER_LONG
  *
- * A drive to be probed is best. If the answers of all queried drives are in microseconds, all
- * drives are best that are within %BLK_LINNOS_MARGIN_PERCENT of the fastest one, slow or not.
- * Otherwise, fast and unknown drives are best, and microseconds are ignored.
+ * A drive that should be probed is best. Otherwise, if all queried drives answered in microseconds,
+ * the drives within %BLK_LINNOS_MARGIN_PERCENT of the fastest one are best, even if they are slow.
+ * If some answers are not in microseconds, fast and unknown drives are best.
  *
  * Return: a bitmap of the drives that are best; 0 if no drive was queried.
  */

@@ -42,8 +42,8 @@ TRACE_DEFINE_ENUM(BLK_LINNOS_SLOW);
  * linnos_decision - a latency-critical read was admitted or refused
  * @dev: the disk
  * @sector: first sector on the disk
- * @nr_sector: sectors
- * @revoked: the read was refused; never in observe mode, whatever the reason
+ * @nr_sector: number of sectors
+ * @revoked: true if the read was refused; always false in observe mode
  * @reason: an enum linnos_reason
  * @found: the prediction: the pages in flight, including this read; for the last four reads,
  *	oldest first, the pages in flight when they arrived, and their latencies; both outputs
