@@ -10,7 +10,7 @@
 #include "linnos_guard.h"
 #include "linnos_test.h"
 
-/* The constants of the file format, defined again on purpose. */
+/* The constants of the file format. They are defined again, to detect changes of the format. */
 #define HEADER 64
 #define SPLITS 15
 #define LEAVES 16
@@ -26,7 +26,7 @@
 #define OVERDUE_US 1000
 #define REFUSE_US 300
 
-/* Return a number of up to 24 bits; all numbers of bits are about equally likely. */
+/* Return a random number of up to 24 bits; all lengths are about equally likely. */
 static u32 random_size(u32 *x)
 {
 	u32 value = xorshift32(x);
@@ -58,8 +58,8 @@ static void fill_header(u8 *file, u32 trees)
 }
 
 /*
- * The same trees for every implementation, from a stream of random numbers: the feature and the
- * threshold of each split, and then the redirects.
+ * Write the same trees for every implementation, from a stream of random numbers: the feature and
+ * the threshold of each split, and then the leaves.
  */
 static void fill_trees(u8 *file, u32 *x)
 {
@@ -264,14 +264,14 @@ static const struct linnos_model *active_of(struct linnos_fixture *fx)
 	return rcu_dereference_protected(fx->linnos->model, true);
 }
 
-/* Remove the trees: tests can compute the mean of the last latencies, which is then predicted. */
+/* Remove the trees. The mean of the last latencies is then predicted, which tests can compute. */
 static void predict_mean(struct blk_linnos *linnos)
 {
 	rcu_dereference_protected(linnos->model, true)->latency->n_trees = 0;
 }
 
 /* Store the active model in @fx->again, as a read of the sysfs file does. */
-static size_t stored(struct linnos_fixture *fx)
+static size_t store_active(struct linnos_fixture *fx)
 {
 	return linnos_model_store(active_of(fx), fx->again);
 }
@@ -294,7 +294,7 @@ static void linnos_test_trees_upload(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, linnos->drive.ignores_regions);
 	KUNIT_EXPECT_EQ(test, active_of(fx)->id, id);
 	KUNIT_EXPECT_EQ(test, linnos->threshold_us, 150);
-	KUNIT_EXPECT_EQ(test, stored(fx), TREES_BYTES);
+	KUNIT_EXPECT_EQ(test, store_active(fx), TREES_BYTES);
 	KUNIT_EXPECT_MEMEQ(test, fx->file, fx->again, TREES_BYTES);
 
 	/* rejected: the old model remains active, and the new one is freed */
@@ -322,7 +322,7 @@ static void linnos_test_trees_upload(struct kunit *test)
 }
 
 /* The largest model is written in several chunks. */
-static void linnos_test_trees_pieces(struct kunit *test)
+static void linnos_test_trees_chunks(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
 	size_t at, bytes = LINNOS_LATENCY_BYTES_MAX;
@@ -338,7 +338,7 @@ static void linnos_test_trees_pieces(struct kunit *test)
 				0);
 	}
 	KUNIT_ASSERT_NOT_NULL(test, active_of(fx));
-	KUNIT_EXPECT_EQ(test, stored(fx), bytes);
+	KUNIT_EXPECT_EQ(test, store_active(fx), bytes);
 	KUNIT_EXPECT_MEMEQ(test, fx->file, fx->again, bytes);
 	/* a chunk that exceeds the file is rejected */
 	KUNIT_ASSERT_EQ(test, put_chunk(fx, fx, fx->file, 0, PAGE_SIZE), 0);
@@ -367,21 +367,21 @@ static int linnos_latency_test_init(struct kunit *test)
 }
 
 /* A read predicted slower than refuse_us is refused, and probes work as with a network. */
-static void linnos_test_refuses(struct kunit *test)
+static void linnos_test_refuse_predicted_slow(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
 	struct blk_linnos *linnos = fx->linnos;
 	u64 ns = 1000000;
 	struct sent sent;
 
-	take_us(linnos, 4, REFUSE_US, ns);
+	complete_reads(linnos, 4, REFUSE_US, ns);
 	KUNIT_EXPECT_TRUE(test, send(linnos, &sent, HINTED_READ, 4096, ns));
 	/* the mean is 300 us, and then 301 us */
 	answer(linnos, &sent, BLK_STS_OK, ns + (REFUSE_US + 4) * 1000);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_FALSE_SUBMITS),
 			1);
 	KUNIT_EXPECT_FALSE(test, send(linnos, &sent, HINTED_READ, 4096, ns));
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
+	KUNIT_EXPECT_EQ(test, query_expected(linnos, 4096, ns),
 			BLK_LINNOS_US | BLK_LINNOS_US_SLOW | 301);
 	linnos->drive.probe_after_us = 100;
 	KUNIT_EXPECT_TRUE(test, send(linnos, &sent, HINTED_READ, 4096, ns));
@@ -393,7 +393,7 @@ static void linnos_test_refuses(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos->drive.probes[0].window, 1);
 }
 
-static void linnos_test_best(struct kunit *test)
+static void linnos_test_best_drives(struct kunit *test)
 {
 	static const struct {
 		int answers[4];
@@ -426,7 +426,7 @@ static void linnos_test_best(struct kunit *test)
 		{ { US(100), N, SLOW(1000), US(50) }, 0x8 },
 		{ { US(90), US(90), US(90), US(90) }, 0xf },
 		{ { N, US(16000000), N, N }, 0x2 },
-		/* the least slow ones; and one that is slow by its own model, but fastest */
+		/* the fastest of the slow ones; a drive that is slow by its model, but fastest */
 		{ { SLOW(500), SLOW(1000), SLOW(600), N }, 0x5 },
 		{ { US(500), SLOW(100), N, N }, 0x2 },
 		/* not all answers are in microseconds */
@@ -463,45 +463,47 @@ static void linnos_test_best(struct kunit *test)
 }
 
 /* Answers in microseconds. A drive that is avoided is probed. */
-static void linnos_test_expects_us(struct kunit *test)
+static void linnos_test_answers_in_us(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
 	struct blk_linnos *linnos = fx->linnos;
-	enum blk_linnos_expected told;
+	enum blk_linnos_expected expected;
 	struct blk_expect_drive drive;
 	u64 ns = 1000000;
 	struct sent sent;
 	int i;
 
-	take_us(linnos, 4, 200, ns);
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
+	complete_reads(linnos, 4, 200, ns);
+	KUNIT_EXPECT_EQ(test, query_expected(linnos, 4096, ns),
 			BLK_LINNOS_US | 200);
 
 	/* probed if no read has completed for long and many reads were sent to other drives */
 	linnos->drive.probe_after_us = 5000;
 	linnos->drive.probe_after_refused = 3;
 	for (i = 0; i < 9; i++)
-		KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 5000000),
+		KUNIT_EXPECT_EQ(test,
+				query_expected(linnos, 4096, ns + 5000000),
 				BLK_LINNOS_US | 200);
 	/* not stale: a query does not write to a cache line that all queries read */
 	KUNIT_EXPECT_EQ(test, atomic_read(&linnos->drive.probes[0].refused), 0);
 	ns += 5000001;
 	for (i = 0; i < 3; i++)
-		KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
+		KUNIT_EXPECT_EQ(test, query_expected(linnos, 4096, ns),
 				BLK_LINNOS_US | 200);
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns), BLK_LINNOS_PROBE);
+	KUNIT_EXPECT_EQ(test, query_expected(linnos, 4096, ns),
+			BLK_LINNOS_PROBE);
 	send(linnos, &sent, REQ_OP_READ, 4096, ns);
-	/* a read in flight adds to the returned answer, but not to drive.latency_us */
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
+	/* a read in flight increases the returned latency, but not drive.latency_us */
+	KUNIT_EXPECT_EQ(test, query_expected(linnos, 4096, ns),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
-	told = linnos_query_read(linnos, 0, 4096, ns, false, &drive);
-	KUNIT_EXPECT_EQ(test, time_in(told),
+	expected = linnos_query_read(linnos, 0, 4096, ns, false, &drive);
+	KUNIT_EXPECT_EQ(test, without_slowness(expected),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
-	KUNIT_EXPECT_EQ(test, FIELD_GET(BLK_LINNOS_US_SLOWNESS, told),
+	KUNIT_EXPECT_EQ(test, FIELD_GET(BLK_LINNOS_US_SLOWNESS, expected),
 			LINNOS_SLOWNESS_NORMAL);
 	KUNIT_EXPECT_EQ(test, drive.latency_us, 200);
 	answer(linnos, &sent, BLK_STS_OK, ns + 100000);
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 100000),
+	KUNIT_EXPECT_EQ(test, query_expected(linnos, 4096, ns + 100000),
 			BLK_LINNOS_US | 175);
 
 	/* the penalty saturates */
@@ -536,7 +538,7 @@ static void fill_region_trees(u8 *file)
 }
 
 /* Sectors on a partition are converted to sectors on the disk. */
-static void linnos_test_asked_where(struct kunit *test)
+static void linnos_test_query_sector(struct kunit *test)
 {
 	static const struct {
 		sector_t start, sector;
@@ -582,7 +584,7 @@ static struct kunit_case linnos_latency_model_cases[] = {
 	KUNIT_CASE(linnos_test_trees_header),
 	KUNIT_CASE(linnos_test_trees_vectors),
 	KUNIT_CASE(linnos_test_trees_upload),
-	KUNIT_CASE(linnos_test_trees_pieces),
+	KUNIT_CASE(linnos_test_trees_chunks),
 	{}
 };
 
@@ -593,19 +595,20 @@ static struct kunit_suite linnos_latency_model_suite = {
 	.test_cases = linnos_latency_model_cases,
 };
 
-/* Send @n reads to two disks, the first being the default. Return how many are redirected. */
+/* Send @n reads to two disks, the first being the default. Return the number of redirects. */
 static int redirect(struct blk_linnos_array *array,
-		    enum blk_linnos_expected home, int n, u32 control_us,
-		    u32 redirected_us)
+		    enum blk_linnos_expected default_answer, int n,
+		    u32 control_us, u32 redirected_us)
 {
-	enum blk_linnos_expected answers[] = { home, BLK_LINNOS_US | 100 };
+	enum blk_linnos_expected answers[] = { default_answer,
+					       BLK_LINNOS_US | 100 };
 	int redirected = 0;
 
 	while (n--) {
 		struct blk_linnos_assignment group = { .queries_all = true };
 		unsigned long where = 0;
 
-		if (blk_linnos_may_redirect(array, &group, home))
+		if (blk_linnos_may_redirect(array, &group, default_answer))
 			where = blk_linnos_redirect(array, answers, 2, 0,
 						    &group);
 		if (group.start_ns) {
@@ -626,20 +629,20 @@ static bool is_suspended(struct blk_linnos_array *array, char *page)
 	return strstr(page, "state suspended\n");
 }
 
-/* Return how many of 1000 reads query disks. */
+/* Return the number of reads in 1000 for which disks are queried. */
 static int count_queries(struct blk_linnos_array *array)
 {
 	struct blk_linnos_assignment group;
 	int n, queries = 0;
 
 	for (n = 0; n < 1000; n++) {
-		udelay(1); /* the clock decides */
+		udelay(1); /* the clock selects the reads */
 		queries += blk_linnos_array_should_query(array, &group);
 	}
 	return queries;
 }
 
-/* Answers for which other disks are never or always queried, whatever the guard knows. */
+/* Answers for which other disks are never or always queried, independent of the guard. */
 static void linnos_test_may_redirect(struct kunit *test)
 {
 	static const enum blk_linnos_expected never[] = {
@@ -670,9 +673,9 @@ static void linnos_test_may_redirect(struct kunit *test)
 	kfree(array.guard);
 }
 
-/* Send @n reads at a normal default disk, and query another one, expected to take @other_us. */
-static void query_in_vain(struct blk_linnos_array *array, int n, u32 other_us,
-			  struct blk_linnos_assignment group)
+/* Send @n reads to a normal default disk. Query another one, predicted to take @other_us. */
+static void query_other_disk(struct blk_linnos_array *array, int n,
+			     u32 other_us, struct blk_linnos_assignment group)
 {
 	enum blk_linnos_expected answers[] = {
 		BLK_LINNOS_US | 100 |
@@ -682,15 +685,15 @@ static void query_in_vain(struct blk_linnos_array *array, int n, u32 other_us,
 	};
 
 	while (n--) {
-		struct blk_linnos_assignment drawn = group;
+		struct blk_linnos_assignment copy = group;
 
 		if (blk_linnos_may_redirect(array, &group, answers[0]))
-			blk_linnos_redirect(array, answers, 2, 0, &drawn);
+			blk_linnos_redirect(array, answers, 2, 0, &copy);
 	}
 }
 
-/* If other disks are rarely better, they are queried only for a few reads. */
-static void linnos_test_queries_in_vain(struct kunit *test)
+/* If other disks are rarely better, they are queried for only a few reads. */
+static void linnos_test_rarely_useful_queries(struct kunit *test)
 {
 	const enum blk_linnos_expected usual =
 		BLK_LINNOS_US | 100 |
@@ -707,18 +710,18 @@ static void linnos_test_queries_in_vain(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, page);
 	KUNIT_ASSERT_EQ(test, blk_linnos_array_init(&array), 0);
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "on"), 0);
-	/* there is no other disk: this says nothing about others */
-	query_in_vain(&array, 999, 0, counts);
+	/* reads for which there is no other disk are not counted */
+	query_other_disk(&array, 999, 0, counts);
 	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &group, usual));
-	query_in_vain(&array, 999, 100, counts);
+	query_other_disk(&array, 999, 100, counts);
 	KUNIT_EXPECT_FALSE(test, is_suspended(&array, page));
 	KUNIT_EXPECT_FALSE(test,
 			   blk_linnos_may_redirect(&array, &group, usual));
 	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &all, usual));
 	/* this does not affect slower classes */
 	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &group, slow));
-	/* the few reads that still query notice a change */
-	query_in_vain(&array, 99, 50, all);
+	/* the few reads that still query disks notice a change */
+	query_other_disk(&array, 99, 50, all);
 	KUNIT_EXPECT_FALSE(test, is_suspended(&array, page));
 	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &group, usual));
 	kfree(array.guard);
@@ -783,12 +786,12 @@ static void linnos_test_array(struct kunit *test)
 }
 
 static struct kunit_case linnos_latency_cases[] = {
-	KUNIT_CASE(linnos_test_refuses),
-	KUNIT_CASE(linnos_test_best),
-	KUNIT_CASE(linnos_test_expects_us),
-	KUNIT_CASE(linnos_test_asked_where),
+	KUNIT_CASE(linnos_test_refuse_predicted_slow),
+	KUNIT_CASE(linnos_test_best_drives),
+	KUNIT_CASE(linnos_test_answers_in_us),
+	KUNIT_CASE(linnos_test_query_sector),
 	KUNIT_CASE(linnos_test_may_redirect),
-	KUNIT_CASE(linnos_test_queries_in_vain),
+	KUNIT_CASE(linnos_test_rarely_useful_queries),
 	KUNIT_CASE(linnos_test_array),
 	{}
 };

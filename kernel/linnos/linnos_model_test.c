@@ -71,7 +71,7 @@ static enum linnos_model_error parse_sealed(struct linnos_fixture *fx)
 }
 
 /* Each sum is tested at its limit and one beyond it. */
-static void linnos_test_narrow(struct kunit *test)
+static void linnos_test_width_limits(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
 	int unit;
@@ -127,7 +127,7 @@ static void linnos_test_narrow(struct kunit *test)
  * The lower half of the margin contains the products of the first two units of a word, whose
  * sums are the largest here, with the weights of the last two.
  */
-static void linnos_test_narrow_lower_half(struct kunit *test)
+static void linnos_test_margin_lower_half(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
 	int unit;
@@ -233,8 +233,8 @@ static void linnos_test_memory(struct kunit *test)
 static struct kunit_case linnos_model_cases[] = {
 	KUNIT_CASE(linnos_test_model_round_trip),
 	KUNIT_CASE(linnos_test_model_header),
-	KUNIT_CASE(linnos_test_narrow),
-	KUNIT_CASE(linnos_test_narrow_lower_half),
+	KUNIT_CASE(linnos_test_width_limits),
+	KUNIT_CASE(linnos_test_margin_lower_half),
 	KUNIT_CASE(linnos_test_upload),
 	KUNIT_CASE(linnos_test_upload_refused),
 	KUNIT_CASE(linnos_test_memory),

@@ -13,14 +13,14 @@ static bool infer(struct kunit *test, const u8 *digits, s64 *out)
 	linnos_hidden_layer(&fx->net, digits, &hidden);
 	margin = linnos_margin(&fx->net, &hidden);
 	linnos_outputs(&fx->net, &hidden, out);
-	infer_by_hand(fx->file, digits, expected);
+	infer_from_file(fx->file, digits, expected);
 	KUNIT_ASSERT_EQ(test, out[0], expected[0]);
 	KUNIT_ASSERT_EQ(test, out[1], expected[1]);
 	KUNIT_ASSERT_EQ(test, margin, expected[1] - expected[0]);
 	return margin > 0;
 }
 
-static void linnos_test_infer_known(struct kunit *test)
+static void linnos_test_known_outputs(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
 	u8 digits[31] = { 0 };
@@ -78,7 +78,7 @@ static void linnos_test_vectors(struct kunit *test)
 }
 
 /* Hidden sums up to the smallest and the largest value of 16 bits. */
-static void linnos_test_extremes(struct kunit *test)
+static void linnos_test_extreme_sums(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
 	u32 x = 0x4c494e4e, n;
@@ -110,9 +110,9 @@ static void linnos_test_extremes(struct kunit *test)
 }
 
 static struct kunit_case linnos_network_cases[] = {
-	KUNIT_CASE(linnos_test_infer_known),
+	KUNIT_CASE(linnos_test_known_outputs),
 	KUNIT_CASE(linnos_test_vectors),
-	KUNIT_CASE(linnos_test_extremes),
+	KUNIT_CASE(linnos_test_extreme_sums),
 	{}
 };
 

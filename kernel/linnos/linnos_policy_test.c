@@ -18,7 +18,7 @@ struct rules {
 	u32 late_us;
 };
 
-/* The policy of a test, its drive, and the drive's rules; NULL if probes do not matter. */
+/* The policy of a test, its drive, and the rules of the drive (NULL if the test has no probes). */
 static struct blk_linnos *linnos;
 static struct linnos_drive *drive;
 static const struct rules *rules;
@@ -36,7 +36,7 @@ static int linnos_drive_test_init(struct kunit *test)
 	return 0;
 }
 
-static void obey(const struct rules *new_rules)
+static void set_rules(const struct rules *new_rules)
 {
 	rules = new_rules;
 	drive->probe_after_us = rules->probe_after_us;
@@ -61,7 +61,7 @@ static bool read_completes(struct linnos_io *io, u64 now_ns,
 	return true;
 }
 
-/* Complete a read successfully; it may decide about the probe. */
+/* Complete a read successfully; it may be the one that decides whether the probe was late. */
 static void read_ends(struct linnos_io *io, u64 now_ns)
 {
 	struct linnos_completed_io ended;
@@ -110,7 +110,7 @@ static void linnos_test_pending(struct kunit *test)
 }
 
 /* The size of the largest I/O saturates, and the same size is subtracted at the end. */
-static void linnos_test_largest(struct kunit *test)
+static void linnos_test_size_saturates(struct kunit *test)
 {
 	struct linnos_io read, write;
 
@@ -203,7 +203,7 @@ static void linnos_test_latency(struct kunit *test)
 }
 
 /* Start times of the reads in flight. One more read than there are slots has none. */
-static void linnos_test_places(struct kunit *test)
+static void linnos_test_start_slots(struct kunit *test)
 {
 	const int n = LINNOS_START_SLOTS + 1;
 	struct linnos_drive_snapshot view = { .now_ns = 500 };
@@ -291,7 +291,7 @@ static void linnos_test_regions(struct kunit *test)
 
 /* Completed reads */
 
-static bool sees(u32 size, u32 a, u32 b, u32 c, u32 d)
+static bool history_is(u32 size, u32 a, u32 b, u32 c, u32 d)
 {
 	static const u32 pages[] = { 1, LINNOS_MEDIUM_PAGES,
 				     LINNOS_IO_PAGES_MAX };
@@ -309,23 +309,23 @@ static void linnos_test_history(struct kunit *test)
 	static const u32 pages[] = { 1, 300, 17, 2, 16, 256, 257, 4 };
 	int i;
 
-	KUNIT_EXPECT_TRUE(test, sees(2, 0, 0, 0, 0));
+	KUNIT_EXPECT_TRUE(test, history_is(2, 0, 0, 0, 0));
 	for (i = 0; i < ARRAY_SIZE(pages); i++) {
 		if (i == 2) {
-			KUNIT_EXPECT_TRUE(test, sees(0, 0, 0, 0, 10));
-			KUNIT_EXPECT_TRUE(test, sees(2, 0, 0, 10, 20));
+			KUNIT_EXPECT_TRUE(test, history_is(0, 0, 0, 0, 10));
+			KUNIT_EXPECT_TRUE(test, history_is(2, 0, 0, 10, 20));
 		}
-		/* at the same time: the order is that in which they were added */
+		/* all at the same time: they are ordered as they were added */
 		read_takes(pages[i], 10 * (i + 1), START_NS);
 	}
-	KUNIT_EXPECT_TRUE(test, sees(0, 10, 40, 50, 80));
-	KUNIT_EXPECT_TRUE(test, sees(1, 40, 50, 60, 80));
-	KUNIT_EXPECT_TRUE(test, sees(2, 50, 60, 70, 80));
+	KUNIT_EXPECT_TRUE(test, history_is(0, 10, 40, 50, 80));
+	KUNIT_EXPECT_TRUE(test, history_is(1, 40, 50, 60, 80));
+	KUNIT_EXPECT_TRUE(test, history_is(2, 50, 60, 70, 80));
 	linnos_drive_reset_history(drive, START_NS);
-	KUNIT_EXPECT_TRUE(test, sees(2, 0, 0, 0, 0));
+	KUNIT_EXPECT_TRUE(test, history_is(2, 0, 0, 0, 0));
 }
 
-/* Overflow of the counter of one size class: empty entries of others are not the last reads. */
+/* If a size class's counter overflows, empty entries of others do not become recent reads. */
 static void linnos_test_history_wraps(struct kunit *test)
 {
 	static const u32 many[] = { S32_MAX - 2, U32_MAX - 2 };
@@ -338,16 +338,16 @@ static void linnos_test_history_wraps(struct kunit *test)
 		history->n[0] = many[i];
 		for (k = 1; k <= 6; k++)
 			read_takes(1, k, START_NS + k);
-		KUNIT_EXPECT_TRUE(test, sees(0, 3, 4, 5, 6));
-		KUNIT_EXPECT_TRUE(test, sees(2, 3, 4, 5, 6));
+		KUNIT_EXPECT_TRUE(test, history_is(0, 3, 4, 5, 6));
+		KUNIT_EXPECT_TRUE(test, history_is(2, 3, 4, 5, 6));
 		read_takes(17, 7, START_NS + 7);
 		read_takes(1, 8, START_NS + 8);
-		KUNIT_EXPECT_TRUE(test, sees(1, 5, 6, 7, 8));
+		KUNIT_EXPECT_TRUE(test, history_is(1, 5, 6, 7, 8));
 	}
 }
 
 /* Inputs of models, compared with values computed by hand. */
-static void linnos_test_views(struct kunit *test)
+static void linnos_test_model_inputs(struct kunit *test)
 {
 	static const struct linnos_drive_snapshot view = {
 		.now_ns = 20000000,
@@ -438,7 +438,7 @@ static const struct rules after_refused = { .probe_after_refused = 3,
 /* Begin a test of probes. */
 static void begin(const struct rules *new_rules)
 {
-	obey(new_rules);
+	set_rules(new_rules);
 	linnos_drive_reset_history(drive, START_NS);
 }
 
@@ -460,7 +460,7 @@ static bool allows(u64 now_ns)
 #define CLAIMED(now_ns) ((now_ns) & ~LINNOS_PROBE_SENT)
 
 /* A small read that was predicted slow but admitted takes @us. */
-static void against_takes(u32 us, u64 end_ns)
+static void slow_read_takes(u32 us, u64 end_ns)
 {
 	struct linnos_io io;
 
@@ -468,7 +468,7 @@ static void against_takes(u32 us, u64 end_ns)
 	read_ends(&io, end_ns);
 }
 
-/* How the wait grows while probes are late or are not sent. */
+/* The wait doubles while probes are late or are not sent, up to a limit. */
 static const u32 waits_us[] = { 50, 100, 200, 400, 400 };
 static const u32 refusals[] = { 3, 6, 12, 24, 24 };
 
@@ -485,7 +485,7 @@ static void linnos_test_probe_after_time(struct kunit *test)
 		KUNIT_EXPECT_FALSE_MSG(test, claim(ns), "%u us", waits_us[i]);
 		ns++;
 		KUNIT_EXPECT_TRUE_MSG(test, claim(ns), "%u us", waits_us[i]);
-		/* The next caller probes, too, in case the first one does not send its read. */
+		/* the next caller is asked, too, in case the first one does not send its read */
 		KUNIT_EXPECT_TRUE(test, claim(ns + 1));
 		KUNIT_EXPECT_FALSE(test, claim(ns + 1));
 		read_begins(&io, 1, 0, ns + 2);
@@ -498,7 +498,7 @@ static void linnos_test_probe_after_time(struct kunit *test)
 	/* after a probe in time, the wait is as short as at the beginning */
 	ns += 400001;
 	KUNIT_EXPECT_TRUE(test, claim(ns));
-	against_takes(150, ns + 150000);
+	slow_read_takes(150, ns + 150000);
 	KUNIT_EXPECT_EQ(test, probe->backoff, 0);
 	KUNIT_EXPECT_FALSE(test, claim(ns + 200000));
 	KUNIT_EXPECT_TRUE(test, claim(ns + 200001));
@@ -531,16 +531,16 @@ static void linnos_test_probe_after_refused(struct kunit *test)
 		KUNIT_EXPECT_FALSE(test, claim(ns));
 		atomic_inc(&probe->refused);
 		KUNIT_EXPECT_TRUE(test, claim(ns));
-		against_takes(151, ns + 151000);
+		slow_read_takes(151, ns + 151000);
 		KUNIT_EXPECT_EQ(test, atomic_read(&probe->refused), 0);
 	}
 	/* neither condition is set: there is no probe */
 	atomic_set(&probe->refused, 1000000);
-	obey(&(struct rules){});
+	set_rules(&(struct rules){});
 	KUNIT_EXPECT_FALSE(test, claim(ns));
 }
 
-/* If the probe is not sent, others are asked to probe when it would be due again by time. */
+/* If the probe is not sent, others are asked when it would be due again because of time. */
 static void linnos_test_probe_unsent_time(struct kunit *test)
 {
 	struct linnos_probe_state *probe = &drive->probes[0];
@@ -559,11 +559,11 @@ static void linnos_test_probe_unsent_time(struct kunit *test)
 	}
 	/* a read that is sent late is still the probe, and completes in time */
 	ns += NSEC_PER_SEC;
-	against_takes(150, ns);
+	slow_read_takes(150, ns);
 	KUNIT_EXPECT_EQ(test, probe->claimed_ns, 0);
 	KUNIT_EXPECT_EQ(test, probe->backoff, 0);
 	KUNIT_EXPECT_EQ(test, probe->window, 1);
-	/* while the window is open, only two callers are told at a time, too */
+	/* while the window is open, only two callers at a time are asked, too */
 	KUNIT_EXPECT_TRUE(test, claim_again(ns));
 	KUNIT_EXPECT_TRUE(test, claim_again(ns));
 	KUNIT_EXPECT_FALSE(test, claim_again(ns));
@@ -571,13 +571,13 @@ static void linnos_test_probe_unsent_time(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, claim_again(CLAIMED(ns) + 50001));
 }
 
-/* The second caller is not told if it queries more than 500 us after the first. */
+/* The second caller is not asked if it queries more than 500 us after the first one. */
 static void linnos_test_probe_second_caller(struct kunit *test)
 {
 	const u64 ns = CLAIMED(START_NS + 10000001);
 	static const struct rules late = { .probe_after_us = 10000 };
 
-	obey(&late);
+	set_rules(&late);
 	linnos_drive_reset_history(drive, ns - 10000001);
 	KUNIT_EXPECT_TRUE(test, claim(ns));
 	KUNIT_EXPECT_FALSE(test, claim(ns + 500001));
@@ -586,7 +586,7 @@ static void linnos_test_probe_second_caller(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, claim(ns + 500000));
 }
 
-/* If the probe is not sent, others are asked to probe after enough further refusals. */
+/* If the probe is not sent, others are asked after enough further refusals. */
 static void linnos_test_probe_unsent_refused(struct kunit *test)
 {
 	int i, n;
@@ -602,10 +602,10 @@ static void linnos_test_probe_unsent_refused(struct kunit *test)
 	}
 }
 
-/* Return how many of @n hinted reads go to a slow drive, split into @part pages each. */
+/* Send @n hinted reads, split into @part pages each. Return the number that a slow drive gets. */
 static int slow_reads(u32 pages, u32 part, int n, u8 flags)
 {
-	u32 order = linnos_size_class(pages), left;
+	u32 class = linnos_size_class(pages), left;
 	static struct linnos_io io[64];
 	u64 ns = START_NS;
 	int admitted = 0;
@@ -615,9 +615,9 @@ static int slow_reads(u32 pages, u32 part, int n, u8 flags)
 	drive->probe_after_refused = 100;
 	linnos_drive_reset_history(drive, ns);
 	for (i = 0; i < n; i++, ns += 100000) {
-		if (!linnos_probe_window_allows(drive, order, ns) &&
-		    !linnos_probe_claim(drive, order, false, ns)) {
-			atomic_inc(&drive->probes[order].refused);
+		if (!linnos_probe_window_allows(drive, class, ns) &&
+		    !linnos_probe_claim(drive, class, false, ns)) {
+			atomic_inc(&drive->probes[class].refused);
 			continue;
 		}
 		admitted++;
@@ -639,7 +639,7 @@ static int slow_reads(u32 pages, u32 part, int n, u8 flags)
 	return admitted;
 }
 
-/* However a device splits reads, some are admitted, but no more than one in fifty. */
+/* Some reads are admitted, but at most one in fifty, no matter how the device splits reads. */
 static void linnos_test_probe_split(struct kunit *test)
 {
 	static const u32 cases[][2] = { { 1, 1 },     { 32, 32 },
@@ -756,8 +756,8 @@ static void linnos_test_probe_lost(struct kunit *test)
 }
 
 /*
- * If a scheduler merges the probe, the request that it is merged into may stand for it, unless it
- * was issued before the probe was needed, and was requeued since.
+ * If a scheduler merges the probe into another request, that request may replace it, unless it was
+ * issued before the probe was needed and has been requeued since.
  */
 static void linnos_test_probe_merged(struct kunit *test)
 {
@@ -765,7 +765,7 @@ static void linnos_test_probe_merged(struct kunit *test)
 		u32 pages;
 		bool counted;
 		bool issued_before;
-		bool stands;
+		bool replaces;
 	} cases[] = {
 		{ 16, true, false, true },
 		{ 17, true, false, false },
@@ -779,7 +779,7 @@ static void linnos_test_probe_merged(struct kunit *test)
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		bool stands = cases[i].stands;
+		bool replaces = cases[i].replaces;
 
 		begin(&after_time);
 		read_begins(&io, cases[i].pages, 0,
@@ -791,12 +791,12 @@ static void linnos_test_probe_merged(struct kunit *test)
 				LINNOS_IO_READ | LINNOS_IO_SLOW, ns);
 		linnos_io_join(drive, &io, &probe);
 		KUNIT_EXPECT_EQ_MSG(test, state->claimed_ns,
-				    stands ? CLAIMED(ns) | LINNOS_PROBE_SENT :
-					     0,
+				    replaces ? CLAIMED(ns) | LINNOS_PROBE_SENT :
+					       0,
 				    "case %d", i);
 		linnos_io_issue(&io, ns + 1);
 		read_ends(&io, ns + 200000);
-		KUNIT_EXPECT_EQ(test, state->backoff, stands);
+		KUNIT_EXPECT_EQ(test, state->backoff, replaces);
 	}
 	begin(&after_time);
 	KUNIT_EXPECT_TRUE(test, claim(ns));
@@ -858,7 +858,7 @@ static void linnos_test_window_alone(struct kunit *test)
 	begin(&after_time);
 	KUNIT_EXPECT_FALSE(test, allows(ns));
 	/* only a probe opens the window */
-	against_takes(150, ns);
+	slow_read_takes(150, ns);
 	KUNIT_EXPECT_EQ(test, probe->window, 0);
 	probe->window = 1;
 	KUNIT_EXPECT_TRUE(test, allows(ns));
@@ -873,7 +873,7 @@ static void linnos_test_window_alone(struct kunit *test)
 	/* late: the wait restarts, but is not doubled, because this was not a probe */
 	atomic_set(&probe->refused, 5);
 	ns += NSEC_PER_SEC;
-	against_takes(151, ns);
+	slow_read_takes(151, ns);
 	KUNIT_EXPECT_EQ(test, probe->window, 0);
 	KUNIT_EXPECT_EQ(test, probe->backoff, 0);
 	KUNIT_EXPECT_EQ(test, atomic_read(&probe->refused), 0);
@@ -898,15 +898,15 @@ static void linnos_test_window_larger(struct kunit *test)
 	read_begins(&large, 17, 0, ns);
 	probe->window = 1;
 	for (i = 0; i < 45; i++) {
-		against_takes(150, ns);
+		slow_read_takes(150, ns);
 		KUNIT_EXPECT_EQ(test, probe->window, min(11 + i, 50));
 	}
 	linnos_probe_close_window(probe);
 	for (i = 4; i > 0; i--) {
-		against_takes(151, ns);
+		slow_read_takes(151, ns);
 		KUNIT_EXPECT_EQ(test, probe->window, 10 * i);
 	}
-	against_takes(150, ns);
+	slow_read_takes(150, ns);
 	KUNIT_EXPECT_EQ(test, probe->window, 11);
 	for (i = 0; i < 11; i++) {
 		KUNIT_EXPECT_TRUE(test, allows(ns));
@@ -923,11 +923,11 @@ static void linnos_test_window_larger(struct kunit *test)
 	read_completes(&io[0], ns, &ended);
 	KUNIT_EXPECT_TRUE(test, allows(ns + 50000));
 	/* after that, a late read closes the window at once */
-	against_takes(151, ns + 50000);
+	slow_read_takes(151, ns + 50000);
 	KUNIT_EXPECT_EQ(test, probe->window, 0);
 }
 
-/* Large reads do not make the drive look probed for small reads. */
+/* Large reads do not count as probes for small reads. */
 static void linnos_test_probe_size_classes(struct kunit *test)
 {
 	const u64 ns = START_NS + 50001;
@@ -937,10 +937,10 @@ static void linnos_test_probe_size_classes(struct kunit *test)
 	atomic_set(&drive->probes[0].refused, 3);
 	linnos_probe_note_fast_read(drive, 1, ns);
 	atomic_set(&drive->probes[1].refused, 3);
-	obey(&after_refused);
+	set_rules(&after_refused);
 	KUNIT_EXPECT_TRUE(test, linnos_probe_claim(drive, 1, false, ns));
 	read_begins(&io, 17, LINNOS_IO_SLOW, ns);
-	obey(&after_time);
+	set_rules(&after_time);
 	read_ends(&io, ns + 1);
 	KUNIT_EXPECT_EQ(test, drive->probes[1].window, 1);
 	KUNIT_EXPECT_EQ(test, drive->probes[0].window, 0);
@@ -955,7 +955,7 @@ static void expect_none_in_flight(struct kunit *test,
 	KUNIT_EXPECT_EQ(test, atomic_read(&probe->slow_in_flight), 0);
 }
 
-/* A read that is split, because of the layout of its buffer, is a probe by its parts. */
+/* If a read is split because of the layout of its buffer, one of its parts is the probe. */
 static void linnos_test_probe_parts(struct kunit *test)
 {
 	struct linnos_probe_state *medium = &drive->probes[1],
@@ -993,11 +993,11 @@ static void linnos_test_stale_history(struct kunit *test)
 	const u64 ns = START_NS + 50000;
 
 	read_takes(1, 10, START_NS);
-	obey(&after_time);
+	set_rules(&after_time);
 	KUNIT_EXPECT_FALSE(test, linnos_history_is_stale(drive, 0, ns));
 	KUNIT_EXPECT_TRUE(test, linnos_history_is_stale(drive, 0, ns + 1));
 	KUNIT_EXPECT_TRUE(test, linnos_history_is_stale(drive, 1, ns));
-	obey(&after_refused);
+	set_rules(&after_refused);
 	KUNIT_EXPECT_FALSE(test, linnos_history_is_stale(drive, 1, ns));
 }
 
@@ -1018,7 +1018,7 @@ static u64 stat_of(struct kunit *test, enum linnos_stat stat)
 }
 
 /* Send a read with the hint. Return true if it is admitted. */
-static bool asks(struct sent *sent, unsigned int bytes, u64 now_ns)
+static bool send_hinted(struct sent *sent, unsigned int bytes, u64 now_ns)
 {
 	return send(linnos, sent, HINTED_READ, bytes, now_ns);
 }
@@ -1086,7 +1086,7 @@ static void linnos_test_requests(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, drive->history.nr, 2);
 }
 
-static u64 latencies_in_all(struct kunit *test)
+static u64 count_latencies(struct kunit *test)
 {
 	u64 sum = 0;
 	u32 bucket;
@@ -1097,7 +1097,7 @@ static u64 latencies_in_all(struct kunit *test)
 }
 
 /* The last call counts. SCSI completes the good part of a failed read first. */
-static void linnos_test_answers(struct kunit *test)
+static void linnos_test_completion_status(struct kunit *test)
 {
 	static const struct {
 		int n;
@@ -1120,7 +1120,7 @@ static void linnos_test_answers(struct kunit *test)
 			__blk_linnos_answer(&sent.rq, cases[i].status[k]);
 		linnos_request_done(linnos, io_of(&sent), START_NS + 100000);
 		counted += cases[i].counts;
-		KUNIT_EXPECT_EQ_MSG(test, latencies_in_all(test), counted,
+		KUNIT_EXPECT_EQ_MSG(test, count_latencies(test), counted,
 				    "case %d", i);
 		KUNIT_EXPECT_EQ(test, drive->history.nr, counted);
 	}
@@ -1133,7 +1133,7 @@ static void linnos_test_answers(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_LATENCY + 19), counted);
 	/* this resets the history, but no counter */
 	linnos_reset_history(linnos);
-	KUNIT_EXPECT_EQ(test, latencies_in_all(test), counted);
+	KUNIT_EXPECT_EQ(test, count_latencies(test), counted);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_SLOW), 0);
 }
 
@@ -1153,7 +1153,7 @@ static void linnos_test_modes(struct kunit *test)
 	linnos->attached = true;
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		if (!drive->history.nr)
-			take_us(linnos, 4, 100, START_NS);
+			complete_reads(linnos, 4, 100, START_NS);
 		mutex_lock(&linnos->lock);
 		KUNIT_EXPECT_EQ(test, linnos_set_mode(linnos, cases[i].mode),
 				0);
@@ -1174,8 +1174,8 @@ static int flags_of(struct sent *sent)
 }
 
 #define UNDECIDED 0
-#define SAID_SLOW 1
-#define SAID_FAST 3
+#define PREDICTED_SLOW 1
+#define PREDICTED_FAST 3
 
 static void linnos_test_no_model(struct kunit *test)
 {
@@ -1200,21 +1200,22 @@ static void linnos_test_enforce(struct kunit *test)
 {
 	struct sent sent, write;
 
-	KUNIT_EXPECT_TRUE(test, asks(&sent, 4096, START_NS));
-	KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_FAST);
+	KUNIT_EXPECT_TRUE(test, send_hinted(&sent, 4096, START_NS));
+	KUNIT_EXPECT_EQ(test, flags_of(&sent), PREDICTED_FAST);
 	answer(linnos, &sent, BLK_STS_OK, START_NS + 150000);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_SLOW), 0);
-	KUNIT_EXPECT_TRUE(test, asks(&sent, 4096, START_NS));
+	KUNIT_EXPECT_TRUE(test, send_hinted(&sent, 4096, START_NS));
 	answer(linnos, &sent, BLK_STS_OK, START_NS + 151000);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_SLOW), 1);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_SUBMITS), 1);
 
 	/* decided by the pages in flight, including its own, rounded up */
-	KUNIT_EXPECT_FALSE(test, asks(&sent, SLOW_BYTES - 4095, START_NS));
-	KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_SLOW);
+	KUNIT_EXPECT_FALSE(test,
+			   send_hinted(&sent, SLOW_BYTES - 4095, START_NS));
+	KUNIT_EXPECT_EQ(test, flags_of(&sent), PREDICTED_SLOW);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 	send(linnos, &write, REQ_OP_WRITE, SLOW_BYTES - 4096, START_NS);
-	KUNIT_EXPECT_FALSE(test, asks(&sent, 4096, START_NS));
+	KUNIT_EXPECT_FALSE(test, send_hinted(&sent, 4096, START_NS));
 	/* a read without the hint */
 	KUNIT_EXPECT_TRUE(test,
 			  send(linnos, &sent, REQ_OP_READ, 4096, START_NS));
@@ -1241,8 +1242,9 @@ static void linnos_test_observe(struct kunit *test)
 	linnos->mode = LINNOS_OBSERVE;
 	drive->probe_after_us = 1;
 	for (i = 0; i < 2; i++) {
-		KUNIT_EXPECT_TRUE(test, asks(&sent, SLOW_BYTES, NSEC_PER_SEC));
-		KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_SLOW);
+		KUNIT_EXPECT_TRUE(test,
+				  send_hinted(&sent, SLOW_BYTES, NSEC_PER_SEC));
+		KUNIT_EXPECT_EQ(test, flags_of(&sent), PREDICTED_SLOW);
 		answer(linnos, &sent, BLK_STS_OK,
 		       NSEC_PER_SEC + 150000 + 1000 * i);
 	}
@@ -1257,7 +1259,7 @@ static void linnos_test_observe(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&drive->probes[0].refused), 0);
 }
 
-static bool may_go(struct bio *bio)
+static bool is_admitted(struct bio *bio)
 {
 	return blk_linnos_decide(bio) == BLK_STS_OK;
 }
@@ -1275,35 +1277,35 @@ static void linnos_test_decided_once(struct kunit *test)
 	bio.bi_bdev = bdev;
 	bio.bi_iter.bi_size = SLOW_BYTES;
 	/* without a policy, the hint is kept for the drives below */
-	KUNIT_EXPECT_TRUE(test, may_go(&bio));
+	KUNIT_EXPECT_TRUE(test, is_admitted(&bio));
 	KUNIT_EXPECT_TRUE(test, bio.bi_opf & REQ_LATCRIT);
 	linnos->disk->linnos = linnos;
-	KUNIT_EXPECT_FALSE(test, may_go(&bio));
+	KUNIT_EXPECT_FALSE(test, is_admitted(&bio));
 	KUNIT_EXPECT_TRUE(test, bio_flagged(&bio, BIO_LATCRIT_DECIDED));
-	KUNIT_EXPECT_TRUE(test, may_go(&bio));
+	KUNIT_EXPECT_TRUE(test, is_admitted(&bio));
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_LATENCY_CRITICAL), 1);
 
 	bio_clear_flag(&bio, BIO_LATCRIT_DECIDED);
 	bio.bi_opf = REQ_OP_WRITE | REQ_LATCRIT;
-	KUNIT_EXPECT_TRUE(test, may_go(&bio));
+	KUNIT_EXPECT_TRUE(test, is_admitted(&bio));
 	KUNIT_EXPECT_FALSE(test, bio.bi_opf & REQ_LATCRIT);
 	bio.bi_opf = HINTED_READ;
 	linnos->mode = LINNOS_OFF;
-	KUNIT_EXPECT_TRUE(test, may_go(&bio));
+	KUNIT_EXPECT_TRUE(test, is_admitted(&bio));
 	KUNIT_EXPECT_FALSE(test, bio.bi_opf & REQ_LATCRIT);
 	KUNIT_EXPECT_FALSE(test, bio_flagged(&bio, BIO_LATCRIT_DECIDED));
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_LATENCY_CRITICAL), 1);
 	linnos->disk->linnos = NULL;
 }
 
-/* Return how many of @n slow reads are admitted. @sent is the last of them. */
-static int admitted_of(int n, struct sent *sent, u64 now_ns)
+/* Send @n slow reads. Return the number of admitted reads. @sent is the last one of them. */
+static int count_admitted(int n, struct sent *sent, u64 now_ns)
 {
 	struct sent one;
 	int admitted = 0;
 
 	while (n--) {
-		if (!asks(&one, SLOW_BYTES, now_ns))
+		if (!send_hinted(&one, SLOW_BYTES, now_ns))
 			continue;
 		*sent = one;
 		admitted++;
@@ -1317,57 +1319,58 @@ static void linnos_test_probes(struct kunit *test)
 	struct sent sent, fast;
 
 	drive->probe_after_refused = 3;
-	KUNIT_EXPECT_EQ(test, admitted_of(3, &sent, ns), 0);
-	KUNIT_EXPECT_EQ(test, admitted_of(3, &sent, ns), 1);
-	KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_SLOW);
+	KUNIT_EXPECT_EQ(test, count_admitted(3, &sent, ns), 0);
+	KUNIT_EXPECT_EQ(test, count_admitted(3, &sent, ns), 1);
+	KUNIT_EXPECT_EQ(test, flags_of(&sent), PREDICTED_SLOW);
 	KUNIT_EXPECT_EQ(test, atomic_read(&drive->probes[0].slow_in_flight), 1);
 	/* late, and then slow but within the cost of a failover */
 	linnos->failover_us = 30;
 	answer(linnos, &sent, BLK_STS_OK, ns + 181000);
-	KUNIT_EXPECT_EQ(test, admitted_of(6, &sent, ns), 0);
-	KUNIT_EXPECT_EQ(test, admitted_of(1, &sent, ns), 1);
+	KUNIT_EXPECT_EQ(test, count_admitted(6, &sent, ns), 0);
+	KUNIT_EXPECT_EQ(test, count_admitted(1, &sent, ns), 1);
 	answer(linnos, &sent, BLK_STS_OK, ns + 180000);
 	/* in time: another one is admitted at once, one at a time */
-	KUNIT_EXPECT_EQ(test, admitted_of(3, &sent, ns), 1);
+	KUNIT_EXPECT_EQ(test, count_admitted(3, &sent, ns), 1);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_PROBES), 3);
 	answer(linnos, &sent, BLK_STS_OK, ns + 1000);
 	/* until the model predicts fast */
-	KUNIT_EXPECT_TRUE(test, asks(&fast, 4096, ns));
+	KUNIT_EXPECT_TRUE(test, send_hinted(&fast, 4096, ns));
 	answer(linnos, &fast, BLK_STS_OK, ns + 1000);
-	KUNIT_EXPECT_EQ(test, admitted_of(1, &sent, ns), 0);
+	KUNIT_EXPECT_EQ(test, count_admitted(1, &sent, ns), 0);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_REVOKES), 0);
 
 	/* by time: since the last read that was expected to be fast */
 	drive->probe_after_refused = 0;
 	drive->probe_after_us = 50;
 	ns = NSEC_PER_SEC;
-	KUNIT_EXPECT_TRUE(test, asks(&fast, 4096, ns));
+	KUNIT_EXPECT_TRUE(test, send_hinted(&fast, 4096, ns));
 	answer(linnos, &fast, BLK_STS_OK, ns + 1000);
-	KUNIT_EXPECT_EQ(test, admitted_of(1, &sent, ns + 50000), 0);
-	KUNIT_EXPECT_EQ(test, admitted_of(2, &sent, ns + 50001), 1);
+	KUNIT_EXPECT_EQ(test, count_admitted(1, &sent, ns + 50000), 0);
+	KUNIT_EXPECT_EQ(test, count_admitted(2, &sent, ns + 50001), 1);
 	answer(linnos, &sent, BLK_STS_IOERR, ns + 50002);
-	KUNIT_EXPECT_EQ(test, admitted_of(2, &sent, ns + 50003), 1);
+	KUNIT_EXPECT_EQ(test, count_admitted(2, &sent, ns + 50003), 1);
 	answer(linnos, &sent, BLK_STS_OK, ns + 50004);
 }
 
 /* Answers to queries */
 
 /* A query is not a decision: only the inference is counted. */
-static void linnos_test_expect(struct kunit *test)
+static void linnos_test_query(struct kunit *test)
 {
 	struct sent write;
 	int i;
 
 	for (i = LINNOS_OBSERVE; i <= LINNOS_ENFORCE; i++) {
 		linnos->mode = i;
-		KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, START_NS),
+		KUNIT_EXPECT_EQ(test, query_expected(linnos, 4096, START_NS),
 				FAST);
-		KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, START_NS),
+		KUNIT_EXPECT_EQ(test,
+				query_expected(linnos, SLOW_BYTES, START_NS),
 				SLOW);
 	}
 	/* the pages in flight count */
 	send(linnos, &write, REQ_OP_WRITE, SLOW_BYTES - 4096, START_NS);
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, START_NS), SLOW);
+	KUNIT_EXPECT_EQ(test, query_expected(linnos, 4096, START_NS), SLOW);
 	answer(linnos, &write, BLK_STS_OK, START_NS);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 	for (i = 0; i < LINNOS_STAT_INFERENCES; i++)
@@ -1376,7 +1379,7 @@ static void linnos_test_expect(struct kunit *test)
 }
 
 /* A caller that queries when a probe is due is asked to send its read. */
-static void linnos_test_expect_probe(struct kunit *test)
+static void linnos_test_query_probe(struct kunit *test)
 {
 	u64 ns = START_NS;
 	struct sent sent;
@@ -1386,49 +1389,51 @@ static void linnos_test_expect_probe(struct kunit *test)
 	linnos->mode = LINNOS_OBSERVE;
 	drive->probe_after_refused = 3;
 	for (i = 0; i < 3; i++)
-		KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns),
+		KUNIT_EXPECT_EQ(test, query_expected(linnos, SLOW_BYTES, ns),
 				SLOW);
 	/* two callers are asked to probe; while they do not send their reads, two of three are */
 	for (i = 0; i < 5; i++)
-		KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + i),
+		KUNIT_EXPECT_EQ(test,
+				query_expected(linnos, SLOW_BYTES, ns + i),
 				i % 3 == 2 ? SLOW : PROBE);
 	/* a fast read in between does not matter */
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns), FAST);
+	KUNIT_EXPECT_EQ(test, query_expected(linnos, 4096, ns), FAST);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_PROBES), 4);
 	ns += NSEC_PER_SEC;
 	send(linnos, &sent, REQ_OP_READ, SLOW_BYTES, ns);
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns), SLOW);
+	KUNIT_EXPECT_EQ(test, query_expected(linnos, SLOW_BYTES, ns), SLOW);
 	answer(linnos, &sent, BLK_STS_OK, ns + 150000);
 
-	/* in time: another probe, whichever caller sends it */
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + 150000),
+	/* in time: another probe follows, which any caller may send */
+	KUNIT_EXPECT_EQ(test, query_expected(linnos, SLOW_BYTES, ns + 150000),
 			PROBE);
 	send(linnos, &sent, REQ_OP_READ, 4096, ns + 150001);
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + 150001),
+	KUNIT_EXPECT_EQ(test, query_expected(linnos, SLOW_BYTES, ns + 150001),
 			SLOW);
 	answer(linnos, &sent, BLK_STS_OK, ns + 300002);
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + 300002),
+	KUNIT_EXPECT_EQ(test, query_expected(linnos, SLOW_BYTES, ns + 300002),
 			PROBE);
 	/* predicted fast, and then slow again */
-	take_us(linnos, 1, 10, ns + 400000);
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 400000), FAST);
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + 400000),
+	complete_reads(linnos, 1, 10, ns + 400000);
+	KUNIT_EXPECT_EQ(test, query_expected(linnos, 4096, ns + 400000), FAST);
+	KUNIT_EXPECT_EQ(test, query_expected(linnos, SLOW_BYTES, ns + 400000),
 			SLOW);
 }
 
-/* Return true if blk_linnos_query() returns and fills in these values. */
-static bool tells(struct block_device *bdev, unsigned int bytes, u64 now_ns,
-		  enum blk_linnos_expected expected, u32 known, u32 flags)
+/* Return true if blk_linnos_query() gives this answer with these details. */
+static bool query_returns(struct block_device *bdev, unsigned int bytes,
+			  u64 now_ns, enum blk_linnos_expected expected,
+			  u32 known, u32 flags)
 {
-	struct blk_expect_drive reply = { 7, 7, 7, { 7 } };
+	struct blk_expect_drive details = { 7, 7, 7, { 7 } };
 
 	return blk_linnos_query(bdev, LINNOS_SECTOR_UNKNOWN, bytes, now_ns,
-				true, &reply) == expected &&
-	       reply.fd == 7 && reply.known == known && reply.flags == flags &&
-	       reply.latency_us == 0;
+				true, &details) == expected &&
+	       details.fd == 7 && details.known == known &&
+	       details.flags == flags && details.latency_us == 0;
 }
 
-/* The details of an answer: what it is based on, and how old that is. */
+/* The details of an answer: the kind of model, and the age of the history. */
 static void linnos_test_query_details(struct kunit *test)
 {
 	const u32 slow = BLK_EXPECT_SLOW, stale = BLK_EXPECT_STALE;
@@ -1441,14 +1446,14 @@ static void linnos_test_query_details(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, bdev);
 	KUNIT_ASSERT_NOT_NULL(test, bare);
 	bdev->bd_disk = linnos->disk;
-	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 1, UNKNOWN,
-				      BLK_EXPECT_NO_POLICY, 0));
+	KUNIT_EXPECT_TRUE(test, query_returns(bdev, 4096, 1, UNKNOWN,
+					      BLK_EXPECT_NO_POLICY, 0));
 	linnos->disk->linnos = bare;
-	KUNIT_EXPECT_TRUE(test,
-			  tells(bdev, 4096, 1, UNKNOWN, BLK_EXPECT_OFF, 0));
+	KUNIT_EXPECT_TRUE(test, query_returns(bdev, 4096, 1, UNKNOWN,
+					      BLK_EXPECT_OFF, 0));
 	bare->mode = LINNOS_OBSERVE;
-	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 1, UNKNOWN,
-				      BLK_EXPECT_NO_MODEL, 0));
+	KUNIT_EXPECT_TRUE(test, query_returns(bdev, 4096, 1, UNKNOWN,
+					      BLK_EXPECT_NO_MODEL, 0));
 	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(bdev, 0, SLOW_BYTES),
 			UNKNOWN);
 	linnos_free(bare);
@@ -1456,22 +1461,24 @@ static void linnos_test_query_details(struct kunit *test)
 	linnos->disk->linnos = linnos;
 	drive->probe_after_us = 50;
 	linnos_drive_reset_history(drive, START_NS);
-	take_us(linnos, 1, 10, START_NS);
-	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, START_NS + 50000, FAST,
-				      verdict, 0));
+	complete_reads(linnos, 1, 10, START_NS);
+	KUNIT_EXPECT_TRUE(test, query_returns(bdev, 4096, START_NS + 50000,
+					      FAST, verdict, 0));
 	linnos_drive_reset_history(drive, START_NS);
-	take_us(linnos, 1, 10, START_NS);
-	KUNIT_EXPECT_TRUE(test, tells(bdev, SLOW_BYTES, START_NS + 50000, SLOW,
-				      verdict, slow));
-	/* stale; if the drive is slow, the caller is asked to probe it */
+	complete_reads(linnos, 1, 10, START_NS);
 	KUNIT_EXPECT_TRUE(test,
-			  tells(bdev, SLOW_BYTES, START_NS + 50001, PROBE,
-				verdict, slow | stale | BLK_EXPECT_PROBE));
-	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, START_NS + 50001, FAST,
-				      verdict, stale));
+			  query_returns(bdev, SLOW_BYTES, START_NS + 50000,
+					SLOW, verdict, slow));
+	/* stale; if the drive is slow, the caller is asked to probe it */
+	KUNIT_EXPECT_TRUE(test, query_returns(bdev, SLOW_BYTES,
+					      START_NS + 50001, PROBE, verdict,
+					      slow | stale | BLK_EXPECT_PROBE));
+	KUNIT_EXPECT_TRUE(test, query_returns(bdev, 4096, START_NS + 50001,
+					      FAST, verdict, stale));
 	send(linnos, &sent, REQ_OP_READ, 4096, START_NS + 50002);
-	KUNIT_EXPECT_TRUE(test, tells(bdev, SLOW_BYTES, START_NS + 50002, SLOW,
-				      verdict, slow | stale));
+	KUNIT_EXPECT_TRUE(test,
+			  query_returns(bdev, SLOW_BYTES, START_NS + 50002,
+					SLOW, verdict, slow | stale));
 	answer(linnos, &sent, BLK_STS_OK, START_NS + 50003);
 	linnos->disk->linnos = NULL;
 }
@@ -1479,7 +1486,7 @@ static void linnos_test_query_details(struct kunit *test)
 /* A query without a read changes nothing, and is possible at any time. */
 static void linnos_test_query_without_read(struct kunit *test)
 {
-	struct blk_expect_drive reply;
+	struct blk_expect_drive details;
 	struct linnos_drive *before;
 	int i;
 
@@ -1493,15 +1500,16 @@ static void linnos_test_query_without_read(struct kunit *test)
 	for (i = 0; i < 10; i++) {
 		KUNIT_EXPECT_EQ(test,
 				linnos_query_read(linnos, 0, SLOW_BYTES,
-						  2 * START_NS, false, &reply),
+						  2 * START_NS, false,
+						  &details),
 				SLOW);
-		KUNIT_EXPECT_EQ(test, reply.flags,
+		KUNIT_EXPECT_EQ(test, details.flags,
 				BLK_EXPECT_SLOW | BLK_EXPECT_STALE);
 		KUNIT_EXPECT_EQ(test,
 				linnos_query_read(linnos, 0, 4096, 2 * START_NS,
-						  false, &reply),
+						  false, &details),
 				FAST);
-		KUNIT_EXPECT_EQ(test, reply.flags, BLK_EXPECT_STALE);
+		KUNIT_EXPECT_EQ(test, details.flags, BLK_EXPECT_STALE);
 	}
 	KUNIT_EXPECT_MEMEQ(test, drive, before, sizeof(*before));
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_PROBES), 0);
@@ -1519,7 +1527,7 @@ struct race {
 	atomic_t running;
 };
 
-/* Start, grow and end reads and writes, some of which fail, as if issued now. */
+/* Start, grow and end reads and writes that are issued at once. Some of them fail. */
 static int race_thread(void *argument)
 {
 	struct race *race = argument;
@@ -1528,7 +1536,7 @@ static int race_thread(void *argument)
 	u32 x = nr;
 
 	for (n = 0; n < THREAD_IOS + THREAD_DEPTH; n++) {
-		/* the clock of a guest may stand still at 0 */
+		/* the clock of a guest in virtual time may be 0 */
 		u64 now_ns = ktime_get_ns() + START_NS;
 		struct sent *sent = &own[n % THREAD_DEPTH];
 		blk_opf_t opf = xorshift32(&x) % 4 ? REQ_OP_READ : REQ_OP_WRITE;
@@ -1545,7 +1553,7 @@ static int race_thread(void *argument)
 			opf |= REQ_LATCRIT;
 		send(linnos, sent, opf, 512 << xorshift32(&x) % 13, now_ns);
 		blk_linnos_ops.merge(&linnos->rqos, &sent->rq, &sent->bio);
-		expected_of(linnos, 4096, now_ns);
+		query_expected(linnos, 4096, now_ns);
 		if (xorshift32(&x) % 64 == 0)
 			usleep_range(1, 2);
 	}
@@ -1573,7 +1581,7 @@ static bool is_consistent(struct linnos_history *copy)
 	return n == copy->nr && newest == copy->nr;
 }
 
-static void linnos_test_race(struct kunit *test)
+static void linnos_test_concurrent_io(struct kunit *test)
 {
 	struct linnos_history *copy;
 	struct task_struct *task;
@@ -1611,20 +1619,20 @@ static void linnos_test_race(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, drive->start_slots.taken[i], 0);
 	for (i = 0; i < LINNOS_REGIONS; i++)
 		KUNIT_EXPECT_EQ(test, linnos_region_reads(drive, i), 0);
-	KUNIT_EXPECT_EQ(test, latencies_in_all(test), drive->history.nr);
+	KUNIT_EXPECT_EQ(test, count_latencies(test), drive->history.nr);
 }
 
 static struct kunit_case linnos_drive_cases[] = {
 	KUNIT_CASE(linnos_test_pending),
-	KUNIT_CASE(linnos_test_largest),
+	KUNIT_CASE(linnos_test_size_saturates),
 	KUNIT_CASE(linnos_test_full_queues),
 	KUNIT_CASE(linnos_test_counted_once),
 	KUNIT_CASE(linnos_test_latency),
-	KUNIT_CASE(linnos_test_places),
+	KUNIT_CASE(linnos_test_start_slots),
 	KUNIT_CASE(linnos_test_regions),
 	KUNIT_CASE(linnos_test_history),
 	KUNIT_CASE(linnos_test_history_wraps),
-	KUNIT_CASE(linnos_test_views),
+	KUNIT_CASE(linnos_test_model_inputs),
 	KUNIT_CASE(linnos_test_latency_buckets),
 	KUNIT_CASE(linnos_test_probe_after_time),
 	KUNIT_CASE(linnos_test_fast_read_restarts_wait),
@@ -1656,15 +1664,15 @@ static struct kunit_suite linnos_drive_suite = {
 
 static struct kunit_case linnos_policy_cases[] = {
 	KUNIT_CASE(linnos_test_requests),
-	KUNIT_CASE(linnos_test_answers),
+	KUNIT_CASE(linnos_test_completion_status),
 	KUNIT_CASE(linnos_test_modes),
 	KUNIT_CASE(linnos_test_no_model),
 	KUNIT_CASE(linnos_test_enforce),
 	KUNIT_CASE(linnos_test_observe),
 	KUNIT_CASE(linnos_test_decided_once),
 	KUNIT_CASE(linnos_test_probes),
-	KUNIT_CASE(linnos_test_expect),
-	KUNIT_CASE(linnos_test_expect_probe),
+	KUNIT_CASE(linnos_test_query),
+	KUNIT_CASE(linnos_test_query_probe),
 	KUNIT_CASE(linnos_test_query_details),
 	KUNIT_CASE(linnos_test_query_without_read),
 	{}
@@ -1677,8 +1685,10 @@ static struct kunit_suite linnos_policy_suite = {
 	.test_cases = linnos_policy_cases,
 };
 
-static struct kunit_case linnos_cpus_cases[] = { KUNIT_CASE(linnos_test_race),
-						 {} };
+static struct kunit_case linnos_cpus_cases[] = {
+	KUNIT_CASE(linnos_test_concurrent_io),
+	{}
+};
 
 static struct kunit_suite linnos_cpus_suite = {
 	.name = "linnos-cpus",

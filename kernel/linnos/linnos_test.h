@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Shared by the KUnit tests of LinnOS: a model file, and a policy without a disk. */
+/* Code that the KUnit tests of LinnOS share: a model file, and a policy without a real disk. */
 #ifndef _LINNOS_TEST_H
 #define _LINNOS_TEST_H
 
@@ -18,7 +18,7 @@
 
 #define SEED 0x4c696e6e4f53ULL
 
-/* The offsets of the model file, defined again on purpose. */
+/* The offsets of the model file. They are defined again, to detect changes of the format. */
 #define FILE_BYTES 34896
 #define FILE_CRC 16
 #define FILE_HIDDEN_WEIGHTS 64
@@ -35,7 +35,7 @@ struct linnos_fixture {
 	struct blk_linnos *linnos;
 };
 
-/* Uses the kernel's CRC directly, not the code that is tested. */
+/* Compute the CRC of a file without the code under test. */
 static inline void seal(u8 *file)
 {
 	put_unaligned_le32(0, file + FILE_CRC);
@@ -65,7 +65,7 @@ static inline void set_output_bias(u8 *file, int output, s64 bias)
 }
 
 /*
- * A network that can be checked by hand: it predicts slow if 10 pages or more are pending.
+ * Write a network that can be checked by hand: it predicts slow if 10 or more pages are pending.
  * Unit 0 passes on the tens digit of the pages pending now, unit 1 the hundreds digit.
  */
 static inline void fill_file(u8 *file)
@@ -104,7 +104,7 @@ static inline int linnos_test_init(struct kunit *test)
 	fx->linnos = linnos_alloc(&fx->disk);
 	if (!fx->linnos)
 		return -ENOMEM;
-	/* a slow read is late */
+	/* each slow read is also late */
 	fx->linnos->failover_us = 0;
 	test->priv = fx;
 	return linnos_alloc_stats(fx->linnos);
@@ -128,7 +128,7 @@ static inline u32 xorshift32(u32 *x)
 }
 
 /*
- * Random weights up to 100 and biases up to 2000, field by field in the order of the file. With
+ * Write random weights up to 100 and biases up to 2000, in the order of the file. With
  * 31 digits of 9, the sum is at most 31 * 9 * 100 + 2000 = 29900.
  */
 static inline void fill_random(u8 *file, u32 *x)
@@ -151,7 +151,7 @@ static inline void fill_random(u8 *file, u32 *x)
 }
 
 /* Compute the outputs from the file, in 64 bits. Return true if the prediction is slow. */
-static inline bool infer_by_hand(const u8 *file, const u8 *digits, s64 *out)
+static inline bool infer_from_file(const u8 *file, const u8 *digits, s64 *out)
 {
 	int i, unit, k;
 
@@ -246,8 +246,9 @@ static inline void answer(struct blk_linnos *linnos, struct sent *sent,
 	linnos_request_done(linnos, io_of(sent), now_ns);
 }
 
-/* Complete @n reads without the hint, one after the other, of @us each. */
-static inline void take_us(struct blk_linnos *linnos, int n, u32 us, u64 end_ns)
+/* Complete @n reads without the hint, one after the other, each after @us. */
+static inline void complete_reads(struct blk_linnos *linnos, int n, u32 us,
+				  u64 end_ns)
 {
 	struct sent sent;
 
@@ -258,20 +259,20 @@ static inline void take_us(struct blk_linnos *linnos, int n, u32 us, u64 end_ns)
 }
 
 /* Return an answer without the slowness class. */
-static inline int time_in(enum blk_linnos_expected answer)
+static inline int without_slowness(enum blk_linnos_expected answer)
 {
 	return answer & ~BLK_LINNOS_US_SLOWNESS;
 }
 
 /* Return the answer for a caller that has a read of @bytes. */
-static inline int expected_of(struct blk_linnos *linnos, unsigned int bytes,
-			      u64 now_ns)
+static inline int query_expected(struct blk_linnos *linnos, unsigned int bytes,
+				 u64 now_ns)
 {
-	enum blk_linnos_expected told;
+	enum blk_linnos_expected expected;
 	struct linnos_prediction found;
 
-	told = linnos_expect_read(linnos, 0, bytes, now_ns, true, &found);
-	return time_in(told);
+	expected = linnos_expect_read(linnos, 0, bytes, now_ns, true, &found);
+	return without_slowness(expected);
 }
 
 static inline bool is_in_flight(const struct linnos_drive *drive, u32 reads,
