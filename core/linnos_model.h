@@ -125,7 +125,7 @@ struct linnos_latency {
 	u32 refuse_us; /* a read predicted to be slower than this is refused */
 	u32 overdue_us; /* a read in flight for longer is overdue */
 	s32 base; /* initial value of the sum of leaves */
-	/* 0 only in programs, for a drive without a model: predict the mean of the last latencies */
+	/* 0 only in programs, for a drive without a model: predict the mean of the last reads */
 	u32 n_trees;
 	bool uses_region; /* a split depends on %LINNOS_IN_REGION */
 	u8 header[LINNOS_FILE_HEADER]; /* header of the model file */

@@ -157,7 +157,7 @@ linnos_answer_sender(struct blk_linnos *linnos,
 	u32 most = READ_ONCE(drive->probe_after_refused);
 	u64 now_ns = found->view.now_ns;
 	bool slow = linnos_is_slow(found);
-	/* no read has completed for long, perhaps because other drives are predicted to be faster */
+	/* no read has completed for long, perhaps because other drives seem to be faster */
 	bool stale = found->n_features &&
 		     linnos_history_is_stale(drive, found->size, now_ns);
 	bool many = most && atomic_read(&probe->refused) >= most;
