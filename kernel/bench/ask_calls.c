@@ -5,12 +5,12 @@
  *
  *	ask_calls [--ticks] ask|hinted|getppid|clock N DEVICE...
  *
- * The program executes N calls: BLKEXPECT about all devices, 4 KiB reads of the
+ * The program executes N calls: BLKEXPECT for all devices, 4 KiB reads of the
  * first device with RWF_LATCRIT, which may be refused, getppid(), or
- * clock_gettime(). Before that each device is read a few times. With --ticks it
+ * clock_gettime(). Before that, it reads each device a few times. With --ticks it
  * prints the median and the quartiles of the time of a call, in ticks of the
- * processor's time stamp counter. With clock these are the differences to a
- * clock that does not read the hardware.
+ * processor's time stamp counter. With clock, it prints those of the difference
+ * between a clock that reads the hardware and one that does not.
  */
 #define _GNU_SOURCE
 #include <err.h>

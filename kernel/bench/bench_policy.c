@@ -14,12 +14,12 @@
 #include <stdint.h>
 
 /*
- * The clock is read because reading it is part of the cost; each reading is
- * this much later than the last.
+ * The policy reads the real clock, because this is part of the cost, but gets a
+ * time that advances by this much with each reading.
  */
 #define CLOCK_STEP_NS 123000
-static uint64_t made_up_ns(void);
-#define SHIM_CLOCK_NS made_up_ns()
+static uint64_t simulated_ns(void);
+#define SHIM_CLOCK_NS simulated_ns()
 #include "policy.h"
 
 #include <sys/syscall.h>
@@ -34,7 +34,7 @@ static struct gendisk *disks[DRIVES];
 static struct block_device bdevs[DRIVES];
 static volatile unsigned long sink;
 
-static uint64_t made_up_ns(void)
+static uint64_t simulated_ns(void)
 {
 	static uint64_t now_ns;
 

@@ -48,7 +48,7 @@ static void resume(enum __ptrace_request how, int signal)
 		die("ptrace");
 }
 
-/* Return the signal that stopped the child, 0 for an exec; exit when the child ends. */
+/* Return the signal that stopped the child, or 0 after an exec. Exit when the child ends. */
 static int wait_for_stop(void)
 {
 	int status;
@@ -74,8 +74,8 @@ static struct user_regs_struct registers(void)
 }
 
 /*
- * Step from the function's first instruction to the one after its call. A signal that arrives with
- * the last step is stored in *pending, because losing one makes a kernel wait forever.
+ * Step from the first instruction of the function to the one after its call. A signal that arrives
+ * with the last step is stored in *pending, because a kernel that loses one waits forever.
  */
 static long count_call(struct user_regs_struct entry, int *pending)
 {
@@ -134,7 +134,7 @@ int main(int argc, char **argv)
 		resume(PTRACE_CONT, signal);
 		signal = wait_for_stop();
 		if (!signal) {
-			/* it has executed itself again */
+			/* the program has executed itself again, without the breakpoint */
 			arm(1);
 			continue;
 		}

@@ -133,7 +133,7 @@ static inline void spin_lock(raw_spinlock_t *lock)
 #define raw_spin_lock_irqsave(lock, flags) ((void)((flags) = 0), spin_lock(lock))
 #define raw_spin_unlock_irqrestore(lock, flags) ((void)(flags), smp_store_release(&(lock)->locked, 0))
 
-/* Held until the end of the block. No code waits for readers or for a change of a setting. */
+/* Nothing has to be held: no code frees data or changes a setting meanwhile. */
 #define guard(name) guard_##name
 #define guard_rcu() barrier()
 #define guard_mutex(lock) ((void)(lock))
@@ -182,7 +182,7 @@ struct rcu_head {
 #define rcu_dereference(p) READ_ONCE(p)
 #define rcu_dereference_protected(p, condition) (p)
 #define rcu_replace_pointer(p, new, condition) __atomic_exchange_n(&(p), new, __ATOMIC_SEQ_CST)
-/* never free: another CPU may use it */
+/* memory is never freed: another CPU may use it */
 #define kvfree_rcu(p, head) ((void)(p))
 
 /* A static branch that is always taken. */

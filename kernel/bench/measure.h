@@ -39,14 +39,14 @@ static inline int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Return the median; the values are sorted. */
+/* Sort the values and return the median. */
 static inline double median(double *values, long n)
 {
 	qsort(values, n, sizeof(*values), by_value);
 	return values[n / 2];
 }
 
-/* Return NULL if there is no name. Exit if the file cannot be written. */
+/* Open a file for the results. Without a path, they are discarded. Exit after an error. */
 static inline FILE *open_json(const char *path)
 {
 	FILE *f = fopen(path ? path : "/dev/null", "w");
@@ -62,7 +62,7 @@ static inline void close_json(FILE *f)
 		err(1, "JSON");
 }
 
-/* A function to measure; all are compared with the first one. */
+/* A function to measure. All functions are compared with the first one. */
 struct way {
 	const char *name;
 	void (*run)(void);
@@ -71,7 +71,7 @@ struct way {
 #define BATCH 256
 #define BATCHES 101
 
-/* Return the median of batches. */
+/* Return the time of a call in ns: the median of the means of all batches. */
 static inline double warm_ns(void (*run)(void))
 {
 	double times[BATCHES];
@@ -86,10 +86,10 @@ static inline double warm_ns(void (*run)(void))
 	return median(times, BATCHES);
 }
 
-/* The number of calls per sample of the policy's clock. */
+/* The policy measures the time of one call in this many, so that one of these calls is measured. */
 #define COUNTED 64
 
-/* valgrind identifies it by its name */
+/* valgrind finds this function by its name */
 __attribute__((noipa)) void run_counted(void (*run)(void));
 void run_counted(void (*run)(void))
 {
@@ -98,8 +98,8 @@ void run_counted(void (*run)(void))
 }
 
 /*
- * Return the mean of a call, counted by valgrind in a separate run; -1 if
- * valgrind is not installed.
+ * Return the mean number of instructions of a call, counted by valgrind in a
+ * separate run, or -1 if valgrind is not installed.
  */
 static inline double instructions(const char *program, const char *arguments, int way)
 {
@@ -121,8 +121,8 @@ static inline double instructions(const char *program, const char *arguments, in
 }
 
 /*
- * Print a table, and an object to the JSON file; the arguments are those for
- * running the program again.
+ * Print a table, and write an object to the JSON file. valgrind runs the program
+ * again with @arguments.
  */
 static inline void measure(const struct way *ways, int n, FILE *json, const char *program,
 			   const char *arguments)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Send reads of 4 KiB to a drive that does nothing (null_blk), to measure the cost
+ * Send reads of 4 KiB to a drive without a medium (null_blk), to measure the cost
  * of the block layer itself.
  *
  *	null_reads DEVICE --batches N M [--hint] [--write] [--sector] [--sequential]
@@ -12,8 +12,8 @@
  *		counting instructions
  *	null_reads --ticks			print ticks per nanosecond
  *
- * The time stamp counter is that of the host, also in a guest in virtual time,
- * whose clock does not include the time of computations.
+ * In a guest in virtual time, the clock does not include the time of computations,
+ * but the time stamp counter is that of the host.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
 		long batch = argc > 4 ? atol(argv[4]) : 0;
 
 		if (batch < 1 || batch > BATCH_MAX) {
-			fprintf(stderr, "null_reads: 1 to %d reads at a time\n", BATCH_MAX);
+			fprintf(stderr, "null_reads: M must be between 1 and %d\n", BATCH_MAX);
 			return 2;
 		}
 		timed(fd, buffer, n, batch, hint, writes, size, sequential);

@@ -80,7 +80,7 @@ static inline void check_idle(const struct gendisk *disk)
 	if (!atomic64_read(&disk->linnos->drive.load) &&
 	    !atomic64_read(&disk->linnos->drive.write_pages))
 		return;
-	fprintf(stderr, "%s: pages stay pending\n", disk->disk_name);
+	fprintf(stderr, "%s: pages are still in flight\n", disk->disk_name);
 	exit(1);
 }
 

@@ -52,7 +52,7 @@ QUIETLY static void touch(const volatile void *p, size_t bytes, bool write)
 {
 	size_t at = (const volatile char *)p - shim_memory, n;
 
-	/* the memory may be elsewhere */
+	/* other memory, like the stack, is not counted */
 	if (at < SHIM_BYTES)
 		for (n = at / LINE_BYTES; n <= (at + bytes - 1) / LINE_BYTES; n++)
 			touch_line(&lines[n], write);
@@ -134,7 +134,7 @@ static const int cpu_counts[] = { 1, 2, 4, 8, 16, 64 };
 #define DEPTH 4
 #define IOS_OF_CPU 3000
 #define IOS_BEFORE 500
-/* From the completion of an I/O to the submission of the next. */
+/* The time from the completion of an I/O to the submission of the next one. */
 #define PAUSE_NS 1000
 
 static struct cpu_io {

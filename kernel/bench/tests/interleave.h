@@ -10,28 +10,28 @@
 #include "kernel_shim.h"
 #include "linnos_shim.h"
 
-static void others_act(void);
+static void run_due_actions(void);
 
 #undef READ_ONCE
-#define READ_ONCE(x) (others_act(), *(const volatile typeof(x) *)&(x))
+#define READ_ONCE(x) (run_due_actions(), *(const volatile typeof(x) *)&(x))
 #undef cmpxchg
-#define cmpxchg(p, old, new) (others_act(), shim_cmpxchg(p, old, new))
+#define cmpxchg(p, old, new) (run_due_actions(), shim_cmpxchg(p, old, new))
 
 #include "policy.h"
 
-/* The maximum number of words that the code under test reads. */
+/* The maximum number of words that the code under test reads or swaps. */
 #define WORDS 16
-#define ACTS_MAX 8
+#define ACTIONS_MAX 8
 
-static void (*const *acts)(void);
-static int n_acts, acted = ACTS_MAX, word;
+static void (*const *actions)(void);
+static int n_actions, n_done = ACTIONS_MAX, word;
 /*
  * The index of the word before which each action happens, in the order of
  * actions.
  */
-static int before[ACTS_MAX];
+static int before[ACTIONS_MAX];
 
-static void others_act(void)
+static void run_due_actions(void)
 {
 	static bool acting;
 
@@ -39,44 +39,44 @@ static void others_act(void)
 	if (acting)
 		return;
 	acting = true;
-	for (; acted < n_acts && before[acted] <= word; acted++)
-		acts[acted]();
+	for (; n_done < n_actions && before[n_done] <= word; n_done++)
+		actions[n_done]();
 	acting = false;
 	word++;
 }
 
-static void look_begins(void)
+static void begin_run(void)
 {
-	acted = 0;
+	n_done = 0;
 	word = 0;
 }
 
-/* Execute the actions that are still to come. */
-static void look_ends(void)
+/* Run the remaining actions. */
+static void end_run(void)
 {
 	if (!word || word > WORDS)
 		abort();
 	word = WORDS;
-	others_act();
+	run_due_actions();
 }
 
 /*
  * Try all combinations for this action and those after it. Return the number of
  * those for which @is_wrong returns true.
  */
-static int try_all(bool (*is_wrong)(void), int act, int from)
+static int try_all(bool (*is_wrong)(void), int action, int from)
 {
 	int wrong = 0, i;
 
-	if (act < n_acts) {
-		for (before[act] = from; before[act] <= WORDS; before[act]++)
-			wrong += try_all(is_wrong, act + 1, before[act]);
+	if (action < n_actions) {
+		for (before[action] = from; before[action] <= WORDS; before[action]++)
+			wrong += try_all(is_wrong, action + 1, before[action]);
 		return wrong;
 	}
 	if (!is_wrong())
 		return 0;
-	fprintf(stderr, "wrong, by acts before words");
-	for (i = 0; i < n_acts; i++)
+	fprintf(stderr, "wrong if the actions happen before words");
+	for (i = 0; i < n_actions; i++)
 		fprintf(stderr, " %d", before[i]);
 	fprintf(stderr, "\n");
 	return 1;

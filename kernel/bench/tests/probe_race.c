@@ -20,39 +20,39 @@ static struct blk_linnos *linnos;
 static struct linnos_drive *drive;
 static u64 now_ns = SECOND_NS;
 static struct linnos_io probe;
-static bool other_told, again;
+static bool other_claimed, again;
 
-static bool asks(void)
+static bool claim(void)
 {
 	return linnos_probe_claim(drive, 0, again, now_ns);
 }
 
-static void other_asks(void)
+static void other_claim(void)
 {
-	other_told = asks();
+	other_claimed = claim();
 }
 
-static void other_sends(void)
+static void other_send(void)
 {
 	linnos_io_begin(drive, &probe, 0, 1, LINNOS_IO_READ | LINNOS_IO_SLOW, now_ns);
 	linnos_io_issue(&probe, now_ns);
 }
 
-static void (*const in_order[])(void) = { other_asks, other_sends };
+static void (*const in_order[])(void) = { other_claim, other_send };
 
 static bool is_wrong(void)
 {
 	struct linnos_probe_state *state = &drive->probes[0];
 	struct linnos_completed_io ended;
-	bool told, wrong;
+	bool claimed, wrong;
 
 	now_ns += SECOND_NS;
 	linnos_drive_reset_history(drive, now_ns - SECOND_NS / 2);
 	state->window = again;
-	look_begins();
-	told = asks();
-	look_ends();
-	wrong = !(told || other_told) || !(state->claimed_ns & LINNOS_PROBE_SENT) || asks() ||
+	begin_run();
+	claimed = claim();
+	end_run();
+	wrong = !(claimed || other_claimed) || !(state->claimed_ns & LINNOS_PROBE_SENT) || claim() ||
 		linnos_oldest_ns(&drive->start_slots) != now_ns;
 	probe.flags |= LINNOS_IO_ANSWERED;
 	if (linnos_io_end(drive, &probe, now_ns + LATE_NS, &ended))
@@ -71,8 +71,8 @@ int main(void)
 	drive = &linnos->drive;
 	drive->probe_after_refused = 0;
 	drive->tracks_starts = true;
-	acts = in_order;
-	n_acts = ARRAY_SIZE(in_order);
+	actions = in_order;
+	n_actions = ARRAY_SIZE(in_order);
 	/*
 	 * because of the clock, and because the previous probe completed in
 	 * time
