@@ -65,9 +65,10 @@ def check(
     replicas at the same moment: choosing by prediction, reading in turn, reading where the fewest
     pages are pending, and always reading from the replica that is faster on average.
 
-    The verdict is unknown, and the exit status is 3, if the recording has too few reads, for
-    example of an idle array. Otherwise it is yes if choosing by prediction is significantly faster
-    than each of the others, by at least 2 % of the mean latency, and no if it is not.
+    The verdict is yes if choosing by prediction is significantly faster than each of the others,
+    by at least 2 % of the mean latency. Otherwise it is no, or unknown if the gain may be more than
+    10 %, or if the recording has too few reads, for example of an idle array. The exit status is 3
+    if the verdict is unknown.
     """
     from linnapp.insight.benefit import draw_benefit, estimate_benefit
 

@@ -20,10 +20,10 @@ def faults() -> None:
 @click.option("--name", required=True, help="Name of the new device in /dev/mapper.")
 @click.option(
     "--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True,
-    help="Seed of the bits that rules derive by themselves.",
+    help="Seed of the bits that rules do not name.",
 )  # fmt: skip
 def attach_command(device: str, name: str, seed: int) -> None:
-    """Make a device that can be damaged out of a block device that is not in use.
+    """Put a target that can damage data on a block device that is not in use.
 
     It needs the module dm-linnos-faults of the package linnos-dkms. Emulated drives need no
     target.
@@ -36,7 +36,7 @@ def attach_command(device: str, name: str, seed: int) -> None:
 @faults.command("detach")
 @click.argument("name", metavar="NAME")
 def detach_command(name: str) -> None:
-    """Remove a device of attach, and its rules."""
+    """Remove a device that `attach` has made, and its rules."""
     from linnapp.lab.fault_rules import detach
 
     detach(name)

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("traces", nargs=-1, required=True, type=PATH, metavar="TRACE...")
 @click.option(
-    "-o", "--output", type=FOLDER, required=True, help="Gets <array>/<drive>.linnos and its record."
+    "-o",
+    "--output",
+    type=FOLDER,
+    required=True,
+    help="Folder for <array>/<drive>.linnos and its record.",
 )
 @click.option(
     "--scheduler", metavar="ADDRESS", help="A Dask scheduler; a local cluster if not given."
@@ -48,8 +52,8 @@ def fleet(
     """Train the drives of many arrays; the traces of one directory are one array.
 
     TRACE is a .blk file, packed or not, or a directory that is searched for them. Drives that
-    have a model and a record in DIR are left alone, so a fleet that was stopped goes on where it
-    was. A drive for which no model would be better gets none, as with `linnapp train`.
+    have a model and a record in DIR are skipped, so that an interrupted command can be continued.
+    As with `linnapp train`, a drive gets no model if none has a benefit.
     """
     check_kind(context, kind)
     if scheduler is not None and workers is not None:

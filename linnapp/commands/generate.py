@@ -13,8 +13,13 @@ from linnapp.option_types import FOLDER, ByteSize, FiniteRange
 @click.command()
 @click.argument("profile", required=False)
 @click.option("-o", "--output", type=FOLDER, help="Directory to fill.")
-@click.option("--drives", type=click.IntRange(1, 1000), default=3, help="How many.")
-@click.option("--duration", type=FiniteRange(0, 1e9, min_open=True), default=60.0, help="Seconds.")
+@click.option("--drives", type=click.IntRange(1, 1000), default=3, help="Number of drives.")
+@click.option(
+    "--duration",
+    type=FiniteRange(0, 1e9, min_open=True),
+    default=60.0,
+    help="Seconds of the workload.",
+)
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), default=1, help="Equal seeds give equal files."
 )
@@ -29,13 +34,13 @@ def generate(
     drive_bytes: int | None,
     list_profiles: bool,
 ) -> None:
-    """Make a workload from PROFILE: one fio iolog (version 3) per drive, DIR/flash0.iolog and on.
+    """Make a workload from PROFILE: a fio iolog (version 3) per drive, DIR/flash0.iolog and so on.
 
     PROFILE is one of --list, or a TOML file as described in traces/README.md. Equal seeds give
     equal files.
 
-    The eight of the LinnOS paper's Table 1, az-c to co-e, have all its figures in 120 s and more; a
-    shorter file has the mean rate, and a maximum over 10 s that may be lower.
+    The profiles of the LinnOS paper's Table 1, az-c to co-e, have all values of the table in 120 s
+    or more. A shorter file has the mean rate, and may have a lower maximum over 10 s.
     """
     from linnapp.trace.workload import load_profile, profile_names
 

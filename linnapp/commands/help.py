@@ -15,7 +15,7 @@ _TOPICS = Path(__file__).resolve().parents[1] / "topics"
 @click.argument("topic", required=False)
 @click.pass_context
 def help_(ctx: click.Context, topic: str | None) -> None:
-    """Show a topic, or the help of a command; without TOPIC, what there is."""
+    """Show a topic, or the help of a command; without TOPIC, list all of them."""
     parent = ctx.parent
     assert parent is not None
     group = parent.command

@@ -30,9 +30,9 @@ from linnapp.option_types import FiniteRange
     help="Seconds between two checks.",
 )
 def keep(conf: Path, window_s: float, every_s: float) -> None:
-    """Reset drives of drives.conf that enforce when they deviate from their training data.
+    """Reset drives of drives.conf in mode enforce if they deviate from their training data.
 
-    This watchdog reads the kernel's counters of each drive that enforces: how many hinted reads are
+    This watchdog reads the kernel's counters of each such drive: how many hinted reads are
     refused, and how many of the admitted ones are slow. If a share exceeds its bound at every check
     for ten minutes, the drive is set to observe, also in drives.conf, with a line in the journal.
     `linnapp status` then shows the reason and the remedy. The command needs root and runs until a

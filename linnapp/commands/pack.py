@@ -19,7 +19,7 @@ from linnapp.option_types import FILE
 @click.option(
     "--scale",
     type=click.IntRange(1, 2**32 - 1),
-    help="What float weights are multiplied by before rounding.  [default: 1000, or the largest "
+    help="Factor of float weights before rounding.  [default: 1000, or the largest "
     "below it at which the kernel's sums fit 16 bits]",
 )
 def pack(weights: Path, output: Path, threshold_us: int | None, scale: int | None) -> None:

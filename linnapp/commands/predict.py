@@ -27,7 +27,7 @@ from linnapp.option_types import FILE
     help="c is the kernel's own code.",
 )
 def predict(model_path: Path, features: Path, engine: str) -> None:
-    """Print one line per feature vector: 0 (fast) or 1 (slow), or of a latency model the us."""
+    """Print a line for each feature vector: 0 (fast) or 1 (slow), or the predicted us."""
     import numpy as np
 
     from linnapp.commands._arrays import load

@@ -16,7 +16,10 @@ from linnapp.option_types import DRIVE, FOLDER, FiniteRange
 @click.command()
 @click.argument("devices", nargs=-1, required=True, type=DRIVE, metavar="DEV...")
 @click.option(
-    "--models", type=FOLDER, default=Path("/var/lib/linnapp/models"), help="For new models."
+    "--models",
+    type=FOLDER,
+    default=Path("/var/lib/linnapp/models"),
+    help="Directory for new models.",
 )
 @click.option(
     "--duration", type=FiniteRange(0, 1e6, min_open=True), default=60.0, help="Seconds to record."

@@ -19,7 +19,7 @@ def tour(output: Path) -> None:
     """Watch three emulated drives stall in turn for half a minute, with `linnapp top`.
 
     The paper's network refuses slow reads, which then go to another drive. Afterwards the command
-    explains two decisions. As `linnapp demo`, it needs the lab kernel, but no root rights and no
+    explains two decisions. Like `linnapp demo`, it needs the lab kernel, but no root rights and no
     compiler.
     """
     from linnapp.lab.array import Array

@@ -50,8 +50,8 @@ def trial(
 
     The command switches md's linnos off and on in blocks of a minute, in random order, and measures
     the array's reads under its usual load, without the first two seconds of each block. It prints
-    by how much the 99th percentile and the mean of a block are lower with linnos on, with intervals
-    over the pairs of blocks that both contain the true value in 95 of 100 trials.
+    by how much the 99th percentile and the mean of a block are lower with linnos on, with 97.5 %
+    intervals over the pairs of blocks. Both contain the true value in at least 95 % of all trials.
 
     The array's setting is restored at the end, also after ctrl-C, which prints the result so far,
     after an error, and if the command is killed. Reads are recorded with blktrace, so root is

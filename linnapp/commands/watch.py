@@ -125,10 +125,10 @@ def watch(
     sudo linnapp query seen --compare before after    which calls became slower?
     sudo linnapp watch -o seen --elasticsearch http://127.0.0.1:9200 -- make test
 
-    Recorded are calls that read, write, sync, open, rename, remove or inspect files, made by CMD
-    and its descendants, or by the processes of --pid and those they start from then on. For each
-    call the time is divided into running and waiting: for its own I/Os, the I/Os of others, ext4's
-    journal, locks and similar, and a CPU.
+    The command records calls that read, write, sync, open, rename, remove or inspect files. They
+    are made by CMD and its descendants, or by the processes of --pid and their later children. For
+    each call the time is divided into running and waiting: for its own I/Os, the I/Os of others,
+    ext4's journal, locks and similar, and a CPU.
 
     A block I/O belongs to the call in which its thread queued it. Write-back by kernel threads
     belongs to no call and is shown separately. For each I/O the waiting times and the drive are
