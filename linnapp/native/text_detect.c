@@ -327,14 +327,15 @@ static bool has_implausible_times(struct probe *p)
 	return false;
 }
 
-/* Return the smallest I/O that is not a whole number of sectors if there are many of them, otherwise
- * -1. If there are a few, the reader refuses them line by line. */
+/* Return the smallest I/O that is not on whole sectors if there are many of them, otherwise -1. If
+ * there are a few, the reader refuses them line by line. */
 static int64_t find_odd_size(const struct probe *p)
 {
 	int64_t odd = 0, found = -1;
 
 	for (int64_t i = 0; i < p->n; i++) {
-		if (p->size[i] % SECTOR_BYTES == 0)
+		if (p->size[i] % SECTOR_BYTES == 0 &&
+		    (p->offset[i] % SECTOR_BYTES == 0 || p->format->refusal))
 			continue;
 		odd++;
 		if (found < 0 || p->size[i] < p->size[found])
@@ -350,7 +351,8 @@ static bool has_implausible_sizes(struct probe *p)
 	int64_t as_bytes = 0, largest = 0;
 
 	for (int64_t i = 0; i < p->n; i++) {
-		as_bytes += p->size[i] / f->size_unit_bytes % SECTOR_BYTES == 0;
+		as_bytes += p->size[i] / f->size_unit_bytes % SECTOR_BYTES == 0 &&
+			    p->offset[i] / f->offset_unit_bytes % SECTOR_BYTES == 0;
 		largest = p->size[i] > largest ? p->size[i] : largest;
 	}
 	/* A column that contains only 0 and 1 is not a size. */
@@ -363,17 +365,17 @@ static bool has_implausible_sizes(struct probe *p)
 	if (f->size_unit_bytes == 1) {
 		int64_t odd = find_odd_size(p);
 
-		return odd >= 0 && reject(p, "line %lld would be a %s of %lld bytes, which "
-						     "is not a whole number of sectors",
-						  (long long)p->line[odd],
-						  p->is_write[odd] ? "write" : "read",
-						  (long long)p->size[odd]);
+		return odd >= 0 && reject(p, "line %lld would be a %s of %lld bytes at byte %lld, "
+					     "which is not on whole sectors",
+					  (long long)p->line[odd],
+					  p->is_write[odd] ? "write" : "read",
+					  (long long)p->size[odd], (long long)p->offset[odd]);
 	}
 	/* The times may nevertheless be ns of a simulator, because they are large whole numbers. */
 	p->is_doubtful = f->time_digits == 0 && median_gap(p) >= 1000;
 	return 2 * as_bytes >= p->n &&
-	       reject(p, "its sizes are in sectors, but these are multiples of %d, like "
-				 "sizes in bytes", SECTOR_BYTES);
+	       reject(p, "its sizes are in sectors, but these, and the offsets, are multiples "
+			 "of %d, like bytes", SECTOR_BYTES);
 }
 
 static bool has_implausible_columns(struct probe *p)

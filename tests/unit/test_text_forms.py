@@ -227,7 +227,7 @@ REFUSED: dict[str, tuple[str | bytes, str, int | None]] = {
         None,
     ),
     "large sectors in ns, or bytes in ms": (
-        _of("mqsim", time=lambda i: str(i * 13_000), size=lambda _: "2048"),
+        _each(lambda i: f"{i * 13_000} 0 {i * 2048} 2048 1"),
         "--from heimdall or --from mqsim", None,
     ),
     "bytes in seconds since 1970": (
@@ -399,6 +399,14 @@ def test_both_refuse_unreadable_traces_for_the_same_reason(
     if line:
         assert f"{path} line {line}: " in replayed
     assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
+
+
+@pytest.mark.parametrize("name", ["disksim", "tencent", "fiu"])
+def test_large_sizes_in_sectors_are_not_taken_for_bytes(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "t.txt"
+    ios = [(at, read, offset, 1024 * 512) for at, read, offset, _ in IOS]
+    path.write_text("\n".join(_line(name, *io) for io in ios) + "\n")
+    assert by_linnapp(path) == ios
 
 
 def test_user_can_choose_between_ambiguous_formats(tmp_path: Path, drives: list[Path]) -> None:
