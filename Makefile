@@ -37,7 +37,7 @@ LAB := $(BUILD)/.deps-lab $(VENV)/.installed-demo kernel native replayer
 # Packages are installed before anything is compiled; each component uses all cores.
 .NOTPARALLEL:
 .PHONY: always help series deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-deb kernel-debian kernel-debian-6.1 module module-debian module-debian-backports native replayer liblinnos ublk agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo plan-demo demo-cluster tour test test-busy \
-	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-um-module kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-nightly test-debug test-debug-smp test-debug-module test-qemu test-series test-stock test-crashes fuzz fuzz-agent bench eval prior report docs lint release test-release clean
+	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-um-module kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-13 test-machine-patched test-versions machine-kernel test-unit test-lab test-nightly test-debug test-debug-smp test-debug-module test-qemu test-series test-stock test-crashes fuzz fuzz-agent bench eval prior report docs lint release test-release clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 13 or 12: make demo, make test."
@@ -49,7 +49,7 @@ deps: $(BUILD)/.deps ## install the Debian packages (root, or sudo)
 deps-gluster: $(BUILD)/.deps-gluster ## install the packages of `linnapp lab cluster`: GlusterFS; no service is started
 deps-ceph: $(BUILD)/.deps-ceph $(BUILD)/.deps-librados ## install those of `linnapp lab cluster --engine ceph`; no service is started
 list = $(1:%=packaging/apt/%.txt)
-PACKAGE_LISTS := docs qemu fuzz kernel-deb elasticsearch module gluster ceph
+PACKAGE_LISTS := docs chroot qemu fuzz kernel-deb elasticsearch module gluster ceph
 PACKAGES_INSTALLED := $(BUILD)/.deps $(patsubst %,$(BUILD)/.deps-%,libraries cluster librados programs lab machine release $(PACKAGE_LISTS))
 $(BUILD)/.deps-libraries: $(call list,libraries)
 $(BUILD)/.deps-cluster: $(call list,libraries cluster)
@@ -260,14 +260,20 @@ endif
 test-machine: deb $(MACHINE)/debian.img ## docs/real-machine.md: modules for Debian's own kernel, on a Debian 12 under QEMU (root; long)
 	$(PYTEST)/machine/test_own_kernel.py -s -m machine
 
+test-machine-13: release $(MACHINE)-13/debian.img ## the same on a Debian 13
+	LINNOS_MACHINE=$(CURDIR)/$(MACHINE)-13 LINNOS_PACKAGES=$(CURDIR)/$(BUILD)/release/debian-13 \
+	  $(PYTEST)/machine/test_own_kernel.py -s -m machine
+
 test-machine-patched: deb machine-kernel $(MACHINE)/debian.img ## the rest of it: the patched kernel (root; long)
 	LINNOS_MACHINE_KERNEL=$(MACHINE_KERNEL) $(PYTEST)/machine/test_patched_kernel.py -s -m machine
 
 test-versions: $(BUILD)/.deps-machine ## the modules for three point releases each of Debian's 6.1 and 6.12, built in a bare Debian 12 (root; 1.5 GB are fetched)
 	tests/machine/module_versions.sh $(BUILD)/versions $(VERSIONS)
 
-$(MACHINE)/debian.img: tests/machine/make_image.sh | $(BUILD)/.deps-qemu $(BUILD)/.deps-machine
-	tests/machine/make_image.sh $(@D)
+$(MACHINE)/debian.img: IMAGE_RELEASE := bookworm
+$(MACHINE)-13/debian.img: IMAGE_RELEASE := trixie
+$(MACHINE)/debian.img $(MACHINE)-13/debian.img: tests/machine/make_image.sh | $(BUILD)/.deps-qemu $(BUILD)/.deps-machine
+	tests/machine/make_image.sh $(IMAGE_RELEASE) $(@D)
 
 test-crashes: build kernel-debian ## linnos-ublk after 200 crashes, and after 20 of QEMU by SIGKILL (long)
 	$(PYTEST) -m crashes
@@ -344,7 +350,7 @@ lint: venv $(BUILD)/venv-docs/.installed ## formatting, types, imports, licences
 export DEBIAN_12 ?= $(LINNOS_CACHE)/bookworm
 export DEBIAN_13 ?= $(LINNOS_CACHE)/trixie
 
-release: $(BUILD)/.deps $(BUILD)/.deps-librados ## all that a release consists of, in build/release (root, for the packages of the other Debian)
+release: $(BUILD)/.deps $(BUILD)/.deps-librados $(BUILD)/.deps-chroot ## all that a release consists of, in build/release (root, for the packages of the other Debian)
 	packaging/release.sh $(BUILD)/release
 
 test-release: release venv $(BUILD)/.deps-release ## each file of a release, installed in an empty place; is it the same when built elsewhere? (root, network; long)

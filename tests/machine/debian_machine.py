@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A Debian 12 machine in QEMU with the disk that make_image.sh makes, and a root shell on it."""
+"""A Debian machine in QEMU with the disk that make_image.sh makes, and a root shell on it."""
 
 from __future__ import annotations
 

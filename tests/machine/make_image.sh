@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# `make_image.sh FOLDER` makes FOLDER/debian.img, the disk of a machine with Debian 12 as its
-# installer would leave it: a partition, GRUB, Debian's kernel, sshd, a network by DHCP. The user has
-# also installed mdadm and fio. FOLDER/key lets root log in. Packages, certificates and the sources
+# `make_image.sh RELEASE FOLDER` makes FOLDER/debian.img, the disk of a machine with a release of
+# Debian (bookworm or trixie) as its installer would leave it: a partition, GRUB, Debian's kernel,
+# sshd, a network by DHCP. The user has also installed mdadm and fio. FOLDER/key lets root log in. Packages, certificates and the sources
 # of apt and pip are those of this machine. Needs root, because it mounts the disk.
 set -euo pipefail
-[ $# = 1 ] && [ "$(id -u)" = 0 ] || { echo "usage, as root: make_image.sh FOLDER" >&2; exit 2; }
-mkdir -p "$1/packages"
-folder=$(realpath "$1")
+[ $# = 2 ] && [ "$(id -u)" = 0 ] || { echo "usage, as root: make_image.sh RELEASE FOLDER" >&2; exit 2; }
+mkdir -p "$2/packages"
+folder=$(realpath "$2")
 image=$folder/debian.img.new
 root=$(mktemp -d)
 device=
@@ -30,7 +30,7 @@ mkfs.ext4 -q -L root "$device"
 mount "$device" "$root"
 # Tools for building kernel modules are in the image, because unpacking them in the emulator
 # takes minutes.
-bootstrap bookworm "$folder" "$root" \
+bootstrap "$1" "$folder" "$root" \
 	--include=grub-pc,openssh-server,mdadm,fio,ca-certificates,zstd,apt-utils,gcc,make,patch,dpkg-dev,xz-utils,dwarves
 pip_here "$root"
 

@@ -13,7 +13,7 @@ import re
 
 import pytest
 from debian_machine import Machine
-from walk import DISKS, DOCUMENT, OWN_KERNEL, ROOT, Walk
+from walk import DISKS, DOCUMENT, OWN_KERNEL, PACKAGES, ROOT, Walk
 from walked_document import commands
 
 pytestmark = pytest.mark.machine
@@ -86,7 +86,7 @@ def test_module_works_without_reboot_and_leaves_no_files(machine: Machine) -> No
         "/dev/nvme?n1 && mdadm --detail --scan >>/etc/mdadm/mdadm.conf"
     )
     machine.copy(ROOT / "tests" / "qemu" / "hinted_load.py", "hinted_load.py")
-    walk.bring(ROOT / "build" / "deb")
+    walk.bring(PACKAGES, "deb")
     before = walk.kept()
     steps = [command.text for command in commands(DOCUMENT) if command.section in OWN_KERNEL]
     seen = [did for text in steps for did in one_step(walk, text)]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from debian_machine import Machine
-from walk import DISKS, DOCUMENT, FOLDER, OWN_KERNEL, ROOT, Walk
+from walk import DISKS, DOCUMENT, FOLDER, OWN_KERNEL, PACKAGES, ROOT, Walk
 from walked_document import Command, commands
 
 pytestmark = pytest.mark.machine
@@ -29,8 +29,8 @@ def test_commands_of_the_document_work(machine: Machine) -> None:
     assert "linnos" not in machine.run("uname -r")
     machine.copy(ROOT / "tests" / "qemu" / "hinted_load.py", "hinted_load.py")
     # The image only; the folder of the kernel build is next to it.
-    walk.bring(ROOT / "build" / "deb")
-    walk.bring(KERNEL)
+    walk.bring(PACKAGES, "deb")
+    walk.bring(KERNEL, KERNEL.name)
     before = walk.kept()
 
     seen: set[str] = set()

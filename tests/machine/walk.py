@@ -14,6 +14,8 @@ from debian_machine import Machine
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("LINNOS_MACHINE", ROOT / "build" / "machine"))
+#: Our packages for its Debian.
+PACKAGES = Path(os.environ.get("LINNOS_PACKAGES", ROOT / "build" / "deb"))
 DOCUMENT = ROOT / "docs" / "real-machine.md"
 #: The document's sections that need no patch.
 OWN_KERNEL = ("Install the modules", "Switch it on", "A new kernel", "Undoing it")
@@ -119,11 +121,11 @@ class Walk:
         self.machine.run("systemctl reboot", check=False)
         self.boot = self.machine.wait_until_up(after_boot=self.boot)
 
-    def bring(self, folder: Path) -> None:
-        """Copy the packages of a folder of build/ to the clone."""
-        self.machine.run(f"mkdir -p clone/build/{folder.name}")
+    def bring(self, folder: Path, name: str) -> None:
+        """Copy the packages in a folder to the clone's folder build/`name`."""
+        self.machine.run(f"mkdir -p clone/build/{name}")
         for package in sorted(folder.glob("*.deb")):
-            self.machine.copy(package, f"clone/build/{folder.name}/")
+            self.machine.copy(package, f"clone/build/{name}/")
 
     def modes(self) -> dict[str, str]:
         """Return the mode of each disk with LinnOS."""
