@@ -94,9 +94,9 @@ build_sources() {
 	tar -C "$work/crate-files" --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rw,go=rX \
 		--mtime="@$SOURCE_DATE_EPOCH" --format=ustar -cf - "linnos-$version" | gzip -9n >"$out/linnos-$version.crate"
 	cp packaging/Containerfile "$out/"
-	sed "s/ Version $version, not released\.$/ Version $version, $(date -Idate -ud "@$SOURCE_DATE_EPOCH")./" \
+	sed "s/^\*\*Version $version, not released\.\*\*$/**Version $version, $(date -Idate -ud "@$SOURCE_DATE_EPOCH").**/" \
 		CHANGELOG.md >"$out/CHANGELOG.md"
-	grep -q " Version $version, 20" "$out/CHANGELOG.md" || die "CHANGELOG.md does not name version $version"
+	grep -q "^\*\*Version $version, 20" "$out/CHANGELOG.md" || die "CHANGELOG.md does not name version $version"
 }
 
 build_packages() {

@@ -107,3 +107,10 @@ def test_a_one_liner_prints_what_is_shown(command: str, shown: str, path: str) -
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.rstrip().splitlines() == shown.splitlines()
+
+
+def test_release_date_can_be_written_to_the_changelog() -> None:
+    """`packaging/release.sh` replaces "not released" in this line."""
+    version = re.search(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.M)
+    assert version
+    assert f"\n**Version {version[1]}, not released.**\n" in (ROOT / "CHANGELOG.md").read_text()
