@@ -145,10 +145,11 @@ def finite_or_none(value: Any) -> Any:
 
 def student_t(share: float, freedom: int) -> float:
     """Return a quantile of Student's t distribution with `freedom` degrees of freedom."""
-    # SciPy takes a second to load. Commands that compute no interval do not have to wait for it.
-    from scipy.stats import t
+    # SciPy takes time to load, and scipy.stats takes a second. Commands that compute no interval do
+    # not have to wait for it.
+    from scipy.special import stdtrit
 
-    return float(t.ppf(share, freedom))
+    return float(stdtrit(freedom, share))
 
 
 def _known(values: Sequence[float] | Floats) -> Floats:
@@ -284,10 +285,10 @@ def tail(n_blocks: int, level: float = LEVEL) -> float:
     distribution instead of those of Student's t. This is the expanded percentile interval
     (Hesterberg, The American Statistician 69:4, 2015, section 5.3).
     """
-    from scipy.stats import norm
+    from scipy.special import ndtr
 
     t = student_t((1 + level) / 2, n_blocks - 1)
-    return float(norm.cdf(-t * math.sqrt(n_blocks / (n_blocks - 1))))
+    return float(ndtr(-t * math.sqrt(n_blocks / (n_blocks - 1))))
 
 
 def block_interval(
@@ -411,10 +412,10 @@ def p_value_of(interval: Interval, expected: float, n: int) -> float:
     `interval` is Student's t interval of `n` values. If it was computed for logarithms, both it and
     `expected` must be logarithms.
     """
-    from scipy.stats import t
+    from scipy.special import stdtr
 
     end = interval.low if expected < interval.value else interval.high
     error = abs(end - interval.value) / student_t((1 + LEVEL) / 2, n - 1)
     if not error:
         return float(expected == interval.value)
-    return float(2 * t.sf(abs(interval.value - expected) / error, n - 1))
+    return float(2 * stdtr(n - 1, -abs(interval.value - expected) / error))
