@@ -60,6 +60,7 @@ from linnapp.model import (
     FEATURES,
     FRACTION_BITS,
     LEAF_LIMIT,
+    N_FEATURES,
     N_LEAVES,
     N_SPLITS,
     NEVER,
@@ -162,7 +163,7 @@ def grow(
     ----------
     blocks : callable
         Returns the features of all rows in blocks, which are uint32 arrays of shape (rows,
-        n_features), so that they need not be in memory at once. It is called several times.
+        N_FEATURES), so that they need not be in memory at once. It is called several times.
     targets : array, shape (n,)
         Positive values, such as latencies or their ratios to a prediction.
     template : LatencyModel
@@ -188,7 +189,7 @@ def grow(
     options = library.new(
         "lb_options",
         n_rows=len(bins),
-        n_features=bins.shape[1],
+        n_features=template.n_features,
         n_trees=n_trees,
         min_leaf=MIN_LEAF_READS,
         learning_rate=learning_rate,
@@ -199,40 +200,41 @@ def grow(
     if not library.lib.lb_boost(options, *addresses):
         raise MemoryError
     place, at = np.divmod(splits, _STRIDE)
-    integers = (place.astype(np.uint32) << 24) | cuts[place, at]
-    model = dataclasses.replace(
-        template,
-        splits=np.where(splits < 0, np.uint32(NO_SPLIT), integers),
-        leaves=leaves,
-        base=min(round(math.log2(mean) * (1 << FRACTION_BITS)), LEAF_LIMIT - 1),
+    # One model takes features, the other one takes the numbers of their bins.
+    model, of_bins = (
+        dataclasses.replace(
+            template,
+            splits=np.where(
+                splits < 0, np.uint32(NO_SPLIT), place.astype(np.uint32) << 24 | limits
+            ),
+            leaves=leaves,
+            base=min(round(math.log2(mean) * (1 << FRACTION_BITS)), LEAF_LIMIT - 1),
+        )
+        for limits in (cuts[place, at], at)
     )
     step = max(1, len(targets) // 10_000)
-    total = model.base + leaves_of(model, _sample(blocks, step)).sum(axis=1, dtype=np.int64)
+    total = model.base + leaves_of(of_bins, bins[::step]).sum(axis=1, dtype=np.int64)
     drift = np.abs(total / (1 << FRACTION_BITS) - scores[::step] / math.log(2)).max()
     return model, float(drift)
-
-
-def _sample(blocks: Blocks, step: int) -> npt.NDArray[np.uint32]:
-    """Return every `step`-th row."""
-    found, n_rows = [], 0
-    for block in blocks():
-        found.append(block[-n_rows % step :: step].copy())
-        n_rows += len(block)
-    return np.concatenate(found)
 
 
 def _binned(
     blocks: Blocks, n_rows: int, n_features: int, weights: npt.NDArray[np.float64] | None
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint32]]:
-    """Return the bin of each value, shape (n_rows, n_features), and the highest value of each bin.
+    """Return the bin of each value, shape (n_rows, N_FEATURES), and the highest value of each bin.
 
     If a feature has more than `N_BINS` values, its bins have about equal weights. Otherwise each
-    value has its own bin, and the limit between two bins is halfway between their values.
+    value has its own bin, and the limit between two bins is halfway between their values. Features
+    after the first `n_features` have only one bin.
     """
-    bins = np.empty((n_rows, n_features), np.uint8)
-    cuts = np.full((n_features, _STRIDE), CAP, np.uint32)
+    bins = np.empty((n_rows, N_FEATURES), np.uint8)
+    cuts = np.full((N_FEATURES, _STRIDE), CAP, np.uint32)
     step = -(-n_rows // SAMPLE_ROWS)
-    for k, column in enumerate(np.ascontiguousarray(_sample(blocks, step).T[:n_features])):
+    sample, n = [], 0
+    for block in blocks():
+        sample.append(block[-n % step :: step, :n_features].copy())
+        n += len(block)
+    for k, column in enumerate(np.ascontiguousarray(np.concatenate(sample).T)):
         values, counts = np.unique(column, return_counts=True)
         if len(values) > N_BINS:
             if weights is not None:
@@ -246,12 +248,9 @@ def _binned(
     library, start = native(), 0
     for block in blocks():
         rows = np.ascontiguousarray(block)
-        library.lib.lb_bin(
-            library.address(rows),
-            *(len(rows), rows.shape[1], n_features),
-            library.address(cuts),
-            library.address(bins[start : start + len(rows)]),
-        )
+        binned = bins[start : start + len(rows)]
+        addresses = (library.address(array) for array in (cuts, binned))
+        library.lib.lb_bin(library.address(rows), len(rows), *addresses)
         start += len(rows)
     return bins, cuts
 

@@ -15,8 +15,7 @@ struct lb_options {
 	double max_step; /* a leaf reduces a score by at most this much */
 };
 
-void lb_bin(const uint32_t *features, int64_t n_rows, int32_t row_length, int32_t n_features,
-	    const uint32_t *cuts, uint8_t *bins);
+void lb_bin(const uint32_t *features, int64_t n_rows, const uint32_t *cuts, uint8_t *bins);
 bool lb_boost(const struct lb_options *o, const uint8_t *bins, const double *targets,
 	      const double *weights, double *scores, int32_t *splits, int16_t *leaves);
 
