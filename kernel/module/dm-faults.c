@@ -61,7 +61,7 @@ struct named_rule {
  * @lock: protects the rules
  * @nr_rules: number of rules; changed under @lock
  * @rules: the rules, in the order of their creation
- * @queue: submits bios that are late or damaged
+ * @queue: submits bios that were delayed, and bios with damaged data
  */
 struct faults_target {
 	struct dm_dev *dev;
@@ -77,14 +77,14 @@ struct faults_target {
 /**
  * struct faults_io - private data of a bio
  * @target: the target
- * @faults: the effects of the rules on it
- * @iter: its data and its place below, before it was submitted
+ * @faults: the effects of the rules on the bio
+ * @iter: the data, and the sectors on the device below, before submission
  * @first: its first sector in the target
- * @parts: bios that write its data and are not complete, and one for their
- *	submission
- * @status: their status
- * @timer: expires when the delay is over
- * @work: submits it then
+ * @parts: number of incomplete bios that write its data, plus 1 while they
+ *	are submitted
+ * @status: the status of these bios
+ * @timer: expires at the end of the delay
+ * @work: submits the bio after the delay
  */
 struct faults_io {
 	struct faults_target *target;
@@ -115,7 +115,7 @@ static void part_put(struct faults_io *io, blk_status_t status)
 
 	if (status)
 		WRITE_ONCE(io->status, status);
-	/* The last one sees the status of all others: atomic_dec orders them. */
+	/* The last caller sees the status of all parts: atomic_dec_and_test() is ordered. */
 	if (!atomic_dec_and_test(&io->parts))
 		return;
 	bio->bi_status = READ_ONCE(io->status);
@@ -178,7 +178,7 @@ static void part_damage(struct faults_io *io, struct bio *part, u64 pos)
 	}
 }
 
-/* Write sectors @start to before @end of the bio, counted from its first. */
+/* Write the sectors from @start to @end - 1, relative to the first one of the bio. */
 static void part_submit(struct faults_io *io, u32 start, u32 end)
 {
 	struct bio *part = part_alloc(io, end - start);
@@ -226,9 +226,9 @@ static void write_parts(struct faults_io *io)
 /* ---- bios ---- */
 
 /*
- * Submit a bio that is late, or that is damaged. This is not done in faults_map():
- * bios submitted there go out only after its return, so one that allocates
- * several could wait for memory that only their completion frees.
+ * Submit a bio that was delayed, or that is damaged. faults_map() must not do
+ * this: bios that it submits are sent only after it returns, so if it allocated
+ * several, it could wait for memory that only their completion frees.
  */
 static void io_work(struct work_struct *work)
 {
@@ -254,8 +254,8 @@ static enum hrtimer_restart io_timer(struct hrtimer *timer)
 }
 
 /*
- * Apply the rules; return false if out of memory. A read is completed in interrupts, where only
- * memory of kmalloc() can be freed, so the hits are copied to it.
+ * Apply the rules. Return false if out of memory. Reads complete in interrupts, where memory from
+ * kvmalloc() must not be freed, so the hits are copied to memory from kmalloc().
  */
 static bool io_decide(struct faults_io *io, u32 nr_rules)
 {
@@ -272,7 +272,7 @@ static bool io_decide(struct faults_io *io, u32 nr_rules)
 	unsigned long flags;
 	u32 nr_units;
 
-	/* Its ends can lie within units. */
+	/* The first and the last unit may be covered in part. */
 	nr_units = bio_sectors(bio) / FLASHSIM_UNIT_SECTORS + 2;
 	if (!flashsim_faults_alloc(&found, nr_rules, nr_units))
 		return false;
@@ -466,7 +466,7 @@ static void remove_rule(struct faults_target *target, struct named_rule *named)
 	free_rule(named);
 }
 
-/* A line of "name setting value ... matched N injected N" for each rule. */
+/* Print a line "NAME SETTING VALUE... matched N injected N" for each rule. */
 static int list_rules(struct faults_target *target, char *result,
 		      unsigned int maxlen)
 {

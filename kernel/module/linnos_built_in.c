@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* LinnOS module for a kernel that has LinnOS built in: it only reports that it is not needed. */
+/* The LinnOS module of a kernel that has LinnOS built in: it only reports that it is not needed. */
 #define pr_fmt(fmt) "linnos: " fmt
 
 #include <linux/module.h>
@@ -13,4 +13,4 @@ module_init(linnos_init);
 
 MODULE_LICENSE("GPL");
 MODULE_AUTHOR("The LinnOS developers");
-MODULE_DESCRIPTION("LinnOS, which this kernel has");
+MODULE_DESCRIPTION("LinnOS placeholder: this kernel has LinnOS built in");

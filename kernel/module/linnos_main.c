@@ -19,9 +19,9 @@
  * unloaded after that, and its code would be needed to release the disk. If the disk comes
  * back, it has to be added again.
  *
- * The head of an NVMe multipath drive is observed by its paths, which are hidden disks without a
- * node. They are found by their names, now and whenever a path appears. No reference to a path is
- * held: it is forgotten when its removal is notified.
+ * To observe the head of an NVMe multipath drive, the module observes its paths, which are hidden
+ * disks without a node. It finds them by their names when the drive is added, and when a path
+ * appears later. It holds no reference to a path, and stops using it when its removal is notified.
  *
  * Locks, outermost first: linnos_disks_lock, the mutex of the class of disks, linnos_drives_lock,
  * blk_linnos.lock.
@@ -70,9 +70,9 @@ static DECLARE_DELAYED_WORK(linnos_resize_work, linnos_resize_taps);
 
 static char *drives;
 module_param(drives, charp, 0444);
-MODULE_PARM_DESC(drives, "names of disks to observe, commas between them");
+MODULE_PARM_DESC(drives, "comma-separated names of the disks to observe");
 
-static struct blk_linnos *linnos_drive_called(const char *name)
+static struct blk_linnos *linnos_find_drive(const char *name)
 {
 	struct blk_linnos *linnos;
 
@@ -138,9 +138,9 @@ static bool linnos_is_head(const struct gendisk *disk)
 }
 
 /*
- * Open a block device by its path, as a program does: the functions of the block layer for this
- * changed often. The path is looked up first, because opening another kind of device may have
- * effects, and checked again, because it may have changed.
+ * Open a block device by its path, as a program does, because the block layer's own functions have
+ * changed often. The type is checked before the file is opened, because opening another kind of
+ * device may have side effects, and again afterwards, because the path may have changed.
  */
 static struct file *linnos_open_bdev(const char *path)
 {
@@ -158,7 +158,7 @@ static struct file *linnos_open_bdev(const char *path)
 	return file;
 }
 
-/* Open a disk by name. Return the disk or an error pointer; @opened is to be put. */
+/* Open a disk by name. Return the disk or an error pointer. The caller puts @opened. */
 static struct gendisk *linnos_open_disk(const char *name, struct file **opened)
 {
 	struct block_device *bdev;
@@ -170,7 +170,7 @@ static struct gendisk *linnos_open_disk(const char *name, struct file **opened)
 	path = kasprintf(GFP_KERNEL, "/dev/%s", name);
 	if (!path)
 		return ERR_PTR(-ENOMEM);
-	/* in sysfs names, '!' stands for a slash */
+	/* names in sysfs have '!' instead of a slash */
 	strreplace(path, '!', '/');
 	*opened = linnos_open_bdev(path);
 	kfree(path);
@@ -179,13 +179,13 @@ static struct gendisk *linnos_open_disk(const char *name, struct file **opened)
 	bdev = I_BDEV((*opened)->f_mapping->host);
 	disk = bdev->bd_disk;
 	if (bdev_is_partition(bdev))
-		pr_warn("%s: a partition; name the disk, %s\n", name,
-			disk->disk_name);
+		pr_warn("%s is a partition; use the name of its disk, %s\n",
+			name, disk->disk_name);
 	else if (strcmp(disk->disk_name, name))
-		pr_warn("%s: the name of the disk is %s\n", name,
-			disk->disk_name);
+		pr_warn("%s is another name of the disk %s; use that one\n",
+			name, disk->disk_name);
 	else if (!queue_is_mq(disk->queue) && !linnos_is_head(disk))
-		pr_warn("%s: not a drive with requests: name those that it is made of\n",
+		pr_warn("%s has no requests; use the names of the drives below it\n",
 			name);
 	else
 		return disk;
@@ -198,7 +198,7 @@ static void linnos_remove_drive(struct blk_linnos *linnos)
 {
 	struct gendisk *disk = linnos->disk;
 
-	/* from here on, its mode cannot be set to on again */
+	/* from here on, the mode cannot be changed from off again */
 	kobject_del(&linnos->kobj);
 	debugfs_remove(linnos->tap.debugfs);
 	mutex_lock(&linnos->lock);
@@ -261,7 +261,7 @@ static void linnos_on_removal(LINNOS_CLASS_ARGS(dev))
 			continue;
 		}
 		if (linnos_is_gone(linnos->disk))
-			pr_notice("%s has gone\n", linnos->disk->disk_name);
+			pr_notice("%s was removed\n", linnos->disk->disk_name);
 		linnos_remove_drive(linnos);
 	}
 	mutex_unlock(&linnos_drives_lock);
@@ -308,7 +308,7 @@ static int linnos_add_paths(struct blk_linnos *linnos)
 	if (ret)
 		return ret;
 	if (list_is_singular(&linnos->tap.queues)) {
-		pr_warn("%s: no path leads to this NVMe drive: no controller reaches it\n",
+		pr_warn("%s: this NVMe drive has no path: no controller reaches it\n",
 			linnos->disk->disk_name);
 		return -ENODEV;
 	}
@@ -320,7 +320,7 @@ static int linnos_add_disk(struct gendisk *disk)
 	struct blk_linnos *linnos;
 	int ret;
 
-	/* its removal would not be reported any more */
+	/* the notification of its removal may have been missed */
 	if (linnos_is_gone(disk))
 		return -ENODEV;
 	linnos = linnos_alloc(disk);
@@ -369,7 +369,7 @@ static int linnos_add_drive(const char *name)
 	if (ret)
 		goto out;
 	mutex_lock(&linnos_drives_lock);
-	ret = linnos_drive_called(name) ? -EEXIST : linnos_add_disk(disk);
+	ret = linnos_find_drive(name) ? -EEXIST : linnos_add_disk(disk);
 	mutex_unlock(&linnos_drives_lock);
 out:
 	fput(opened);
@@ -394,7 +394,7 @@ static void linnos_resize_taps(struct work_struct *work)
 	mutex_unlock(&linnos_drives_lock);
 }
 
-/* Copy the name that was written to a sysfs file, without white space around it. */
+/* Copy the name that was written to a sysfs file, without white space at its ends. */
 static int linnos_parse_name(const char *page, char name[DISK_NAME_LEN])
 {
 	if (strscpy(name, skip_spaces(page), DISK_NAME_LEN) < 0)
@@ -421,7 +421,7 @@ static ssize_t remove_store(struct kobject *kobj, struct kobj_attribute *attr,
 	if (ret)
 		return ret;
 	mutex_lock(&linnos_drives_lock);
-	linnos = linnos_drive_called(name);
+	linnos = linnos_find_drive(name);
 	if (linnos)
 		linnos_remove_drive(linnos);
 	mutex_unlock(&linnos_drives_lock);
@@ -521,4 +521,4 @@ module_exit(linnos_exit);
 
 MODULE_LICENSE("GPL");
 MODULE_AUTHOR("The LinnOS developers");
-MODULE_DESCRIPTION("LinnOS: which of several drives should serve a read");
+MODULE_DESCRIPTION("LinnOS: predict which of several drives serves a read best");

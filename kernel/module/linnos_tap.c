@@ -31,8 +31,8 @@
  *
  * A drive has one queue, except the head of an NVMe multipath drive. The head passes its bios on
  * to paths, each of which is a disk with a queue, and the requests of all paths are the load of
- * one drive. If a path fails, its bios are sent again on another one: the request that failed
- * ends without an answer, and the new request counts.
+ * one drive. If a path fails, its bios are sent again on another one: the failed request does not
+ * count as successful, and the new request is counted.
  */
 #define pr_fmt(fmt) "linnos: " fmt
 
@@ -118,7 +118,7 @@ static struct linnos_slot *linnos_counted(const struct linnos_queue *queue,
 	return slot;
 }
 
-/* Stop counting a request whose result is unknown. If it was the probe, allow another. */
+/* Stop counting a request whose result is unknown. If it was the probe, another one may follow. */
 static void linnos_drop_slot(struct blk_linnos *linnos,
 			     struct linnos_slot *slot)
 {
@@ -329,7 +329,7 @@ static void linnos_unregister_tracepoints(int n)
 	while (n--)
 		tracepoint_probe_unregister(linnos_points[n].point,
 					    linnos_points[n].called, NULL);
-	/* when this returns, no CPU runs our functions any more */
+	/* when this returns, no CPU runs the callbacks any more */
 	tracepoint_synchronize_unregister();
 }
 

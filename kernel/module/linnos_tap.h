@@ -37,8 +37,8 @@ struct linnos_slots {
 };
 
 /**
- * struct linnos_queue - a request queue whose I/O is that of a drive
- * @by_queue: entry in the hash table of observed queues, by @queue
+ * struct linnos_queue - an observed request queue; its I/O counts as that of a drive
+ * @by_queue: entry in the hash table of observed queues; the key is @queue
  * @of_drive: entry in &linnos_tap.queues
  * @linnos: the drive
  * @disk: the disk of the queue: the drive's own, or a path to it
