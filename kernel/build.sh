@@ -5,7 +5,7 @@
 #
 #	kernel/build.sh FLAVOUR [--ksrc DIR] [--config FILE]
 #
-# FLAVOUR	um		LinnOS and flashsim, an ordinary process
+# FLAVOUR	um		LinnOS and flashsim, runs as an ordinary process
 #		um-debug	the same with KASAN, lockdep and UBSAN
 #		um-cluster	the same with networks of several nodes
 #		um-unpatched	without LinnOS, for comparison; has flashsim
@@ -16,7 +16,7 @@
 #		um-module, x86-kasan-module, x86-kcsan-module
 #				without LinnOS, for the modules of kernel/module
 #		deb		LinnOS for a real machine: Debian packages, x86-64
-# --ksrc DIR	take this tree (it is copied) instead of Debian's package
+# --ksrc DIR	use a copy of this tree instead of Debian's package
 # --config FILE	for deb: the configuration that LinnOS is added to, instead of
 #		that of Debian's own kernel (package linux-config-6.12)
 #
@@ -270,8 +270,8 @@ kmake() {
 	make -C "$source_dir" O="$out_dir" "${arch[@]}" "$@"
 }
 
-# It is an error if the configuration lacks a symbol that a fragment sets, because
-# of a typing error or a missing dependency. The last fragment with a symbol counts.
+# Fail if the configuration lacks a symbol that a fragment sets, because of a typing
+# error or a missing dependency. If several fragments set a symbol, the last one counts.
 check_config() {
 	local line name bad=
 

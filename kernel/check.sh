@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Check all kernel code: clang-format with the kernel's own settings, checkpatch
-# --strict, and sparse if a kernel has been built. Prints nothing and exits with 0
-# if there are no findings.
+# Check all kernel code with clang-format (settings of the kernel), checkpatch --strict
+# and, if a kernel has been built, sparse. Print nothing and exit with 0 if there are no
+# findings.
 
 set -uo pipefail
 
@@ -51,7 +51,7 @@ done
 ignore=MACRO_ARG_REUSE,MACRO_ARG_PRECEDENCE,FILE_PATH_CHANGES,UNCOMMENTED_DEFINITION
 # The module names a type whose definition differs between kernels.
 ignore=$ignore,CONSTANT_COMPARISON,NEW_TYPEDEFS
-# Macros that settings.h is included with define members, files and values, one to a line.
+# The macros for settings.h define members, files and values, one per line.
 tables=COMPLEX_MACRO,MULTISTATEMENT_MACRO_USE_DO_WHILE,MACRO_ARG_UNUSED,TRAILING_SEMICOLON
 for f in "${sources[@]}"; do
 	extra=
@@ -65,7 +65,7 @@ perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
 	--ignore $ignore,OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT \
 	-f "$kernel_dir/linnos/include/trace/events/linnos.h" ||
 	warn "the trace event: checkpatch"
-# md has flags in CamelCase. series.sh adds the sign-off, and the messages for 7.3.
+# The flags of md are in CamelCase. series.sh adds the sign-off, and the messages for 7.3.
 for f in "$kernel_dir"/patches/{,lab/}*/*.patch; do
 	[ -e "$f" ] || continue
 	# checkpatch does not accept a file known to git as a patch, so use stdin

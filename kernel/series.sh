@@ -46,7 +46,8 @@ messages=$kernel_dir/patches/6.12
 tarball=$sources/linux-source-$version.tar.xz
 [ -e "$tarball" ] || die "no $tarball; install Debian's linux-source-$version, or use --sources DIR"
 
-# The files that each patch adds: its number, the file here, the file there.
+# Print a line for each file that a patch adds: the number of the patch, the file in this
+# tree, and its path in the kernel.
 files() {
 	local f first
 
@@ -84,7 +85,7 @@ add_file() {
 	[ "$1" -ge 7 ] || later+=(-UCONFIG_BLK_LINNOS_NETWORK)
 	mkdir -p "${to%/*}"
 	case $3 in
-	# nothing for programs and for linnos.ko, and nothing for a later patch
+	# remove the code for programs, for linnos.ko and of later patches
 	*.[ch])
 		"$tree.unifdef" -D__KERNEL__ -UMODULE "${later[@]}" "$2" >"$to.new" || [ $? = 1 ] ||
 			die "unifdef fails for $2"
@@ -127,7 +128,7 @@ tree=$out/tree
 rm -rf "$out"/*.patch "$tree"
 mkdir "$tree"
 touched=$(sed -n 's,^--- a/,,p' "$hooks"/*.patch | sort -u)
-# tar stops at the end of a compressed archive only, which takes some seconds
+# this takes some seconds, because tar reads the compressed archive to its end
 tar -C "$tree" --strip-components=1 -xJf "$tarball" \
 	$(printf "linux-source-$version/%s\n" scripts/unifdef.c $touched) ||
 	die "$tarball lacks files that the series changes"
@@ -137,7 +138,7 @@ rm -r "$tree/scripts"
 export GIT_AUTHOR_NAME=${owner% <*} GIT_AUTHOR_EMAIL=${owner##*<}
 GIT_AUTHOR_EMAIL=${GIT_AUTHOR_EMAIL%>}
 export GIT_COMMITTER_NAME=$GIT_AUTHOR_NAME GIT_COMMITTER_EMAIL=$GIT_AUTHOR_EMAIL
-# the same patches from the same files
+# fixed dates: the same files give the same patches
 export GIT_AUTHOR_DATE='2026-11-28T00:00:00Z' GIT_COMMITTER_DATE='2026-11-28T00:00:00Z'
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
 repo() { git -C "$tree" "$@"; }
@@ -153,7 +154,7 @@ for message in "$messages"/000[1-9]-*; do
 			die "$name does not apply to $tarball without fuzz"
 		[ ! -e "$tree/MAINTAINERS" ] || sed -i "s/^M:\tOWNER$/M:\t$owner/" "$tree/MAINTAINERS"
 	fi
-	# the sources before the Makefile, which names those that are there
+	# add the Makefile last: it names only the sources that exist
 	while read -r first from to; do
 		[ "$first" -gt "$number" ] || add_file "$number" "$from" "$to"
 	done < <(files | grep -v '/Makefile$'; files | grep '/Makefile$')

@@ -99,8 +99,8 @@ mkdir "$work/linux"
 xz -T0 -dc "$sources/linux-source-$version.tar.xz" |
 	tar -C "$work/linux" --strip-components=1 -xf -
 
-# What checkpatch says about trace events and about names as md has them, and of functions
-# that Linux 6.12 lacks.
+# Ignore the warnings about trace events, about names in the style of md, and about old functions
+# whose replacements Linux 6.12 lacks.
 ignore=ALLOC_WITH_SIZEOF,NEW_TYPEDEFS,CAMELCASE,FILE_PATH_CHANGES,OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT
 for patch in "$work"/000[1-9]-*.patch; do
 	perl "$work/linux/scripts/checkpatch.pl" --no-tree --strict --quiet --terse --show-types \

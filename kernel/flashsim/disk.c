@@ -274,7 +274,7 @@ static const struct blk_mq_ops disk_mq_ops = {
 	.timeout	= disk_timeout,
 };
 
-/* Return how much of a read the block layer puts into the first request. */
+/* Return the number of sectors of a read that the block layer puts into its first request. */
 static u32 oracle_part(struct gendisk *disk, u64 sector, u32 nr_sectors)
 {
 	u32 max_sectors = queue_max_sectors(disk->queue);
@@ -400,7 +400,7 @@ static void disk_limits(const struct flashsim_drive *drive,
 
 /**
  * flashsim_power_on() - create the drive's disk
- * @drive: the drive, off; the caller holds the configuration mutex
+ * @drive: the drive, switched off; the caller holds config_mutex
  *
  * Return: 0 or a negative error.
  */
@@ -472,7 +472,7 @@ err_model:
 
 /**
  * flashsim_power_off() - remove the drive's disk, and its data
- * @drive: the drive, on; the caller holds the configuration mutex
+ * @drive: the drive, switched on; the caller holds config_mutex
  */
 void flashsim_power_off(struct flashsim_drive *drive)
 {
@@ -491,7 +491,7 @@ void flashsim_power_off(struct flashsim_drive *drive)
 
 /**
  * flashsim_precondition() - age the drive
- * @drive: the drive, on; must be idle enough to be frozen
+ * @drive: the drive, switched on; waits until its requests are complete
  */
 void flashsim_precondition(struct flashsim_drive *drive)
 {

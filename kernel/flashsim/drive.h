@@ -26,7 +26,7 @@
  * @rules_group: its subdirectory rules
  * @profile: name of the profile chosen last
  * @params: parameters, fixed while powered
- * @power: the disk exists; changes under flashsim_mutex
+ * @power: true if the disk exists; changes under config_mutex
  * @lock: protects the members below that change during I/O
  * @model_mutex: held during work on the model that is too long for @lock
  * @clock: the drive's clock

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* flashsim: KUnit tests of injection: the latency added by a shape, where and when. */
+/* flashsim: KUnit tests of the injected latency: its shapes, sectors and times. */
 #include <kunit/test.h>
 #include <linux/math64.h>
 #include <linux/time64.h>
@@ -168,7 +168,7 @@ static void flashsim_test_pareto_bounds(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, above(&inj, 0, 0), 0);
 }
 
-static void flashsim_test_pareto_is_of_place_and_time(struct kunit *test)
+static void flashsim_test_pareto_depends_on_sector_and_time(struct kunit *test)
 {
 	struct flashsim_inject inj = armed(FLASHSIM_INJECT_PARETO);
 	struct flashsim_inject_io io = {
@@ -268,7 +268,7 @@ static struct kunit_case flashsim_inject_cases[] = {
 	KUNIT_CASE(flashsim_test_queue),
 	KUNIT_CASE(flashsim_test_pareto),
 	KUNIT_CASE(flashsim_test_pareto_bounds),
-	KUNIT_CASE(flashsim_test_pareto_is_of_place_and_time),
+	KUNIT_CASE(flashsim_test_pareto_depends_on_sector_and_time),
 	KUNIT_CASE(flashsim_test_region),
 	KUNIT_CASE(flashsim_test_only_matching_ios_are_counted),
 	KUNIT_CASE(flashsim_test_turns),
