@@ -428,7 +428,7 @@ def test_time_that_goes_back_over_many_events_is_refused(tmp_path: Path) -> None
     for i in range(3000):
         trace.add(Q, 1000 + i, i * 8)
     trace.add(Q, 5, 0)
-    with pytest.raises(TraceError, match="byte 144000 is earlier by .*two recordings"):
+    with pytest.raises(TraceError, match="byte 144000 is too late to be sorted.*two recordings"):
         read(trace.write(tmp_path / "back.blk"))
 
 
