@@ -150,5 +150,5 @@ int options_parse_table(const struct option_row *table, size_t n, const char *us
 
 void wait_a_little(void)
 {
-	nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+	nanosleep(&(struct timespec){.tv_nsec = WAIT_MS * 1000000}, NULL);
 }

@@ -9,16 +9,16 @@
 #define IDENTITY_BYTES 192
 
 /*
- * Write the identity of a drive or file: the first that the kernel knows of wwid, serial number, or
- * UUID or name of a device mapper or md device, with the first sector if it is a partition; path
- * and inode of a file. A drive that has none of these is identified by the kernel's name for it,
- * which may be another drive's after a reboot.
+ * Write the identity of a drive or file. That of a drive is the first of these that the kernel
+ * knows: its wwid, its serial number, the UUID or name of a device mapper device, the UUID of an md
+ * device. That of a partition also contains its first sector. That of a file consists of its path
+ * and inode. A drive without any of these is identified by the kernel's name for it, which another
+ * drive may have after a reboot.
  */
 void identity_get(char id[IDENTITY_BYTES], const char *path, const struct stat *st);
-/* Write the identity that a drive without any of these would have, for two drives that report the
- * same one. */
+/* Write the kernel's name of a drive as its identity, for drives that report equal identities. */
 void identity_get_name(char id[IDENTITY_BYTES], const struct stat *st);
-/* Return true if the identity is valid until the next boot only. */
+/* Return true if the identity is a kernel's name, which is valid only until the next boot. */
 bool identity_is_name(const char *id);
 
 #endif

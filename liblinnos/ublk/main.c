@@ -21,9 +21,9 @@
 #endif
 
 /*
- * Memory may be short because writes to this device are still pending: allocating memory must not
- * wait for them. Threads inherit PR_SET_IO_FLUSHER, so it is set before the first one is created,
- * which is liblinnos' when reads are hedged. Without the privilege the program runs without it.
+ * Memory may be short because writes to this device are still pending, so allocating memory must
+ * not wait for them. Threads inherit PR_SET_IO_FLUSHER, so it is set before liblinnos creates the
+ * first one. A program without the privilege runs without this protection.
  */
 static void avoid_reclaim_deadlock(void)
 {
@@ -50,7 +50,8 @@ static void open_array(struct mirror *m, const struct options *o)
 		     (unsigned long long)stats.not_choosing, m->n);
 }
 
-/* A server that takes over the device must not find an older record than this server has. */
+/* Write the record before the device is served, so that a server that takes it over does not find
+ * an older one. */
 static void write_record(struct mirror *m)
 {
 	int error = record_write(m->device.number, m->recorded, m->n, m->in);

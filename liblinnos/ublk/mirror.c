@@ -19,7 +19,7 @@
 #define PAUSE_NS 100000000
 #define PAUSES_MAX 50
 
-/* --- Start and stop, which are the first worker's ----------------------------------- */
+/* --- Start and stop, by the first worker --------------------------------------------- */
 
 static void send_command(struct mirror *m, enum ublk_command command)
 {
@@ -158,7 +158,7 @@ static void fetched(struct worker *w, struct request *r, int result)
 		send_message(w, m->workers, KIND_NO_MORE_REQUESTS, 0);
 }
 
-/* A message that could not be delivered for lack of memory is sent again. */
+/* Send a message again if it could not be delivered for lack of memory. */
 static void message_sent(struct worker *w, const struct user_data *s, int result)
 {
 	w->n_messages--;
@@ -228,7 +228,7 @@ static void work(struct worker *w)
 		reads_resubmit_expired(w);
 }
 
-/* The kernel requires that the thread which serves a queue submits all of its fetches. */
+/* Fetch all requests of a queue in its own thread, as the kernel requires. */
 static void fetch_all(struct worker *w)
 {
 	for (unsigned int tag = 0; tag < w->mirror->device.depth; tag++) {
@@ -267,7 +267,7 @@ static void *serve_queue(void *worker)
 	return NULL;
 }
 
-/* --- All of it --------------------------------------------------------------------------- */
+/* --- Setup ------------------------------------------------------------------------------- */
 
 static int create_ring(struct worker *w)
 {
@@ -276,8 +276,8 @@ static int create_ring(struct worker *w)
 	/* The ring of another thread is enabled by that thread, not by the thread that creates
 	 * it. */
 	const unsigned int disabled = w->queue ? IORING_SETUP_R_DISABLED : 0;
-	/* Each tag may have a command in flight, or replica writes, or attempts one of which may be
-	 * orphaned, and a message for its deferred write. */
+	/* Each tag may have one of these in flight: a command, replica writes, or attempts, one of
+	 * which may be orphaned; and in addition a message for its deferred write. */
 	const unsigned int entries = 2 * depth + 8, completions = depth * (m->n + 5) + 64;
 	struct io_uring_params p = {
 		.flags = disabled | IORING_SETUP_SQE128 | IORING_SETUP_CQSIZE |

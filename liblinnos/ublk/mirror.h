@@ -16,39 +16,40 @@
  * own memory, never into the request's buffer, which belongs to another request by then. Copies of
  * reads also have their own memory, and their data is never returned.
  *
- * This also holds between workers. A write reads `in` once, when its replica writes are sent, and a
- * replica can only be removed from it. To drop a replica means, under the lock and in this order:
- * liblinnos chooses it for no further read; the drop is recorded; it is removed from `in`. Consider
- * a replica k and a write that is committed. If the write found that k was not in, all three steps
- * had been done before its replica writes were sent. If it found k in, it has k's result. Either k
- * has the write, or it failed there and the worker has taken the lock, under which it dropped k or
- * found it dropped. In both cases no read that begins after the commit is sent to k unless k has
- * the write: the kernel hands the read to its worker after it has received the commit, which orders
- * the memory accesses of both. If two workers each have a failed write, they evaluate their results
- * one after the other, so that the last replica is kept.
+ * This also holds between workers. A write reads `in` once, when its replica writes are sent, and
+ * replicas are only removed from `in`, never added. A replica is dropped in three steps, under the
+ * lock and in this order: liblinnos chooses it for no further read, the drop is recorded, and the
+ * replica is removed from `in`. Consider a replica k and a write that is committed. If k was not in
+ * `in` when the write read it, all three steps had been done before its replica writes were sent.
+ * If k was in it, the worker has k's result: either k has the write, or the write failed there, and
+ * the worker has taken the lock, under which it dropped k or found that k was already dropped. In
+ * all cases no read that begins after the commit is sent to k unless k has the write, because the
+ * kernel hands the read to its worker after it has received the commit, which orders the memory
+ * accesses of both. If two workers each have a failed write, they evaluate their results one after
+ * the other, so that the last replica is kept.
  *
  * Writes to the same blocks are done one after the other, in the order in which they took the lock.
- * Otherwise a different one could be the last on each replica. Replicas are therefore equal
- * wherever no write is in flight. All workers share the list of writes. When a write completes, its
- * worker notifies the worker of a write that was deferred for it by a message from ring to ring;
- * only that worker may commit the deferred write. A flush is sent to all replicas and covers every
- * write that has been committed, by any worker, because each of these is on all replicas.
+ * Otherwise different replicas could complete them in different orders. Replicas are therefore
+ * equal wherever no write is in flight. All workers share the list of writes. If a write was
+ * deferred, the worker of the write that it waited for sends a message to the ring of its worker,
+ * because only that worker may commit it. A flush is sent to all replicas. It covers every write
+ * that any worker has committed, because each of these is on all replicas.
  *
  * After a crash replicas may differ where a write was in flight or not yet flushed. Before the
  * first write to a region of 64 MiB is sent, a bit for the region is therefore stored in a file
  * (state.h), and a replica that is dropped is recorded there before the write that it lacks is
  * committed. A write to a region whose bit is set has no further cost. A write that needs a new bit
- * waits, as do those that arrive in the meantime: the worker of the first one writes the file once
- * for all of them. If the file cannot be written, the writes that need it fail, and no replica has
- * them. If a drop cannot be recorded in it, all writes and flushes fail from then on: after a crash
- * that replica could be read, so no write that it lacks may be committed.
+ * waits until its worker has written the file, which also covers the writes that have arrived by
+ * then. If the file cannot be written, the writes that need it fail, and no replica has them. If a
+ * drop cannot be recorded in the file, all writes and flushes fail from then on: after a crash that
+ * replica could be read, so no write that it lacks may be committed.
  *
- * A server that takes over from a killed one receives again the requests that the killed one had
+ * A server that takes over from a killed one receives the requests again that the killed one had
  * not committed. Such a write may be on some of the replicas. After it was repeated it is on all of
- * them. No I/O of the killed server itself can arrive later, because the replicas can be opened
- * only after the kernel has released them, which it does after the last I/O. A flush that failed on
- * a replica and succeeds when repeated proves nothing. That replica is therefore dropped, and the
- * drop recorded, as soon as the failure is known.
+ * them. No I/O of the killed server can arrive later, because the replicas can be opened only after
+ * the kernel has released them, which it does after the last I/O. If a flush has failed on a
+ * replica and succeeds when it is repeated, data may still be lost. That replica is therefore
+ * dropped, and the drop recorded, as soon as the failure is known.
  */
 #ifndef LINNOS_UBLK_MIRROR_H
 #define LINNOS_UBLK_MIRROR_H

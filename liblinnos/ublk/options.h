@@ -26,7 +26,8 @@ struct options {
 	struct linnos_options reads;
 };
 
-/* Parse the command line. Exits after --help and --version, and with EXIT_USAGE on a bad one. */
+/* Parse the command line. Exits after --help and --version, and with EXIT_USAGE if it is invalid.
+ * */
 void options_parse(struct options *o, int argc, char **argv);
 
 #endif

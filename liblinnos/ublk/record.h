@@ -15,8 +15,7 @@
 
 #include <stdint.h>
 
-/* Return 0 or a negative errno. In the latter case the record is removed, because an older one
- * might be wrong. */
+/* Return 0, or a negative errno after removing the record, because an old record might be wrong. */
 int record_write(uint32_t number, const char *const *paths, unsigned int n, uint32_t in);
 /* Return a bitmap of the replicas in the mirror. Dies if there is no record, or if it lists other
  * replicas. */

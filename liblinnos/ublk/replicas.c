@@ -79,7 +79,8 @@ static const char *remedy(int error)
 	}
 }
 
-/* Wait for another owner to release it: a killed server does after its last I/O. */
+/* Open a replica that no other process uses. Wait up to @patience times for a killed server, which
+ * releases it after its last I/O. */
 static int open_alone(const char *path, int flags, bool is_block, unsigned int patience)
 {
 	for (;; patience--) {
@@ -132,7 +133,8 @@ static bool is_same(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Check before opening, when the second of two would be reported as busy. */
+/* Reject a drive that is given twice. When it is opened the second time, the error would be EBUSY.
+ * */
 static void reject_duplicates(const struct options *o)
 {
 	for (unsigned int k = 1; k < o->n; k++)

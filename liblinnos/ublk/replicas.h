@@ -23,11 +23,11 @@ struct geometry {
 	bool can_zero;
 };
 
-/* How often to wait until the kernel has released the resources of a killed server. */
+/* Number of waits of WAIT_MS until the kernel has released the resources of a killed server. */
 #define END_WAITS 1000
 
-/* Open the replicas in the bitmap @in. Dies if one of them is not suitable. With is_ending a killed
- * server is about to release them. */
+/* Open the replicas in the bitmap @in. Dies if one of them is not suitable. With @is_ending, waits
+ * for a killed server to release them. */
 void replicas_open(struct replica *replicas, struct geometry *g, const struct options *o,
 		   uint32_t in, bool is_ending);
 

@@ -8,9 +8,9 @@
 
 #define WHY_BYTES 128
 /*
- * Make the regions equal that may differ: copy the data of a replica in @current to the other
- * opened replicas where it differs. Return the replicas that are equal now. For the others, why[]
- * has the reason. Dies if no replica in @current can be read.
+ * Make the regions that may differ equal: copy the data of a replica in @current to the other
+ * opened replicas where it differs. Return the replicas that are equal now, and write the reason
+ * for each of the others to why[]. Dies if no replica in @current can be read.
  */
 uint32_t replicas_resync(const struct replica *replicas, const struct mirror_state *s,
 			 uint64_t bytes, uint32_t opened, uint32_t current, char why[][WHY_BYTES]);

@@ -28,9 +28,10 @@
 /* Suffix of a file that is still being written. */
 #define NEW ".new"
 
-static_assert(sizeof(struct state_head) == 512, "written as one sector");
-static_assert(sizeof(struct state_sector) == 512, "written as one sector");
-static_assert(512 + STATE_MEMBERS_MAX * IDENTITY_BYTES <= STATE_BITS_OFFSET, "no overlap");
+static_assert(sizeof(struct state_head) == 512, "the head must be one sector");
+static_assert(sizeof(struct state_sector) == 512, "the bits must be in whole sectors");
+static_assert(512 + STATE_MEMBERS_MAX * IDENTITY_BYTES <= STATE_BITS_OFFSET,
+	      "the identities must not overlap the bits");
 
 static uint32_t checksum(const void *data, size_t bytes)
 {
@@ -146,7 +147,7 @@ int state_staged(struct mirror_state *s, int result)
 		return result;
 	}
 	s->has_failed = false;
-	/* A bit that was cleared in the meantime will be cleared in the file by the next write. */
+	/* The next write also clears a bit that was cleared while this one was in flight. */
 	for (size_t i = 0; i < bits_bytes(s); i++)
 		s->recorded[i] = s->wanted[i] &
 				 s->staged[i / STATE_SECTOR_BYTES].bits[i % STATE_SECTOR_BYTES];
@@ -383,7 +384,7 @@ static void lock_record(int fd, const char *path)
 		    path);
 }
 
-/* Use the file as s if it is about these replicas. */
+/* Use the file as the record in @s if it names any of these replicas. */
 static void use_record_if_matching(struct mirror_state *s, const char *name,
 				   const struct members *g, bool compares)
 {
@@ -488,7 +489,7 @@ static void check_equal(const struct mirror_state *s, const struct options *o, u
 		    count_regions(s), s->n_regions, s->path, join_paths(o));
 }
 
-/* Die if the record does not say how these replicas can be made equal. */
+/* Die if these replicas cannot be made equal with the record. */
 static void check_repairable(const struct mirror_state *s, const struct options *o, uint32_t opened,
 			     uint64_t bytes, bool is_needed)
 {
@@ -548,8 +549,8 @@ static void add_member(struct mirror_state *s, const struct options *o, unsigned
 	memcpy(s->members[s->head.n_members++], id, IDENTITY_BYTES);
 }
 
-/* Find a name that no file has. Files that already exist may belong to other mirrors, or be
- * damaged. */
+/* Choose a name that no file has, because existing files may belong to other mirrors or be damaged.
+ * */
 static void name_file(struct mirror_state *s)
 {
 	uint32_t number = checksum(s->members, sizeof(s->members));

@@ -63,7 +63,7 @@ struct state_sector {
 struct mirror_state {
 	int fd;		 /* < 0 if there is no file yet */
 	char path[96];	 /* of the file, which may not exist yet */
-	bool are_equal;	 /* no copying is needed before the start */
+	bool are_equal;	 /* nothing need be copied before the start */
 	bool forgets;	 /* state_begin() marks all members that are out as gone */
 	bool is_lost;	 /* a replica was dropped, but the file could not be changed */
 	bool is_writing; /* a write of the bits is in flight */
@@ -81,10 +81,10 @@ struct mirror_state {
 };
 
 /*
- * Find the record of the mirror that the opened replicas belong to. Return a bitmap of those that
- * hold the current data. The others must be made equal to these in the regions that
- * state_may_differ() returns. Dies if the record forbids what the options ask for. has_died means
- * that the last server was killed, and that its requests will be received again.
+ * Find the record of the mirror to which the opened replicas belong. Return a bitmap of the
+ * replicas that hold the current data. The others must be made equal to these in the regions that
+ * state_may_differ() returns. Dies if the record does not allow a start with these options.
+ * @has_died means that the last server was killed, and that its requests will be received again.
  */
 uint32_t state_open(struct mirror_state *s, const struct options *o, uint64_t bytes,
 		    uint32_t opened, bool has_died);

@@ -14,14 +14,14 @@
 
 #define CONTROL "/dev/ublk-control"
 #define REQUEST_BYTES_MAX (512u << 10)
-#define ZEROED_BYTES_MAX (64u << 20) /* per request; overlapping writes wait for it */
+#define ZEROED_BYTES_MAX (64u << 20) /* per request, which delays overlapping writes */
 #define SECTOR_SHIFT 9
-/* Waits until udev has created the node of a new device. */
+/* Numbers of waits of WAIT_MS. udev needs some time to create the node of a new device. */
 #define NODE_WAITS 300
-/* Waits after which an existing server is considered alive. */
+/* After this time an existing server is considered alive. */
 #define ALIVE_WAITS 100
-/* Waits until the kernel has noticed that a server is gone which had the largest possible number of
- * requests: they must time out, 30 s after the last check. */
+/* If a server had the largest possible number of requests, the kernel notices that it is gone only
+ * when they time out, 30 s after it has last checked them. */
 #define GONE_WAITS 7000
 
 #define RECOVERY (UBLK_F_USER_RECOVERY | UBLK_F_USER_RECOVERY_REISSUE)
@@ -284,7 +284,7 @@ void ublk_take_over(struct ublk_device *d, const struct geometry *g)
 	struct ublk_params have = {.len = sizeof(have)};
 	int error = control(d, UBLK_U_CMD_GET_PARAMS, 0, &have, sizeof(have));
 
-	/* Without the dropped replicas, blocks may be smaller, and the device may end later. */
+	/* Without the dropped replicas, blocks may be smaller, and the mirror may be larger. */
 	if (!error && (have.basic.dev_sectors > want.basic.dev_sectors ||
 		       have.basic.logical_bs_shift < want.basic.logical_bs_shift ||
 		       (have.types & ~want.types & UBLK_PARAM_TYPE_DISCARD)))

@@ -10,8 +10,7 @@
  * requests, including those that the server had, until another server has taken it over. The
  * requests that the killed server had are then repeated:
  *
- *   ublk_needs_recovery ──► ublk_take_over ──► commands that fetch requests ──► RECOVER ──►
- * /dev/ublkbN
+ *   ublk_needs_recovery ──► ublk_take_over ──► commands that fetch requests ──► RECOVER
  *
  * START reads the partition table, RECOVER waits for the fetches, and STOP waits for requests. All
  * three are therefore submitted to the ring that serves the requests, which continues while they
@@ -28,7 +27,7 @@ struct ublksrv_io_desc;
 
 struct ublk_device {
 	uint32_t number;
-	int control_fd, fd; /* fd: of /dev/ublkcN; < 0 if it is not open */
+	int control_fd, fd; /* fd is that of /dev/ublkcN, < 0 if it is not open */
 	bool is_taken_over;
 	struct io_uring control;
 	unsigned int n_queues, depth;
@@ -44,9 +43,9 @@ enum ublk_command {
 /* These functions die if there is no driver, no permission, or no such device. */
 void ublk_open_control(struct ublk_device *d);
 void ublk_add(struct ublk_device *d, const struct options *o, const struct geometry *g);
-/* Return true if there is such a device that waits for a server. Waits for a server that is ending.
- * A device whose server was killed before START, or that cannot be recovered, is deleted. Dies if
- * the device has a server, or if it waits for one but is not to be recovered. */
+/* Return true if the device exists and waits for a server. Waits until a server that is ending has
+ * ended. Deletes a device whose server was killed before START, or that cannot be recovered. Dies
+ * if the device has a server, or if it waits for one and @recover is false. */
 bool ublk_needs_recovery(struct ublk_device *d, uint32_t number, bool recover);
 void ublk_take_over(struct ublk_device *d, const struct geometry *g);
 /* Release a device that cannot be served: delete it if this process has created it, or leave it for

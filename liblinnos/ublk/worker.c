@@ -19,8 +19,8 @@ static void check_entered(const struct worker *w, int result)
 	    w->mirror->device.number, w->queue, strerror(-result));
 }
 
-/* The completion queue has room for everything that can be in flight, so that the kernel never
- * waits for completions to be reaped here. */
+/* The completion queue has room for everything that can be in flight, so the kernel accepts entries
+ * without completions being reaped here. */
 struct io_uring_sqe *get_sqe(struct worker *w)
 {
 	struct io_uring_sqe *sqe;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A worker serves one queue of the device. It is a thread with a ring, through which the kernel
- * delivers the queue's requests and which carries the reads and replica writes for them, and with a
- * queue of liblinnos to choose replicas. Data that several workers must agree on is in the mirror.
+ * A worker serves one queue of the device. It is a thread with a ring and a queue of liblinnos. The
+ * kernel delivers the requests of the device's queue through the ring, and the worker submits the
+ * reads and replica writes for them to it. liblinnos chooses the replicas. Data that the workers
+ * share is in the mirror.
  */
 #ifndef LINNOS_UBLK_WORKER_H
 #define LINNOS_UBLK_WORKER_H
@@ -31,19 +32,19 @@ struct mirror {
 	/* Protects those of the following members that all workers write to. */
 	pthread_mutex_t lock;
 	uint32_t in; /* bitmap of replicas in the mirror; read without the lock, see mirror_in() */
-	char why_dropped[REPLICAS_MAX][WHY_BYTES]; /* constant once it is dropped */
+	char why_dropped[REPLICAS_MAX][WHY_BYTES]; /* constant after the replica was dropped */
 	struct mirror_state state; /* the record of regions that may differ after a crash */
 	struct request *first_write, *last_write; /* in the order of their arrival */
 	unsigned int n_waiting;
-	/* Paths of the replicas if `in` is recorded for a server that takes over from a killed one;
-	 * otherwise NULL. */
+	/* Paths of the replicas if `in` is recorded for a server that takes over after this one was
+	 * killed; otherwise NULL. */
 	const char *const *recorded;
 	struct geometry geometry;
 	struct linnos_array *array;
 	bool hedges;
 	struct ublk_device device;
-	struct worker *workers;	 /* one per queue; all that follows is the first one's */
-	pthread_mutex_t gate;	 /* the other workers begin when it is open */
+	struct worker *workers;	 /* one per queue; the first one uses the members that follow */
+	pthread_mutex_t gate;	 /* the other workers begin when it is unlocked */
 	unsigned int n_serving;	 /* other workers that have not ended */
 	unsigned int n_commands; /* START, STOP, and the wait before it, in flight */
 	bool is_starting, stops_when_started;
@@ -62,7 +63,7 @@ static inline uint32_t mirror_in(const struct mirror *m)
 	return __atomic_load_n(&m->in, __ATOMIC_ACQUIRE);
 }
 
-/* The kind of operation that a completion belongs to. Completions of reads have the handle of
+/* The kind of operation to which a completion belongs. The user_data of a read is the handle of
  * liblinnos, with both low bits set. */
 enum kind {
 	KIND_FETCH,
@@ -72,9 +73,9 @@ enum kind {
 	KIND_STOP,
 	KIND_SIGNAL,
 	KIND_MESSAGE,	       /* a message that was sent */
-	KIND_WRITE_MAY_START,  /* a deferred write may start: message, as the next two */
-	KIND_NO_MORE_REQUESTS, /* the kernel gives a worker no more requests: stop */
-	KIND_WORKER_ENDED,     /* a worker has ended */
+	KIND_WRITE_MAY_START,  /* message: a deferred write may start */
+	KIND_NO_MORE_REQUESTS, /* message: the kernel delivers no more requests, so stop */
+	KIND_WORKER_ENDED,     /* message: a worker has ended */
 	KIND_STATE,	       /* a write of the mirror's state */
 };
 #define READ_MARK 3u
@@ -94,13 +95,13 @@ struct request {
 	bool is_fua, keeps_blocks; /* keeps_blocks: write zeros without punching holes */
 	bool waits;		   /* protected by the mirror's lock, as earlier and later */
 	uint64_t start, bytes;
-	bool is_recorded;	       /* its bits are in the state file, or cannot be */
-	int record_error;	       /* in this case the reason */
-	bool sweeps;		       /* a flush whose success allows bits to be cleared */
+	bool is_recorded; /* its bits were written to the state file, or failed to be */
+	int record_error; /* the reason why they could not be written; otherwise 0 */
+	bool sweeps;	  /* a flush whose success allows bits to be cleared */
 	unsigned int n_replica_writes; /* replica writes in flight */
 	uint32_t sent, failed;	       /* bitmaps of replicas */
-	uint32_t writes_zeroes;	       /* replicas that cannot punch holes after all */
-	uint32_t synced;	       /* FUA of zeros: the sync has been sent */
+	uint32_t writes_zeroes;	       /* replicas that have failed to punch holes */
+	uint32_t synced;	       /* replicas to which the sync of a FUA zeroing was sent */
 	int errors[REPLICAS_MAX];
 	uint32_t written[REPLICAS_MAX];		      /* bytes */
 	struct linnos_attempt attempts[REPLICAS_MAX]; /* writes, for the predictions of reads */
@@ -144,7 +145,7 @@ static inline struct user_data user_data_unpack(uint64_t user_data)
 	};
 }
 
-/* Add to a counter of a worker, which others may read at the same time. */
+/* Add to a counter of a worker, which other threads may read at the same time. */
 static inline void count(uint64_t *counter, uint64_t n)
 {
 	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
@@ -164,7 +165,7 @@ void commit(struct worker *w, const struct request *r, int result);
 /* Send a message, which becomes a completion of the other worker's ring. */
 void send_message(struct worker *w, const struct worker *to, enum kind kind, unsigned int tag);
 
-/* Sum the statistics of all workers, which may be serving meanwhile. */
+/* Sum the statistics of all workers, which may be serving requests at the same time. */
 void mirror_sum_stats(const struct mirror *m, struct mirror_stats *sum);
 /* Return the number of requests that a worker has received. */
 uint64_t mirror_received(const struct mirror *m, unsigned int queue);

@@ -150,8 +150,8 @@ static void replica_write_failed(struct mirror *m, const struct request *r, unsi
 	pthread_mutex_unlock(&m->lock);
 }
 
-/* Some replica writes have failed: drop these replicas, and return the result for the device. The
- * caller holds the lock. */
+/* Drop the replicas on which the write has failed, and return the result for the device. The caller
+ * holds the lock. */
 static int drop_failed(struct mirror *m, const struct request *r)
 {
 	uint32_t failed = r->failed & m->in, kept = m->in & ~failed;
@@ -272,8 +272,8 @@ static void flush_end(struct worker *w, struct request *r)
 	pthread_mutex_unlock(&m->lock);
 }
 
-/* Start a deferred write. The caller holds the lock, so a failed write of this worker ends
- * later. */
+/* Start a deferred write. The caller holds the lock, so if the write has failed and belongs to this
+ * worker, it is ended later, by a completion of this worker's own ring. */
 static void write_start_deferred(struct worker *w, struct request *r)
 {
 	struct io_uring_sqe *sqe;
