@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * A sender that is not allowed is ignored before a hash is computed. Malformed and unsigned
- * datagrams do not count against the rate of a source. Otherwise anyone who can forge its address
- * could block it.
+ * datagrams do not count against the rate limit of a source, because anyone who can forge its
+ * address could block it with them.
  */
 #include "agent.h"
 

@@ -25,7 +25,7 @@ enum ignored {
 
 /**
  * struct agent - everything needed to answer queries
- * @query: fills @known, @state, @latency_us and @pending of an answer
+ * @query: function that fills @known, @state, @latency_us and @pending of an answer
  * @drives: passed to @query
  * @n_drives: the number of drives
  * @generation: identifies this start of the agent
@@ -47,8 +47,8 @@ struct agent {
 };
 
 /*
- * @rate is that of the source, or NULL if the source is not allowed. The answer replaces the query.
- * Return its length, which is @bytes, or 0 if nothing is to be sent.
+ * Replace a query by its answer. @rate is the rate limit of the source, or NULL if the source is
+ * not allowed. Return the length of the answer, which is @bytes, or 0 if none must be sent.
  */
 size_t agent_answer(struct agent *agent, struct rate *rate, uint64_t now_ns,
 		    uint8_t datagram[DATAGRAM_BYTES_MAX], size_t bytes);

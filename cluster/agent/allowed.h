@@ -11,7 +11,7 @@
 /**
  * struct rate - rate limit, with a burst of a tenth of a second
  * @interval_ns: interval between two queries
- * @due_ns: when the next query would come if all had kept the interval
+ * @due_ns: time at which the next query would arrive if all queries had kept the interval
  */
 struct rate {
 	uint64_t interval_ns;
@@ -31,6 +31,7 @@ struct network {
 };
 
 void rate_set(struct rate *rate, uint32_t per_second);
+/* Return true if a query is within the rate limit, and count it. */
 bool rate_take(struct rate *rate, uint64_t now_ns);
 
 /* Parse "10.0.0.0/24", "fd00::/8", or an address; the prefix must cover all bits that are set. */
@@ -53,12 +54,12 @@ struct source {
 };
 
 struct sources {
-	/* Prevents choosing addresses that share a set, or two with the same hash. */
+	/* Prevents an attacker from choosing addresses that share a set or a hash. */
 	uint8_t secret[crypto_shorthash_siphashx24_KEYBYTES];
 	struct source sets[SOURCE_SETS][SOURCES_PER_SET];
 };
 
-/* Return the rate of an address; a new one gets the interval of @limit. */
+/* Return the rate limit of an address. A new address gets the interval of @limit. */
 struct rate *source_rate(struct sources *sources, const void *address, size_t bytes,
 			 const struct rate *limit);
 

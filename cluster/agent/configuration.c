@@ -12,7 +12,7 @@ enum { WORDS_MAX = 4 };
 
 #define RATE_MAX 10000000
 
-/* The present line of the file, for messages; 0 for the whole file. */
+/* The current line of the file, for messages; 0 for the whole file. */
 static const char *file_name;
 static unsigned int line_number;
 
@@ -168,7 +168,7 @@ const char *configuration_read(struct configuration *c, FILE *file, const char *
 	while (!error && fgets(line, sizeof(line), file)) {
 		char *start = line;
 
-		/* the mark of UTF-8 that some editors write */
+		/* Skip the byte order mark of UTF-8 that some editors write. */
 		if (!line_number++ && !strncmp(line, "\xef\xbb\xbf", 3))
 			start += 3;
 		if (strchr(line, '\n') || feof(file))

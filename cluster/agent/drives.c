@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A kernel with LinnOS is queried through the drive itself. If the module observes the drive, the
- * query goes to /dev/linnos. The agent reads no data from a drive. It opens the drive because the
- * kernel requires an open file descriptor as permission to query.
+ * A kernel with LinnOS is queried through the drive's own descriptor. If linnos.ko observes the
+ * drive, it is queried through /dev/linnos. The agent reads no data from a drive, and opens it only
+ * because the kernel requires an open descriptor as a permission to query.
  */
 #include "drives.h"
 
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 _Static_assert(QUERY_ONLY == BLK_EXPECT_QUERY_ONLY && QUERY_HAS_PAGE == BLK_EXPECT_HAS_PAGE,
-	       "one meaning");
+	       "the flags of a datagram must be those of the kernel");
 
 #define RETRY_NS UINT64_C(1000000000)
 
@@ -63,8 +63,8 @@ static unsigned long read_number(const struct drive *drive, const char *what,
 }
 
 /*
- * Open LinnOS' file with pages in flight, which only root may read, or else the one that every
- * block device has.
+ * Open LinnOS' file with the pages in flight, which only root may read. Otherwise open the file
+ * with the requests in flight that each block device has.
  */
 static void open_pending(struct drive *drive)
 {
@@ -131,7 +131,7 @@ static bool read_pending(const struct drive *drive, struct answer *answer)
 	if (bytes <= 0)
 		return bytes == 0 || errno != ENODEV;
 	text[bytes] = 0;
-	/* the format is "N pages, M reads" with LinnOS, otherwise "reads writes" */
+	/* The format is "N pages, M reads" with LinnOS, otherwise "READS WRITES". */
 	answer->pending = strtoul(text, &second, 10);
 	if (drive->pending_is_counted)
 		answer->state |= STATE_PENDING_KNOWN;
@@ -180,13 +180,14 @@ void drive_query(struct drive *drive, const struct query *query, uint64_t now_ns
 		close_both(drive);
 		return;
 	}
-	/* LinnOS' own file exists only while LinnOS is enabled */
+	/* LinnOS' file exists only while LinnOS is enabled. */
 	if (answer->known != drive->known)
 		open_pending(drive);
 	drive->known = answer->known;
 	if (read_pending(drive, answer))
 		return;
-	/* a kernel without LinnOS does not report that a drive is gone, but its sysfs file does */
+	/* A kernel without LinnOS does not report that a drive is gone, but reading its sysfs file
+	 * fails. */
 	close_both(drive);
 	answer->known = BLK_EXPECT_GONE;
 	answer->state = 0;

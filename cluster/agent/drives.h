@@ -15,9 +15,10 @@
  * @number: device number while the drive exists
  * @fd: open for reading, or -1 while the drive does not exist
  * @pending_fd: file with the number of I/Os in flight, or -1
- * @pending_is_pages: the file is that of LinnOS; otherwise that of every block device, in requests
+ * @pending_is_pages: true if the file is that of LinnOS, which counts pages; false if it is the
+ *	file that each block device has, which counts requests
  * @pending_is_counted: false if the kernel's I/O accounting is disabled
- * @known: @known of the last answer
+ * @known: the member @known of the last answer
  * @retry_ns: time of the next attempt to open a missing drive
  */
 struct drive {

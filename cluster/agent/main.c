@@ -2,8 +2,9 @@
 /*
  * linnos-agent: serve latency predictions for this node's drives.
  *
- * There is a single thread and no state per client: each datagram is answered or ignored. Sockets
- * and drives are opened first. After that the process uses only half a dozen system calls.
+ * There is a single thread and no state per client, except for rate limits: each datagram is
+ * answered or ignored. Sockets and drives are opened first. After that the process uses only a few
+ * system calls.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -112,7 +113,7 @@ static bool read_key(struct key *key, const char *path)
 	return true;
 }
 
-/* Read all keys, or change none: if one cannot be read, the current keys stay in use. */
+/* Read all keys. If one of them cannot be read, return false, and the current keys stay in use. */
 static bool read_keys(void)
 {
 	static struct key read[KEYS_MAX];

@@ -17,12 +17,12 @@ int agents_create(struct agents **agents, struct linnos_cluster *cluster, uint32
 void agents_free(struct agents *agents);
 
 /*
- * Set the address of a node's agent and the index of the node's drive on that agent; either may
+ * Set the address of a node's agent and the index of the node's drive on that agent. Both may
  * change later.
  */
 void agents_resolve(struct agents *agents, uint32_t node, const char *address, unsigned int drive);
 
-/* Query the agent that the library chooses, for a read of this size, without waiting. */
+/* Query the agent that liblinnos-cluster chooses, about a read of this size, without waiting. */
 void agents_query(struct agents *agents, uint32_t bytes, uint64_t now_ns);
 
 #endif

@@ -30,7 +30,7 @@ uint32_t object_hash(const char *name);
 /* Return the group of a hash among @n_groups, which need not be a power of two. */
 uint32_t group_of(uint32_t hash, uint32_t n_groups);
 
-/* The answers are null-terminated. Return false if the answer has a different format. */
+/* Parse a null-terminated answer. Return false if it has a different format. */
 bool read_mapped(const char *answer, struct mapped *mapped);
 bool read_found(const char *answer, struct found *found);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The clock of all times, in ns. */
+/* The clock of all times, which is CLOCK_MONOTONIC in ns. */
 #ifndef LINNOS_CEPH_CLOCK_H
 #define LINNOS_CEPH_CLOCK_H
 

@@ -14,13 +14,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Create a folder that only this user can access; "" if that fails. */
+/* Create a folder that only this user can access. Set @folder to "" on failure. */
 void counters_folder(char *folder, size_t room);
 
 /* Get the path of a handle's socket. */
 void counters_path(const char *folder, unsigned int handle, char *path, size_t room);
 
-/* Return false if the socket does not answer. */
+/* Get the number of requests that were sent but not answered. Return false if the socket does not
+ * answer. */
 bool counters_unanswered(const char *folder, unsigned int handle, uint64_t *unanswered);
 
 /* Parse the answer of the socket; return false if it has a different format. */

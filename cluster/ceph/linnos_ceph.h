@@ -15,17 +15,17 @@
  * epoch. Until the location is known, and for a while after a write, an object is read from its
  * primary, as librados does by default.
  *
- * A replica that does not know yet that a write is complete redirects the read to the primary. Ceph
- * does this itself. It costs one more round trip and is counted (&linnos_ceph_stats.bounced).
+ * A replica that does not know yet that a write is complete redirects the read to the primary, as
+ * Ceph always does. This costs one more round trip and is counted (&linnos_ceph_stats.bounced).
  *
  * Any number of threads may use one handle. Errors are negative errno values, and
  * linnos_ceph_error() returns the text. docs/cluster.md has the measured benefit.
  *
  * ABI: structures that may grow contain their size or are passed with it. New members are appended,
  * and zero in them means the previous behaviour, so a program that was built with an older header
- * works. A program with a newer header works as long as the members that this library does not know
- * are zero; otherwise the call fails with -%E2BIG. ..._SIZE_VER0 are the sizes of the first
- * version.
+ * works. A program that was built with a newer header works unless it sets a member that this
+ * library does not have; such a call fails with -%E2BIG. The ..._SIZE_VER0 constants are the sizes
+ * of the first version.
  */
 #ifndef LIBLINNOS_CEPH_H
 #define LIBLINNOS_CEPH_H
@@ -53,8 +53,8 @@ extern "C" {
  * @agent_port: port of linnos-agent on the OSDs' hosts, at the public addresses of the OSDs; each
  *	agent must have the drives of its host's OSDs in the order of the OSD numbers; 0 to query no
  *	agents
- * @fresh_ms: how long an object is read from its primary after a write, or until its group has had
- *	four later writes by this client; other clients may also have written to it by then
+ * @fresh_ms: the time for which an object is read from its primary after this client has written to
+ *	it. It ends earlier when this client has written to the object's group four more times
  */
 struct linnos_ceph_options {
 	size_t size;
@@ -176,8 +176,8 @@ void linnos_ceph_wrote(struct linnos_ceph *ceph, const char *object);
  * @object: its name
  * @osds: filled with its primary, followed by the other OSDs that can be read from
  *
- * Return: the number of OSDs; 0 if they are not known yet, in which case the monitors are asked for
- * them.
+ * Return: the number of OSDs; 0 if they are not known yet, in which case this call requests them
+ * from the monitors.
  */
 unsigned int linnos_ceph_osds(struct linnos_ceph *ceph, const char *object,
 			      int osds[LINNOS_CLUSTER_CANDIDATES]);
@@ -210,7 +210,7 @@ struct linnos_cluster *linnos_ceph_cluster(struct linnos_ceph *ceph);
  *	linnos_ceph_aio_read_from() and probe copies; UINT64_MAX if librados' counters could not be
  *	read
  * @retried: reads that failed at another OSD and were sent to the primary
- * @asked_monitors: queries to the monitors for the location of a placement group
+ * @monitor_queries: queries to the monitors for the locations of placement groups
  * @misplaced: placement groups for which the monitors and this library disagree on the location;
  *	their objects are read from the primary
  * @handles: librados handles, one for each host that is read from and one more
@@ -222,7 +222,7 @@ struct linnos_ceph_stats {
 	uint64_t replica_reads;
 	uint64_t bounced;
 	uint64_t retried;
-	uint64_t asked_monitors;
+	uint64_t monitor_queries;
 	uint64_t misplaced;
 	uint64_t handles;
 };

@@ -26,19 +26,19 @@ enum { HANDLES_MAX = 64 };
  */
 enum { FRESH = 4 };
 
-/* The interval until the monitors are asked again: after no answer, and after an incomplete one. */
-#define ASK_AGAIN_NS UINT64_C(1000000000)
-#define ASK_MORE_NS UINT64_C(10000000000)
+/* The time until the monitors are queried again: after no answer, and after an incomplete one. */
+#define RETRY_NS UINT64_C(1000000000)
+#define COMPLETE_NS UINT64_C(10000000000)
 
 /*
- * Each new map makes all placements outdated, although most are still right. At most 100 groups a
- * second are refreshed.
+ * After each new map all placements count as outdated, although most of them are still correct. At
+ * most 100 groups per second are queried again.
  */
 #define REFRESH_EVERY_NS UINT64_C(10000000)
 
 /*
- * An OSD is looked up again with a new map, but not earlier than this. At the same interval unused
- * handles are searched; a handle that is unused twice in a row is closed.
+ * After a new map an OSD is looked up again, but at most once in this time. Unused handles are
+ * searched at the same interval. A handle that is unused twice in a row is closed.
  */
 #define LOOK_UP_AGAIN_NS UINT64_C(60000000000)
 
@@ -51,12 +51,13 @@ static const char mon_timeout_s[] = "10";
 struct group {
 	/* the epoch of the map that the placement is from; 0 if it is unknown */
 	uint32_t epoch;
-	bool is_asked, is_misplaced;
+	bool is_queried, is_misplaced;
 	/*
-	 * After no answer, do not ask before ask_after_ns. After an incomplete answer, ask again
-	 * after ask_more_ns even without a new map; 0 if the answer was complete.
+	 * After no answer, do not query the monitors before retry_at_ns. After an incomplete
+	 * answer, query them again at complete_at_ns even without a new map; 0 if the answer was
+	 * complete.
 	 */
-	uint64_t ask_after_ns, ask_more_ns;
+	uint64_t retry_at_ns, complete_at_ns;
 	unsigned int n_osds;
 	uint32_t osds[REPLICAS_MAX];
 	struct {
@@ -76,15 +77,15 @@ struct handle {
 };
 
 /*
- * When and in which map an OSD was last looked up, and its handle's number, counted from 1; 0 if it
- * has none.
+ * The time and the map of the last lookup of an OSD, and the number of its handle, counted from 1;
+ * 0 if it has none.
  */
 struct osd {
 	uint64_t found_ns;
 	uint32_t epoch, handle;
 };
 
-/* An object whose group the monitors are to be asked for. */
+/* An object for whose group the monitors must be queried. */
 struct wanted {
 	struct wanted *next;
 	char object[];
@@ -116,7 +117,7 @@ struct placement {
 	/* count of closed handles; UINT64_MAX if unknown */
 	uint64_t bounced;
 	struct wanted *wanted, **last_wanted;
-	uint64_t n_asked, refresh_after_ns;
+	uint64_t n_queries, refresh_after_ns;
 };
 
 /* ---- monitors ---- */
@@ -268,12 +269,12 @@ static int handle_at(struct placement *p, const char *host)
 	}
 	if (!slot)
 		return 0;
-	/* after a failed connection do not try again for each group */
+	/* after a failed connection, do not try again for each group */
 	if (clock_ns() < p->connect_after_ns || p->is_ending)
 		return -1;
 	if (!add_handle(p, host, slot))
 		return slot + 1;
-	p->connect_after_ns = clock_ns() + ASK_AGAIN_NS;
+	p->connect_after_ns = clock_ns() + RETRY_NS;
 	return -1;
 }
 
@@ -393,9 +394,9 @@ out:
 /* ---- the thread ---- */
 
 /*
- * Set the replicas that can be read from. A read by a handle goes to the first of its host's OSDs
- * in the group. If several OSDs of a group are on one host (because the failure domain is the rack
- * or the drive), only the first of them can be read from.
+ * Set the replicas from which can be read. librados sends a read of a handle to the first OSD of
+ * the group that is on the handle's host. If several OSDs of a group are on one host, because the
+ * failure domain is the rack or the drive, only the first of them can therefore be read from.
  */
 static void set_replicas(struct placement *p, struct group *g, const struct mapped *mapped)
 {
@@ -436,13 +437,13 @@ static void look_up_object(struct placement *p, const char *object)
 		are_current &= p->osds[mapped.osds[k]].epoch == mapped.epoch;
 	}
 	pthread_mutex_lock(&p->lock);
-	p->n_asked++;
+	p->n_queries++;
 	number = group_of(hash, p->n_groups);
 	g = &p->groups[number];
-	g->is_asked = false;
-	g->ask_after_ns = is_known ? 0 : clock_ns() + ASK_AGAIN_NS;
-	g->ask_more_ns =
-		are_current ? 0 : clock_ns() + (are_found ? LOOK_UP_AGAIN_NS : ASK_MORE_NS);
+	g->is_queried = false;
+	g->retry_at_ns = is_known ? 0 : clock_ns() + RETRY_NS;
+	g->complete_at_ns =
+		are_current ? 0 : clock_ns() + (are_found ? LOOK_UP_AGAIN_NS : COMPLETE_NS);
 	/* a monitor may have an older map than another */
 	if (is_known && mapped.epoch >= g->epoch) {
 		if (mapped.epoch > p->epoch)
@@ -545,15 +546,15 @@ static void queue_object(struct placement *p, struct group *g, const char *objec
 	strcpy(one->object, object);
 	*p->last_wanted = one;
 	p->last_wanted = &one->next;
-	g->is_asked = true;
+	g->is_queried = true;
 	pthread_cond_signal(&p->changed);
 }
 
 static bool needs_refresh(struct placement *p, const struct group *g, uint64_t now_ns)
 {
-	bool has_more = g->ask_more_ns && now_ns >= g->ask_more_ns;
+	bool has_more = g->complete_at_ns && now_ns >= g->complete_at_ns;
 
-	if (g->is_asked || now_ns < g->ask_after_ns ||
+	if (g->is_queried || now_ns < g->retry_at_ns ||
 	    (g->epoch && g->epoch == p->epoch && !has_more))
 		return false;
 	if (g->epoch) {
@@ -645,8 +646,8 @@ void placement_count(struct placement *p, struct placement_counts *counts)
 	uint64_t under_way = 0, unanswered;
 
 	pthread_mutex_lock(&p->lock);
-	*counts =
-		(struct placement_counts){.asked = p->n_asked, .bounced = p->bounced, .handles = 1};
+	*counts = (struct placement_counts){
+		.queries = p->n_queries, .bounced = p->bounced, .handles = 1};
 	for (uint32_t k = 0; k < p->n_groups; k++)
 		counts->misplaced += p->groups[k].is_misplaced;
 	/*
@@ -754,7 +755,7 @@ int placement_create(struct placement **placement, const struct login *login, ui
 	}
 	status = thread_begin(&p->thread, monitor_thread, p);
 	if (status) {
-		format_error(status, "cannot start the thread that asks the monitors: %s",
+		format_error(status, "cannot start the thread that queries the monitors: %s",
 			     strerror(-status));
 		goto fail;
 	}

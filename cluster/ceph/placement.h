@@ -2,13 +2,13 @@
 /*
  * Object placement, and the handles that read from each host.
  *
- * A separate thread asks the monitors, so reads never wait for them. It asks for the group of an
- * object that was read, and then for the OSD's host, and creates a handle that claims to be on that
- * host. Once a second, while there are reads, it checks for a new map. A group from an older map is
- * asked for again at its next read, and its old placement is used until then. OSDs are looked up
- * again as well, because they may have moved. The handle of a host that no group uses is closed.
- * Outdated placement costs time but never returns wrong data, because Ceph redirects each read to
- * the right OSD.
+ * A separate thread queries the monitors, so reads never wait for them. It queries the OSDs of the
+ * group of an object that was read, and then the host of each OSD, and creates a handle that claims
+ * to be on that host. Once a second, while there are reads, it checks for a new map. After a new
+ * map, each group is queried again at its next read, and its old placement is used until the answer
+ * arrives. OSDs are queried again as well, because they may have moved. The handle of a host that
+ * no group uses is closed. Outdated placement costs time but never returns wrong data, because Ceph
+ * redirects each read to the right OSD.
  */
 #ifndef LINNOS_CEPH_PLACEMENT_H
 #define LINNOS_CEPH_PLACEMENT_H
@@ -30,21 +30,21 @@ struct placement;
 struct handle;
 
 /*
- * Called by the thread when an OSD is looked up, possibly again: its address, and its index on its
- * host.
+ * The thread calls this function each time it has looked up an OSD, with the address of the OSD and
+ * its index on its host.
  */
 typedef void (*osd_found)(void *data, uint32_t osd, const char *address, unsigned int rank);
 
 /*
- * @main is set to the pool of the handle without a crush_location, which exists as long as the
- *	result. @users is set to a second one, for the caller's own use. Errors are negative, and
- *	their text is set.
+ * Connect to a pool. @main is set to the pool of the handle without a crush_location, which exists
+ * as long as the result, and @users to a second one for the caller's own use. Return 0, or a
+ * negative errno after setting the error text.
  */
 int placement_create(struct placement **placement, const struct login *login, uint64_t fresh_ns,
 		     osd_found on_found, void *data, rados_ioctx_t *main, rados_ioctx_t *users);
 void placement_free(struct placement *placement);
 
-/* Return the upper bound of OSD numbers, with room for OSDs that are added later. */
+/* Return the number of OSDs for which there is room, including OSDs that are added later. */
 uint32_t placement_osds(const struct placement *placement);
 
 /* Get the OSDs of an object: the primary first, then those that a handle reads from. */
@@ -61,12 +61,8 @@ void handle_leave(struct placement *placement, struct handle *handle);
 rados_ioctx_t handle_pool(const struct handle *handle);
 
 struct placement_counts {
-	uint64_t asked, misplaced, handles;
-	/*
-	 * requests of handles with a crush_location that were sent but not answered, minus those in
-	 * flight; UINT64_MAX if unknown
-	 */
-	uint64_t bounced;
+	uint64_t queries, misplaced, handles;
+	uint64_t bounced; /* reads that replicas redirected; UINT64_MAX if it is not known */
 };
 
 void placement_count(struct placement *placement, struct placement_counts *counts);

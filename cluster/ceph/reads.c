@@ -2,8 +2,8 @@
 /*
  * Reads of Ceph objects: see linnos_ceph.h.
  *
- * A read has an attempt at the chosen OSD, and possibly a probe copy that no caller waits for. It
- * is freed when both are complete. The user is notified as soon as the first is complete.
+ * A read has an attempt at the chosen OSD, and possibly a probe copy, for which no caller waits.
+ * The user is notified when the attempt is complete. The read is freed when both are complete.
  */
 #include "linnos_ceph.h"
 
@@ -24,13 +24,13 @@
 /* Error texts contain this many bytes of an object's name, so that the reason always fits. */
 #define NAMED "128"
 
-_Static_assert(REPLICAS_MAX == LINNOS_CLUSTER_CANDIDATES, "the library's candidates");
+_Static_assert(REPLICAS_MAX == LINNOS_CLUSTER_CANDIDATES, "both limits must be equal");
 
 struct linnos_ceph {
 	struct linnos_cluster *cluster;
 	struct placement *placement;
 	struct agents *agents;
-	/* one that reads from primaries, and one that the user may configure */
+	/* pool reads from primaries; users_pool is for the user, who may configure it */
 	rados_ioctx_t pool, users_pool;
 	char *configuration, *user, *name;
 	atomic_ullong reads, unknown, fresh, replica_reads, retried;
@@ -92,7 +92,7 @@ static void release_handle(struct attempt *attempt)
 	attempt->handle = NULL;
 }
 
-/* Send an attempt with its handle, or with that of primaries if it has none. */
+/* Send an attempt with its handle, or to the primary if it has none. */
 static int send_attempt(struct attempt *attempt, void *buffer)
 {
 	struct read *read = attempt->read;
@@ -118,13 +118,13 @@ fail:
 	return status;
 }
 
-/* Return true for an answer; a missing object is one, too. */
+/* Return true if the OSD has answered, which includes that the object does not exist. */
 static bool is_answer(ssize_t bytes)
 {
 	return bytes >= 0 || bytes == -ENOENT;
 }
 
-/* A read without data did not access a drive, so its latency counts only if it was late. */
+/* A read without data does not access a drive, so its latency counts only if it was late. */
 static enum linnos_end end_of(ssize_t bytes)
 {
 	if (!is_answer(bytes))
@@ -392,8 +392,8 @@ static void wake(void *data, ssize_t bytes, int osd)
 }
 
 /*
- * The thread cannot be cancelled meanwhile, because the completion would then write to a stack that
- * no longer exists.
+ * Disable cancellation of the thread while it waits, because the completion would otherwise write
+ * to a stack that no longer exists.
  */
 ssize_t linnos_ceph_read(struct linnos_ceph *ceph, const char *object, void *buffer, size_t bytes,
 			 uint64_t offset)
@@ -465,7 +465,7 @@ void linnos_ceph_get_stats(struct linnos_ceph *ceph, struct linnos_ceph_stats *s
 		.replica_reads = ceph->replica_reads,
 		.bounced = counts.bounced,
 		.retried = ceph->retried,
-		.asked_monitors = counts.asked,
+		.monitor_queries = counts.queries,
 		.misplaced = counts.misplaced,
 		.handles = counts.handles,
 	};
@@ -489,8 +489,8 @@ static bool copy_text(char **copy, const char *text)
 	return !text || *copy;
 }
 
-static int take(struct linnos_ceph_options *o, const char *pool,
-		const struct linnos_ceph_options *given)
+static int copy_options(struct linnos_ceph_options *o, const char *pool,
+			const struct linnos_ceph_options *given)
 {
 	int error;
 
@@ -517,7 +517,7 @@ int linnos_ceph_open(struct linnos_ceph **ceph, const char *pool,
 	struct linnos_ceph_options o;
 	struct linnos_ceph *c;
 	struct login login;
-	int status = take(&o, pool, options);
+	int status = copy_options(&o, pool, options);
 
 	*ceph = NULL;
 	if (status)

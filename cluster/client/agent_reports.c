@@ -26,14 +26,13 @@
 #define UNANSWERED_MAX 3
 #define SILENT_AGENT_QUERY_NS (1000 * NS_PER_MS)
 
-/*
- * For a node that only reports its number of pending reads: the relative increase in latency per
- * read.
- */
+/* For a node that reports only its number of pending reads: the relative increase in latency for
+ * each of them. */
 #define CROWDING 0.1
 #define PENDING_STEP 0.1
 
-_Static_assert(LINNOS_CLUSTER_DATAGRAM == DATAGRAM_BYTES_MAX, "as the header says");
+_Static_assert(LINNOS_CLUSTER_DATAGRAM == DATAGRAM_BYTES_MAX,
+	       "the public header must have the size of the longest datagram");
 
 static bool can_be_queried(const struct linnos_cluster *c, const struct node *n, uint64_t now_ns)
 {
@@ -49,11 +48,11 @@ static bool can_be_queried(const struct linnos_cluster *c, const struct node *n,
 }
 
 /*
- * Queue the candidate that was not queried for longest; the chosen node is measured by the read
- * itself.
+ * Queue the candidate whose last query was earliest. The chosen candidate needs no query, because
+ * the read itself measures it.
  */
-void report_candidates_for_query(struct linnos_cluster *c, const uint32_t *candidates,
-				 unsigned int n, unsigned int chosen, uint64_t now_ns)
+void queue_candidate_query(struct linnos_cluster *c, const uint32_t *candidates, unsigned int n,
+			   unsigned int chosen, uint64_t now_ns)
 {
 	uint64_t longest_ns = UINT64_MAX;
 	uint32_t which = 0;
@@ -114,12 +113,12 @@ size_t linnos_cluster_build_query(struct linnos_cluster *c, uint32_t node, uint1
 	n->query_bytes = bytes;
 	n->sent_since_query = 0;
 	budget_spend(&c->queries);
-	c->stats.questions++;
+	c->stats.queries++;
 	pthread_mutex_unlock(&c->lock);
 	return query_write(&query, c->o.key, c->o.key_bytes, datagram);
 }
 
-/* Return by how much the number of pending reads exceeds its median, which is updated. */
+/* Update the median of the number of pending reads, and return the excess over it. */
 static double pending_beyond_median(struct linnos_cluster *c, double pending)
 {
 	c->median_pending += pending > c->median_pending ? PENDING_STEP : -PENDING_STEP;

@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-/* The maximum number of recent candidates whose agents wait to be queried. */
+/* The maximum number of queued queries. */
 #define TO_QUERY_MAX 8
 
 struct linnos_cluster {
@@ -22,8 +22,8 @@ struct linnos_cluster {
 	struct node_estimator estimator;
 	struct linnos_guard guard[2]; /* for healthy default nodes [1], and for others */
 	struct budget extra, copies, queries;
-	uint64_t random, next_home;
-	double median_pending;	     /* median number of pending reads in agent reports */
+	uint64_t random, next_default;
+	double median_pending;	     /* median of the pending reads in agent reports */
 	double took_us, expected_us; /* decayed sums over primary attempts */
 	uint32_t to_query[TO_QUERY_MAX], next_to_query, n_to_query;
 	struct linnos_cluster_stats stats;

@@ -4,15 +4,15 @@
  *
  * A read stays at its default node, where the engine would send it, unless another candidate is
  * expected to be faster by more than a margin. Healthy nodes differ by chance by less than this
- * margin, and the default placement spreads reads better than agent reports do. A redirected read
- * goes to a random candidate among those within the margin of the best, so that clients with the
- * same reports do not all choose the same node. The guards of the core (linnos_guard.h) measure
- * whether redirecting is beneficial: some reads stay as a control group, and the latencies of both
- * groups determine how many reads are redirected.
+ * margin, and the default placement spreads reads more evenly than choices by agent reports would.
+ * A redirected read is sent to a random candidate among those within the margin of the best, so
+ * that clients with the same reports do not all choose the same node. The guards (linnos_guard.h)
+ * measure whether redirection reduces latency: some reads stay as a control group, and the
+ * latencies of both groups determine how many reads are redirected.
  *
- * A node that was slow is probed by one read at a time. The probe is a copy that no caller waits
- * for, within the limit on copies, or otherwise, some time later, a user's read whose default node
- * it is.
+ * A node that was slow is probed by one read at a time. The probe is a copy, for which no caller
+ * waits. If the limit on copies does not allow one, a user's read with this default node probes it
+ * some time later.
  */
 #include "agent_reports.h"
 
@@ -33,7 +33,7 @@
 #define COPIES_BURST 10
 #define QUERIES_BURST 8
 
-#define EXPLORE_MS_MAX 250
+#define PROBE_AFTER_MS_MAX 250
 
 /* A hedge that is due later, in about thirty years, is never sent. */
 #define HEDGE_WAIT_MAX_NS 1e18
@@ -46,14 +46,15 @@ struct choice_state {
 	const uint32_t *candidates;
 	uint64_t start_ns;
 	struct linnos_assignment assignment;
-	uint32_t home_us, best_us;
+	uint32_t default_us, best_us;
 	uint8_t n, size_class;
 	bool redirected, would_redirect, is_healthy;
 };
 
 _Static_assert(sizeof(struct choice_state) <= sizeof(((struct linnos_choice *)0)->own),
-	       "it has room");
-_Static_assert(sizeof(struct sending) <= sizeof(struct linnos_attempt), "it has room");
+	       "struct linnos_choice is too small");
+_Static_assert(sizeof(struct sending) <= sizeof(struct linnos_attempt),
+	       "struct linnos_attempt is too small");
 
 static struct choice_state *choice_state(const struct linnos_choice *choice)
 {
@@ -82,7 +83,7 @@ static int check(const struct linnos_cluster_options *o, uint32_t n_nodes)
 		{"mode", o->mode, 0, LINNOS_CLUSTER_HEDGE},
 		{"flags", o->flags, 0, LINNOS_CLUSTER_UNGUARDED},
 		{"margin_percent", o->margin_percent, 0, 100},
-		{"probe_after_ms", o->probe_after_ms, 1, EXPLORE_MS_MAX},
+		{"probe_after_ms", o->probe_after_ms, 1, PROBE_AFTER_MS_MAX},
 		{"probe_percent", o->probe_percent, 0, 100},
 		{"max_duplicates", o->max_duplicates, 0, 100},
 		{"query_percent", o->query_percent, 0, 100},
@@ -96,8 +97,8 @@ static int check(const struct linnos_cluster_options *o, uint32_t n_nodes)
 	return error;
 }
 
-static int take(struct linnos_cluster_options *o, const struct linnos_cluster_options *given,
-		uint32_t n_nodes)
+static int copy_options(struct linnos_cluster_options *o,
+			const struct linnos_cluster_options *given, uint32_t n_nodes)
 {
 	int error;
 
@@ -107,8 +108,8 @@ static int take(struct linnos_cluster_options *o, const struct linnos_cluster_op
 	return error ? error : check(o, n_nodes);
 }
 
-/* Seed 0 asks for a seed of this client's own, so that clients do not choose alike. */
-static int draw_seed(uint64_t *seed)
+/* Replace seed 0 by a random one, so that clients make different choices. */
+static int init_seed(uint64_t *seed)
 {
 	int error = *seed ? 0 : random_u64(seed);
 
@@ -121,12 +122,12 @@ int linnos_cluster_create(struct linnos_cluster **cluster, uint32_t n_nodes,
 			  const struct linnos_cluster_options *options)
 {
 	struct linnos_cluster_options o;
-	int error = take(&o, options, n_nodes);
+	int error = copy_options(&o, options, n_nodes);
 	struct linnos_cluster *c;
 
 	*cluster = NULL;
 	if (!error)
-		error = draw_seed(&o.seed);
+		error = init_seed(&o.seed);
 	if (error)
 		return error;
 	c = calloc(1, sizeof(*c) + (size_t)n_nodes * sizeof(*c->nodes));
@@ -141,7 +142,7 @@ int linnos_cluster_create(struct linnos_cluster **cluster, uint32_t n_nodes,
 	c->random = o.seed;
 	for (int k = 0; k < 2; k++)
 		c->guard[k].random = random_next(&c->random);
-	c->next_home = random_next(&c->random) % LINNOS_CLUSTER_CANDIDATES;
+	c->next_default = random_next(&c->random) % LINNOS_CLUSTER_CANDIDATES;
 	c->estimator.report_ttl_ns = o.report_ttl_ms * NS_PER_MS;
 	c->estimator.report_max_uses = o.report_max_uses;
 	c->estimator.probe_wait_ns = o.probe_after_ms * NS_PER_MS;
@@ -165,7 +166,7 @@ void linnos_cluster_free(struct linnos_cluster *c)
 /* --- Choosing ------------------------------------------------------------------------------ */
 
 /* The candidates of a read and their expected latencies. */
-struct field {
+struct candidates {
 	unsigned int n;
 	uint32_t out; /* bitmap of candidates that must not be chosen */
 	double ratio[LINNOS_CLUSTER_CANDIDATES];
@@ -179,7 +180,7 @@ static struct node *node_of(struct linnos_cluster *c, const struct linnos_choice
 }
 
 static void expect_candidates(struct linnos_cluster *c, const struct linnos_choice *choice,
-			      struct field *f, uint64_t now_ns)
+			      struct candidates *f, uint64_t now_ns)
 {
 	const struct choice_state *own = choice_state(choice);
 
@@ -190,13 +191,13 @@ static void expect_candidates(struct linnos_cluster *c, const struct linnos_choi
 		f->ratio[k] = node_expect(&c->estimator, node_of(c, choice, k), now_ns).ratio;
 }
 
-static uint32_t us_of(const struct field *f, unsigned int k)
+static uint32_t us_of(const struct candidates *f, unsigned int k)
 {
 	return fmin(f->median_us * f->ratio[k], UINT32_MAX / 2);
 }
 
 /* Return a random candidate among those within the margin of the best; -1 if all are excluded. */
-static int choose_near_best(struct linnos_cluster *c, const struct field *f)
+static int choose_near_best(struct linnos_cluster *c, const struct candidates *f)
 {
 	unsigned int near[LINNOS_CLUSTER_CANDIDATES], n = 0;
 	double kept = 1 - c->o.margin_percent / 100.0, best = INFINITY;
@@ -212,7 +213,7 @@ static int choose_near_best(struct linnos_cluster *c, const struct field *f)
 
 /* Return the candidate that is due for a probe and was read longest ago; -1 if there is none. */
 static int find_probe_candidate(struct linnos_cluster *c, const struct linnos_choice *choice,
-				const struct field *f, uint64_t now_ns)
+				const struct candidates *f, uint64_t now_ns)
 {
 	int longest = -1;
 
@@ -230,8 +231,8 @@ static int find_probe_candidate(struct linnos_cluster *c, const struct linnos_ch
 }
 
 /* Request a probe copy if a candidate is due for one. */
-static void explore(struct linnos_cluster *c, struct linnos_choice *choice, const struct field *f,
-		    uint64_t now_ns)
+static void request_probe_copy(struct linnos_cluster *c, struct linnos_choice *choice,
+			       const struct candidates *f, uint64_t now_ns)
 {
 	int k = find_probe_candidate(c, choice, f, now_ns);
 
@@ -253,36 +254,36 @@ static bool is_redirected(struct linnos_cluster *c, struct linnos_choice *choice
 	own->would_redirect = true;
 	if (c->o.mode == LINNOS_CLUSTER_OBSERVE)
 		return false;
-	/* A failing node has no latency to compare with. */
+	/* A failing node has no latency with which to compare. */
 	if (c->o.flags & LINNOS_CLUSTER_UNGUARDED || node_of(c, choice, choice->home)->failing)
 		return true;
 	/*
-	 * Each kind of read has its own account, so that a gain of one does not hide a loss of
-	 * another. For a slow and for a healthy default node, the expectation is a mean of
-	 * latencies, so a read is redirected even if the gain is uncertain. Between these the
-	 * expectation rests on one or two slow reads, so the read stays.
+	 * Each kind of read has its own guard, so that a gain of one kind does not hide a loss of
+	 * another. If the default node is slow or healthy, the expected latency is a mean of
+	 * several latencies, so reads are redirected even if the gain is uncertain. If it is
+	 * neither, the expected latency depends on one or two slow reads, so reads stay unless the
+	 * gain is certain.
 	 */
 	own->is_healthy = ratio < HEALTHY_MAX;
 	own->assignment =
 		linnos_guard_assign(&c->guard[own->is_healthy],
 				    ratio < SLOW && !own->is_healthy ? LINNOS_SLOWNESS_OVER_P90
 								     : LINNOS_SLOWNESS_OVER_3X_P90,
-				    own->home_us);
+				    own->default_us);
 	c->stats.control += !own->assignment.redirected;
 	return own->assignment.redirected;
 }
 
 static void plan_hedge(struct linnos_cluster *c, struct linnos_choice *choice,
-		       const struct field *f, uint64_t now_ns)
+		       const struct candidates *f, uint64_t now_ns)
 {
 	choice->hedge_at_ns = UINT64_MAX;
 	if (c->o.mode == LINNOS_CLUSTER_HEDGE && f->median_us > 0 && f->n > 1 &&
 	    !(choice->flags & LINNOS_NEVER_HEDGE) && choice->bytes <= EXTRA_BYTES_MAX) {
 		double ratio = fmax(1, f->ratio[choice->replica]);
-		double probe_wait_ns =
-			c->o.hedge_percent / 100.0 * f->median_us * NS_PER_US * ratio;
+		double wait_ns = c->o.hedge_percent / 100.0 * f->median_us * NS_PER_US * ratio;
 
-		choice->hedge_at_ns = now_ns + fmin(probe_wait_ns, HEDGE_WAIT_MAX_NS);
+		choice->hedge_at_ns = now_ns + fmin(wait_ns, HEDGE_WAIT_MAX_NS);
 	}
 }
 
@@ -308,7 +309,7 @@ int64_t linnos_cluster_choose(struct linnos_cluster *c, struct linnos_choice *ch
 			      const uint32_t *candidates, unsigned int n, uint64_t now_ns)
 {
 	struct choice_state *own = choice_state(choice);
-	struct field f;
+	struct candidates f;
 	double kept;
 	int error = check_read(c, choice, candidates, n);
 
@@ -328,11 +329,11 @@ int64_t linnos_cluster_choose(struct linnos_cluster *c, struct linnos_choice *ch
 	budget_earn(&c->copies);
 	budget_earn(&c->queries);
 	if (choice->home == LINNOS_DEFAULT_ROUND_ROBIN)
-		choice->home = c->next_home++ % n;
+		choice->home = c->next_default++ % n;
 	expect_candidates(c, choice, &f, now_ns);
 	choice->replica = choose_near_best(c, &f);
 	kept = 1 - c->o.margin_percent / 100.0;
-	own->home_us = us_of(&f, choice->home);
+	own->default_us = us_of(&f, choice->home);
 	own->best_us = us_of(&f, choice->replica);
 	if (f.ratio[choice->home] * kept <= f.ratio[choice->replica])
 		choice->replica = choice->home;
@@ -341,12 +342,12 @@ int64_t linnos_cluster_choose(struct linnos_cluster *c, struct linnos_choice *ch
 	own->redirected = choice->replica != (unsigned int)choice->home;
 	c->stats.redirected += own->redirected;
 	if (c->o.mode != LINNOS_CLUSTER_OBSERVE)
-		explore(c, choice, &f, now_ns);
+		request_probe_copy(c, choice, &f, now_ns);
 	choice->predicted_us = us_of(&f, choice->replica);
 	choice->tried = 1u << choice->replica;
 	plan_hedge(c, choice, &f, now_ns);
 	if (c->o.query_percent > 0 && c->o.report_ttl_ms)
-		report_candidates_for_query(c, candidates, n, choice->replica, now_ns);
+		queue_candidate_query(c, candidates, n, choice->replica, now_ns);
 	pthread_mutex_unlock(&c->lock);
 	return candidates[choice->replica];
 }
@@ -354,7 +355,7 @@ int64_t linnos_cluster_choose(struct linnos_cluster *c, struct linnos_choice *ch
 int linnos_cluster_choose_next(struct linnos_cluster *c, struct linnos_choice *choice,
 			       uint64_t now_ns)
 {
-	struct field f;
+	struct candidates f;
 	int k;
 
 	pthread_mutex_lock(&c->lock);
@@ -373,7 +374,7 @@ int linnos_cluster_choose_next(struct linnos_cluster *c, struct linnos_choice *c
 int linnos_cluster_choose_hedge(struct linnos_cluster *c, struct linnos_choice *choice,
 				uint64_t now_ns)
 {
-	struct field f;
+	struct candidates f;
 	int k;
 
 	choice->hedge_at_ns = UINT64_MAX;
@@ -434,7 +435,7 @@ void linnos_cluster_on_submit(struct linnos_cluster *c, struct linnos_attempt *s
 	if (kind != LINNOS_PROBE_COPY || replica != (unsigned int)choice->home ||
 	    !own->assignment.redirected)
 		s->assignment.slowness = LINNOS_SLOWNESS_NONE;
-	node_sent(n, s);
+	node_add_read(n, s);
 	c->stats.sent++;
 	pthread_mutex_unlock(&c->lock);
 }
@@ -462,16 +463,15 @@ void linnos_cluster_on_complete(struct linnos_cluster *c, struct linnos_attempt 
 				enum linnos_end end, uint64_t now_ns)
 {
 	struct sending *s = sending_of(sending);
-	double us = (double)since(s->sent_ns, now_ns) / NS_PER_US;
+	double us = (double)elapsed_ns(s->sent_ns, now_ns) / NS_PER_US;
 	struct node *n;
 
 	pthread_mutex_lock(&c->lock);
 	n = &c->nodes[s->node];
-	node_forget(n, s);
+	node_remove_read(n, s);
 	c->stats.ended++;
-	/*
-	 * A caller may hedge all late reads and cancel the first attempt; it counts as a slow one.
-	 */
+	/* A caller may hedge late reads and cancel the first attempt, which counts as a slow read.
+	 * */
 	if (end == LINNOS_CANCELLED && us >= SLOW * median_us(&c->estimator.medians, s->size_class))
 		end = LINNOS_SUCCEEDED;
 	if (end == LINNOS_SUCCEEDED) {
@@ -487,7 +487,7 @@ void linnos_cluster_on_answer(struct linnos_cluster *c, const struct linnos_choi
 			      const struct linnos_attempt *winner, uint64_t now_ns)
 {
 	const struct choice_state *own = choice_state(choice);
-	double us = (double)since(own->start_ns, now_ns) / NS_PER_US;
+	double us = (double)elapsed_ns(own->start_ns, now_ns) / NS_PER_US;
 	const struct sending *w = winner ? sending_of(winner) : NULL;
 
 	pthread_mutex_lock(&c->lock);
@@ -497,7 +497,7 @@ void linnos_cluster_on_answer(struct linnos_cluster *c, const struct linnos_choi
 				    (struct linnos_assignment){.slowness = LINNOS_SLOWNESS_NONE},
 				    us);
 	if (own->redirected)
-		c->stats.saved_us += own->home_us - us;
+		c->stats.saved_us += own->default_us - us;
 	if (w && w->kind == LINNOS_HEDGE_ATTEMPT)
 		c->stats.hedges_won++;
 	if (w && own->would_redirect && !own->redirected && w->kind == LINNOS_PRIMARY_ATTEMPT &&
@@ -538,7 +538,7 @@ int linnos_cluster_get_node(struct linnos_cluster *c, uint32_t node, uint64_t no
 	s.answered = n->n_answered;
 	s.errors = n->n_errors;
 	if (node_has_report(&c->estimator, n, now_ns))
-		s.report_age_us = since(n->report_query_ns, now_ns) / NS_PER_US;
+		s.report_age_us = elapsed_ns(n->report_query_ns, now_ns) / NS_PER_US;
 	s.is_trusted = node_is_trusted(n);
 	pthread_mutex_unlock(&c->lock);
 	versioned_struct_copy_out(stats, bytes, &s, sizeof(s));

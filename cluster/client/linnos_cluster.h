@@ -5,10 +5,10 @@
  * This library is for a client of replicated data on several nodes, with any storage engine that
  * lets the client select the node that serves a read. Its interface and types follow
  * linnos_choose.h: the library chooses a node, the caller reports when a read was sent and how it
- * completed, and the library tells the caller when to send a hedge. It does no I/O, has no clock
- * and starts no thread. A chooser of linnos_choose.h handles 16 replicas with a model of each
- * drive. This library handles any number of nodes, using the latencies of the client's own reads
- * and the reports of the nodes' agents.
+ * completed, and the library returns the time at which a hedge should be sent. It does no I/O, has
+ * no clock and starts no thread. A chooser of linnos_choose.h handles up to 16 replicas with a
+ * model of each drive. This library handles any number of nodes, and uses the latencies of the
+ * client's own reads and the reports of the nodes' agents.
  *
  *	linnos_cluster_choose ─► send ─► linnos_cluster_on_submit ─► linnos_cluster_on_complete
  *	      │                             ▲       ▲                 │           │ failed
@@ -69,9 +69,8 @@ enum linnos_cluster_mode {
  * @flags: %LINNOS_CLUSTER_UNGUARDED: always follow the predictions. Otherwise a random part of the
  *	reads that would be redirected stays at its default node as a control group, which grows if
  *	redirected reads turn out to gain little
- * @margin_percent: how much faster than the default node another node must be expected to be
- *	for a read to be redirected, in percent of the latency expected at the default node, 0 to
- *	100
+ * @margin_percent: a read is redirected only to a node whose expected latency is lower by more than
+ *	this percentage of the latency expected at the default node, 0 to 100
  * @report_ttl_ms: how long the report of an agent is used, counted from the query; 0 to never use
  *	reports
  * @report_max_uses: the maximum number of reads that one report is used for
@@ -81,10 +80,10 @@ enum linnos_cluster_mode {
  * @hedge_percent: a read is hedged after this percentage of the median latency of its size class,
  *	or of its expected latency if that is higher; 100 or more
  * @probe_percent: the maximum percentage of reads that are accompanied by a probe copy, a duplicate
- *	read of a slow node that no caller waits for. If no copy is allowed, a user's read probes
+ *	read of a slow node for which no caller waits. If no copy is allowed, a user's read probes
  *	the node some time later
- * @max_duplicates: the maximum number of hedges and probe copies together, at any moment, in
- *	percent of the reads so far
+ * @max_duplicates: the maximum number of hedges and probe copies together, in percent of the reads
+ *	so far, which is never exceeded
  * @query_percent: the maximum number of queries to agents, in percent of the reads so far
  * @seed: seed of the random choices, for reproducible simulations: equal seeds and calls give equal
  *	choices. 0 draws it with getrandom(2), so that each client chooses differently. The cookies
@@ -132,7 +131,7 @@ const char *linnos_cluster_error(void);
 /**
  * linnos_cluster_create() - create a client of a number of nodes
  * @cluster: set to the new client; NULL on failure
- * @n_nodes: the number of nodes, which are numbered from 0
+ * @n_nodes: the number of nodes, which have the numbers from 0 on
  * @options: NULL for the defaults
  *
  * Return: 0 or a negative errno.
@@ -216,7 +215,7 @@ void linnos_cluster_on_complete(struct linnos_cluster *cluster, struct linnos_at
  * linnos_cluster_on_answer() - record that a read is complete for its user
  * @cluster: the client
  * @choice: the choice from linnos_cluster_choose(), which is no longer used afterwards
- * @winner: the attempt that answered, which may have completed already; NULL if none did
+ * @winner: the attempt that answered, which may have completed already; NULL if none answered
  * @now_ns: the current time
  */
 void linnos_cluster_on_answer(struct linnos_cluster *cluster, const struct linnos_choice *choice,
@@ -272,7 +271,7 @@ int linnos_cluster_receive_report(struct linnos_cluster *cluster, uint32_t node,
 
 /**
  * struct linnos_cluster_stats - statistics of a client
- * @reads: reads that a node was chosen for
+ * @reads: reads for which a node was chosen
  * @would_redirect: reads that another node was expected to answer earlier than the default node
  * @redirected: reads that were redirected to another node
  * @control: reads that stayed at the default node as the control group, chosen at random
@@ -280,11 +279,11 @@ int linnos_cluster_receive_report(struct linnos_cluster *cluster, uint32_t node,
  * @hedges: hedges requested
  * @hedges_won: hedges that were the first to answer
  * @hedges_denied: hedges not sent because of @max_duplicates
- * @failovers: reads that linnos_cluster_choose_next() found another node for
+ * @failovers: times that linnos_cluster_choose_next() has found another node for a read
  * @sent: attempts sent, including hedges and probe copies
  * @ended: attempts completed
  * @errors: attempts that failed
- * @questions: queries built
+ * @queries: queries built
  * @answers: answers accepted
  * @refused: received datagrams that were refused
  * @saved_us: sum over the reads in @redirected of the latency expected at the default node minus
@@ -307,7 +306,7 @@ struct linnos_cluster_stats {
 	uint64_t sent;
 	uint64_t ended;
 	uint64_t errors;
-	uint64_t questions;
+	uint64_t queries;
 	uint64_t answers;
 	uint64_t refused;
 	int64_t saved_us;

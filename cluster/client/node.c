@@ -16,11 +16,11 @@
  * parallel.
  */
 #define CROWDING 0.1
-/* Factor of the weight of that source, own latencies or reports, whose data are older. */
+/* The weight of the source with the older data, own latencies or reports, is multiplied by this. */
 #define OLDER 0.25
 /*
- * Prediction errors in doublings: the initial value, the maximum, the weight of the latest error,
- * and the error that is expected by chance.
+ * Prediction errors, in doublings of the latency: the initial value, the maximum, the weight of the
+ * latest error, and the error of a perfect prediction because of random differences.
  */
 #define ERROR_FIRST 0.25
 #define ERROR_MAX 3.0
@@ -64,14 +64,15 @@ unsigned int node_size_class(uint64_t bytes)
 
 /* --- The mean latency of healthy reads: see struct fit --- */
 
-/* Each read multiplies the weight of all earlier ones by this, so about the last hundred count. */
+/* Each read multiplies the weight of all earlier reads by this, so about a hundred have a weight.
+ * */
 #define DECAY (1 - 1.0 / 128)
 /* The prior: this number of reads at the median. */
 #define PRIOR 24
 /* The prior of the slope is 0, with this sum of squares. */
 #define PRIOR_SQUARE 2
-/* Limits of reports and latencies, in doublings, because an outlier would dominate the regression.
- */
+/* Limits of reports and latencies, in doublings, so that outliers do not dominate the regression.
+ * */
 #define LOG_RATIO_MIN (-2.0)
 #define LOG_REPORT_MAX 3.0
 #define LOG_LATENCY_MAX 2.0
@@ -160,7 +161,7 @@ void node_init(struct node *n)
 	*n = (struct node){.own_error = ERROR_FIRST, .agent_error = ERROR_FIRST};
 }
 
-uint64_t since(uint64_t then_ns, uint64_t now_ns)
+uint64_t elapsed_ns(uint64_t then_ns, uint64_t now_ns)
 {
 	return now_ns > then_ns ? now_ns - then_ns : 0;
 }
@@ -184,13 +185,13 @@ static double waiting_ratio(const struct node_estimator *k, const struct node *n
 {
 	double median = n->oldest ? median_us(&k->medians, n->oldest->size_class) : 0;
 
-	return median > 0 ? since(n->oldest->sent_ns, now_ns) / (NS_PER_US * median) : 0;
+	return median > 0 ? elapsed_ns(n->oldest->sent_ns, now_ns) / (NS_PER_US * median) : 0;
 }
 
 bool node_has_report(const struct node_estimator *k, const struct node *n, uint64_t now_ns)
 {
 	return n->agent_ratio > 0 && n->report_uses < k->report_max_uses &&
-	       since(n->report_query_ns, now_ns) < k->report_ttl_ns;
+	       elapsed_ns(n->report_query_ns, now_ns) < k->report_ttl_ns;
 }
 
 bool node_is_trusted(const struct node *n)
@@ -205,7 +206,7 @@ bool node_is_trusted(const struct node *n)
 static double healthy_ratio(const struct node *n, double report, uint64_t now_ns)
 {
 	return 1 + (fit_expect(&n->fit, report) - 1) *
-			   decayed(since(n->last_completion_ns, now_ns), MEAN_HALF_NS);
+			   decayed(elapsed_ns(n->last_completion_ns, now_ns), MEAN_HALF_NS);
 }
 
 struct expected node_expect(const struct node_estimator *k, const struct node *n, uint64_t now_ns)
@@ -214,7 +215,7 @@ struct expected node_expect(const struct node_estimator *k, const struct node *n
 	struct expected e = {0};
 
 	if (n->last_completion_ns) {
-		double decay = decayed(since(n->last_completion_ns, now_ns), HALF_NS);
+		double decay = decayed(elapsed_ns(n->last_completion_ns, now_ns), HALF_NS);
 
 		own_weight = decay / (n->own_error + ERROR_MIN);
 		/*
@@ -223,7 +224,7 @@ struct expected node_expect(const struct node_estimator *k, const struct node *n
 		 */
 		if (n->own_ratio >= SLOW)
 			decay = n->in_flight ? 1
-					     : decayed(since(n->last_completion_ns, now_ns),
+					     : decayed(elapsed_ns(n->last_completion_ns, now_ns),
 						       probe_wait_ns(k, n));
 		e.own_ratio = 1 + (n->own_ratio - 1) * decay;
 	}
@@ -250,7 +251,7 @@ struct expected node_expect(const struct node_estimator *k, const struct node *n
 	return e;
 }
 
-void node_sent(struct node *n, struct sending *s)
+void node_add_read(struct node *n, struct sending *s)
 {
 	s->next = NULL;
 	s->previous = n->newest;
@@ -264,7 +265,7 @@ void node_sent(struct node *n, struct sending *s)
 	n->report_uses++;
 }
 
-void node_forget(struct node *n, struct sending *s)
+void node_remove_read(struct node *n, struct sending *s)
 {
 	*(s->previous ? &s->previous->next : &n->oldest) = s->next;
 	*(s->next ? &s->next->previous : &n->newest) = s->previous;
@@ -292,7 +293,8 @@ void node_learn(struct node_estimator *k, struct node *n, const struct sending *
 	}
 	/* Probes of a slow node are not representative of other reads. */
 	if (ratio < SLOW || !n->consecutive_slow) {
-		fit_decay(&n->fit, decayed(since(n->last_completion_ns, now_ns), MEAN_HALF_NS));
+		fit_decay(&n->fit,
+			  decayed(elapsed_ns(n->last_completion_ns, now_ns), MEAN_HALF_NS));
 		fit_learn(&n->fit, s->agent_ratio, fmin(fmax(ratio, RATIO_MIN), SLOW));
 	}
 	/* Adapt probe_wait_ns to the time after which one probe in two is fast again. */
@@ -331,5 +333,5 @@ bool node_needs_probe(const struct node_estimator *k, const struct node *n, doub
 		      uint64_t now_ns)
 {
 	return ratio >= SLOW && !n->in_flight &&
-	       since(n->last_completion_ns, now_ns) >= probe_wait_ns(k, n);
+	       elapsed_ns(n->last_completion_ns, now_ns) >= probe_wait_ns(k, n);
 }

@@ -8,11 +8,11 @@
  * mean of the agent's reports (struct fit).
  *
  * Two sources show that a node is unhealthy: the latencies of the client's own reads and the
- * predictions of the node's agent. Each is weighted by its recent accuracy for this node, and own
- * latencies lose weight with age. A client that often reads from a node therefore relies on its own
- * latencies, and a client that rarely does relies on the agent's reports, weighted by their past
- * accuracy. An agent that is wrong or dishonest loses weight accordingly. If it is far less
- * accurate than the client's own latencies, it is ignored.
+ * predictions of the node's agent. Each source is weighted by its recent accuracy for this node,
+ * and the client's own latencies lose weight with age. A client that often reads from a node
+ * therefore relies on its own latencies, and a client that rarely does relies on the agent's
+ * reports. An agent that is wrong or dishonest loses weight. If it is far less accurate than the
+ * client's own latencies, it is ignored.
  *
  * After a slow read a node counts as slow until another read is fast. The node is probed after a
  * wait, which doubles with each slow read. The time that a read in flight has already taken counts
@@ -78,15 +78,15 @@ struct sending {
 	struct sending *next, *previous;
 	uint64_t sent_ns;
 	uint32_t node, expected_us;
-	float own_ratio, agent_ratio; /* ratio that each source alone would predict; 0 if none */
+	float own_ratio, agent_ratio; /* predictions from each source alone; 0 if it has none */
 	uint8_t kind, size_class;
-	struct linnos_assignment assignment; /* of a copy: the assignment for the guard */
+	struct linnos_assignment assignment; /* for the guard, if this is a copy */
 };
 
 struct node {
 	struct sending *oldest, *newest;
 	uint32_t in_flight;
-	uint32_t consecutive_slow; /* number of consecutive slow periods */
+	uint32_t consecutive_slow; /* number of slow reads in a row that were not concurrent */
 	bool failing;
 	float own_ratio; /* recent ratio of own reads */
 	float own_error, agent_error;
@@ -118,17 +118,18 @@ struct expected {
 	double ratio;
 };
 
-/* Return the time since @then_ns; 0 if another thread has recorded a later time. */
-uint64_t since(uint64_t then_ns, uint64_t now_ns);
+/* Return the time since @then_ns; 0 if @then_ns is later, because another thread recorded it. */
+uint64_t elapsed_ns(uint64_t then_ns, uint64_t now_ns);
 
 /* Return the next number of a random sequence. */
 uint64_t random_next(uint64_t *state);
 unsigned int node_size_class(uint64_t bytes);
 void node_init(struct node *n);
 struct expected node_expect(const struct node_estimator *k, const struct node *n, uint64_t now_ns);
-void node_sent(struct node *n, struct sending *s);
+/* Add a read that is being sent to the reads in flight. */
+void node_add_read(struct node *n, struct sending *s);
 /* Remove a read that is no longer in flight. */
-void node_forget(struct node *n, struct sending *s);
+void node_remove_read(struct node *n, struct sending *s);
 /* Record a latency, as a ratio to the median. */
 void node_learn(struct node_estimator *k, struct node *n, const struct sending *s, double ratio,
 		uint64_t now_ns);

@@ -68,7 +68,7 @@ static void begin(uint8_t *datagram, unsigned int kind, unsigned int flags, uint
 static void compute_tag(const void *key, size_t key_bytes, const uint8_t *datagram,
 			uint8_t tag[DATAGRAM_TAG_BYTES])
 {
-	/* this fails only for lengths beyond KEY_BYTES_MAX, which configurations exclude */
+	/* This fails only if the key is longer than KEY_BYTES_MAX, which callers have checked. */
 	crypto_generichash(tag, DATAGRAM_TAG_BYTES, datagram, DATAGRAM_BYTES, key, key_bytes);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The datagram of linnos-agent: a query about a read and its answer, as documented in
- * linnos-agent(8). An answer is as long as its query, so that a forged source address cannot
- * amplify traffic. The agent and its clients compile this file.
+ * The datagrams of linnos-agent, a query about a read and its answer, as documented in
+ * linnos-agent(8). An answer is as long as its query, so that queries with forged source addresses
+ * do not amplify traffic. The agent and its clients compile this file.
  */
 #ifndef LINNOS_WIRE_DATAGRAM_H
 #define LINNOS_WIRE_DATAGRAM_H

@@ -84,5 +84,5 @@ for knob, value in {"pattern": "all", "op": "read", "latency_us": 2000, "arm": 1
     Path(f"/sys/kernel/config/flashsim/flash{SLOW}/inject/{knob}").write_text(str(value))
 read("slow")
 told = pool.client_stats()
-print(json.dumps({"what": "agents", "questions": told.questions, "answers": told.answers}))
+print(json.dumps({"what": "agents", "queries": told.queries, "answers": told.answers}))
 pool.close()

@@ -59,7 +59,7 @@ def test_reads_leave_a_slow_drive_except_for_fresh_objects(tmp_path: Path) -> No
     said = in_lab(sys.executable, Path(__file__).with_name("ceph_reads.py"), out=tmp_path)
     found = {one.pop("what"): one for one in map(json.loads, said.splitlines())}
     agents = found.pop("agents")
-    assert 0.9 * agents["questions"] <= agents["answers"] > 100
+    assert 0.9 * agents["queries"] <= agents["answers"] > 100
     fresh, old = (found.pop(f"{age} replicas") for age in ("fresh", "old"))
     assert 0 < fresh["bounced"] <= sum(fresh["asked"])
     assert sum(fresh["disk_reads"]) >= sum(fresh["asked"]) and not old["bounced"]

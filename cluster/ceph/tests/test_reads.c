@@ -76,7 +76,7 @@ static struct linnos_ceph_stats stats(void)
 
 static void wait_until_asked(uint64_t n)
 {
-	while (stats().asked_monitors < n)
+	while (stats().monitor_queries < n)
 		usleep(100);
 }
 
@@ -89,7 +89,7 @@ static void begin(const char *object)
 static int *osds_of(const char *object, unsigned int n)
 {
 	static int osds[LINNOS_CLUSTER_CANDIDATES];
-	uint64_t asked = stats().asked_monitors;
+	uint64_t asked = stats().monitor_queries;
 
 	if (!linnos_ceph_osds(ceph, object, osds))
 		wait_until_asked(asked + 1);
@@ -137,7 +137,7 @@ TEST(reads_do_not_wait_for_monitors)
 	/* the monitors are asked once per group, and there is one handle per host */
 	read_once("a", 0);
 	read_once("a", 0);
-	assert(stats().asked_monitors == 1 && stats().handles == 4);
+	assert(stats().monitor_queries == 1 && stats().handles == 4);
 	assert(stats().reads == 3 && stats().unknown == 1);
 	assert(ended.osd >= 0);
 }
@@ -303,7 +303,7 @@ TEST(silent_monitors_are_not_asked_for_each_read)
 		pass_us(1000);
 	}
 	wait_until_asked(1);
-	assert(stats().unknown == 100 && stats().asked_monitors == 1);
+	assert(stats().unknown == 100 && stats().monitor_queries == 1);
 	tell_monitors(speak);
 	pass_us(1000000);
 	know("a");
@@ -342,7 +342,7 @@ TEST(unknown_host_of_an_osd_is_looked_up_again)
 	tell_monitors(speak);
 	/* not for each read */
 	read_once("a", 0);
-	assert(stats().asked_monitors == 1);
+	assert(stats().monitor_queries == 1);
 	pass_us(11000000);
 	read_once("a", 0);
 	wait_until_asked(2);
@@ -364,8 +364,8 @@ TEST(moved_osd_is_read_at_its_new_host)
 	assert(stats().handles == 4);
 	tell_monitors(move);
 	/* it was found a moment ago, and is not looked up again with each map */
-	LOOK_UP_WHILE(stats().asked_monitors == 1, 0);
-	assert(stats().asked_monitors == 2 && stats().handles == 4);
+	LOOK_UP_WHILE(stats().monitor_queries == 1, 0);
+	assert(stats().monitor_queries == 2 && stats().handles == 4);
 	pass_us(61000000);
 	LOOK_UP_WHILE(stats().handles == 4, 0);
 	assert(stats().handles == 5);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Example with three nodes, the second of which becomes slow; ask() simulates the network. */
+/* An example with three nodes, the second of which becomes slow. latency_ns() simulates the
+ * network. */
 #include <linnos_cluster.h>
 #include <stdio.h>
 
-static uint64_t ask(int64_t node, unsigned int i)
+static uint64_t latency_ns(int64_t node, unsigned int i)
 {
 	return node == 1 && i > 500 ? 3000000 : 200000 + 100 * (i % 7);
 }
@@ -33,13 +34,13 @@ int main(void)
 		if (c.copy >= 0)
 			linnos_cluster_on_submit(cluster, &copy, &c, c.copy, LINNOS_PROBE_COPY,
 						 now_ns);
-		now_ns += ask(node, i);
+		now_ns += latency_ns(node, i);
 		n_slow += now_ns - sent_ns > 1000000;
 		linnos_cluster_on_complete(cluster, &first, LINNOS_SUCCEEDED, now_ns);
 		linnos_cluster_on_answer(cluster, &c, &first, now_ns);
 		if (c.copy >= 0)
 			linnos_cluster_on_complete(cluster, &copy, LINNOS_SUCCEEDED,
-						   sent_ns + ask(nodes[c.copy], i));
+						   sent_ns + latency_ns(nodes[c.copy], i));
 	}
 	linnos_cluster_get_stats(cluster, &stats, sizeof(stats));
 	printf("%u slow, %llu redirected, %llu copies\n", n_slow,

@@ -132,7 +132,7 @@ TEST(queries_are_at_most_as_many_as_reads)
 		assert(n <= (unsigned int)k + 1);
 	}
 	assert(!asked[0] && asked[1] > 1000 && asked[2] > 1000);
-	assert(stats().questions == n);
+	assert(stats().queries == n);
 }
 
 TEST(silent_agent_is_queried_once_a_second)

@@ -35,9 +35,9 @@ static void read_takes(double ratio)
 	struct sending s = {
 		.sent_ns = now_ns, .own_ratio = e.own_ratio, .agent_ratio = e.agent_ratio};
 
-	node_sent(&node, &s);
+	node_add_read(&node, &s);
 	now_ns += ratio * MEDIAN_US * NS_PER_US;
-	node_forget(&node, &s);
+	node_remove_read(&node, &s);
 	node_learn(&estimator, &node, &s, ratio, now_ns);
 }
 
@@ -78,15 +78,15 @@ TEST(read_in_flight_counts_with_its_waiting_time)
 
 	begin();
 	s.sent_ns = later.sent_ns = now_ns;
-	node_sent(&node, &s);
+	node_add_read(&node, &s);
 	assert(expected() < 1.2);
 	now_ns += 5 * MEDIAN_US * NS_PER_US;
-	node_sent(&node, &later);
+	node_add_read(&node, &later);
 	assert(expected() >= 5);
-	node_forget(&node, &s);
+	node_remove_read(&node, &s);
 	later.sent_ns = now_ns;
 	assert(expected() < 1.2);
-	node_forget(&node, &later);
+	node_remove_read(&node, &later);
 	assert(!node.in_flight && !node.oldest && !node.newest);
 }
 

@@ -348,7 +348,7 @@ uint64_t engine_asked(void)
 	struct linnos_cluster_stats stats;
 
 	linnos_cluster_get_stats(linnos_ceph_cluster(ceph), &stats, sizeof(stats));
-	return stats.questions;
+	return stats.queries;
 }
 
 uint64_t engine_strayed(void)
