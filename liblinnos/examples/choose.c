@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* The core without I/O: three nodes, the second slow for a while. ask() is the network. */
+/* An example with three nodes, the second of which becomes slow. latency_ns() simulates the
+ * network. */
 #include <linnos_choose.h>
 #include <stdio.h>
 
-static uint64_t ask(unsigned int node, unsigned int i)
+static uint64_t latency_ns(unsigned int node, unsigned int i)
 {
 	return node == 1 && i > 500 ? 3000000 : 200000 + 100 * (i % 7);
 }
@@ -31,7 +32,7 @@ int main(void)
 		linnos_choose(chooser, &c, now_ns);
 		linnos_chooser_on_submit(chooser, &first, &c, c.replica, LINNOS_PRIMARY_ATTEMPT,
 					 now_ns);
-		end_ns = now_ns + ask(c.replica, i);
+		end_ns = now_ns + latency_ns(c.replica, i);
 		if (end_ns > c.hedge_at_ns) {
 			now_ns = c.hedge_at_ns;
 			other = linnos_choose_hedge(chooser, &c, now_ns);
@@ -39,11 +40,11 @@ int main(void)
 		if (other >= 0) {
 			linnos_chooser_on_submit(chooser, &second, &c, other, LINNOS_HEDGE_ATTEMPT,
 						 now_ns);
-			other_end_ns = now_ns + ask(other, i);
+			other_end_ns = now_ns + latency_ns(other, i);
 			n_hedged++;
 		}
 		now_ns = end_ns < other_end_ns ? end_ns : other_end_ns;
-		n_slow += now_ns == end_ns && ask(c.replica, i) > 1000000;
+		n_slow += now_ns == end_ns && latency_ns(c.replica, i) > 1000000;
 		if (other_end_ns < end_ns) {
 			linnos_chooser_on_complete(chooser, &second, LINNOS_SUCCEEDED, now_ns);
 			linnos_chooser_on_answer(chooser, &c, &second, &first, now_ns);

@@ -4,9 +4,9 @@
  *
  *	read_replicas [options] REPLICA[=MODEL] REPLICA[=MODEL] ...
  *
- * With --home-only each read is sent to its default replica, round robin, as by a program without
- * knowledge of the drives. The difference is the benefit of the library. With --ask-kernel the
- * kernel chooses, which must have LinnOS and models.
+ * With --home-only each read is sent to its default replica, round robin, as a program without
+ * knowledge of the drives would. The difference is the benefit of the library. With --best-drives
+ * the kernel chooses the replicas. It must have LinnOS and models.
  */
 #include <liblinnos.h>
 
@@ -30,18 +30,18 @@
 	"  --seed N              seed of the random offsets (1)\n"                                 \
 	"  --slow-us N           count reads that take longer (1000)\n"                            \
 	"  --home-only           send each read to its default replica, without liblinnos\n"       \
-	"  --ask-too             use the kernel's predictions if it has any "                      \
+	"  --query-kernel        use the kernel's predictions if it has any "                      \
 	"(LINNOS_QUERY_KERNEL)\n"                                                                  \
-	"  --ask-kernel          send each read where linnos_kernel_best_drives() says (needs "    \
+	"  --best-drives         use linnos_kernel_best_drives() instead of liblinnos (needs "     \
 	"LinnOS)\n"                                                                                \
 	"  --hedge-percentile P  read a second replica after this percentile\n"                    \
-	"  --duplicates       read a second replica when that gains most\n"                        \
-	"  --max-duplicates PERCENT    maximum number of hedges (no limit with --duplicates, "     \
-	"else 5)\n"
+	"  --duplicates          read a second replica when the expected gain is highest\n"        \
+	"  --max-duplicates P    maximum percentage of hedges (no limit with --duplicates, "       \
+	"otherwise 5)\n"
 
 struct settings {
 	unsigned long reads, every_us, seed, slow_us;
-	int home_only, ask_kernel, ask_too, duplicates;
+	int home_only, best_drives, query_kernel, duplicates;
 	double hedge_percentile, max_duplicates;
 };
 
@@ -155,7 +155,7 @@ static unsigned long read_all(const struct settings *s, struct linnos_array *arr
 			sleep_until(due_ns);
 		}
 		start_ns = now_ns();
-		if (s->ask_kernel)
+		if (s->best_drives)
 			bytes = read_best(fds, n, i, buf, offset);
 		else if (s->home_only)
 			bytes = read_home(fds, n, i, buf, offset);
@@ -196,15 +196,15 @@ static int run(const struct settings *s, char **arguments, unsigned int n)
 		if (fds[k] < 0 && errno == EINVAL)
 			fds[k] = open(paths[k], O_RDONLY | O_CLOEXEC);
 	}
-	best = s->ask_kernel ? linnos_kernel_best_drives(n, fds, BLOCK_BYTES, NULL) : 0;
+	best = s->best_drives ? linnos_kernel_best_drives(n, fds, BLOCK_BYTES, NULL) : 0;
 	if (best < 0) {
 		fprintf(stderr,
-			"read_replicas: --ask-kernel: %s; it takes block devices, and a kernel "
-			"with LinnOS\n",
+			"read_replicas: --best-drives: %s; the replicas must be block devices, and "
+			"the kernel must have LinnOS\n",
 			strerror(-best));
 		return 1;
 	}
-	options.flags = s->ask_too ? LINNOS_QUERY_KERNEL : 0;
+	options.flags = s->query_kernel ? LINNOS_QUERY_KERNEL : 0;
 	options.flags |= s->duplicates ? LINNOS_DUPLICATES : 0;
 	options.hedge_percentile = s->hedge_percentile;
 	options.max_duplicates = s->max_duplicates;
@@ -215,7 +215,7 @@ static int run(const struct settings *s, char **arguments, unsigned int n)
 		n_read = read_all(s, array, queue, fds, n, ns);
 		if (n_read)
 			print_latencies(s, ns, n_read);
-		if (!s->home_only && !s->ask_kernel)
+		if (!s->home_only && !s->best_drives)
 			print_stats(array);
 	}
 	linnos_queue_close(queue);
@@ -242,8 +242,8 @@ int main(int argc, char **argv)
 		{"max-duplicates", required_argument, NULL, PERCENTAGE + 1},
 		{"help", no_argument, NULL, USAGE},
 		{"home-only", no_argument, &s.home_only, 1},
-		{"ask-kernel", no_argument, &s.ask_kernel, 1},
-		{"ask-too", no_argument, &s.ask_too, 1},
+		{"best-drives", no_argument, &s.best_drives, 1},
+		{"query-kernel", no_argument, &s.query_kernel, 1},
 		{"duplicates", no_argument, &s.duplicates, 1},
 		{0},
 	};

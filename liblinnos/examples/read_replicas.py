@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reads random blocks of an array by four threads, into numpy: REPLICA[=MODEL] ..."""
+"""Read random blocks of the replicas REPLICA[=MODEL] ... with four threads into numpy arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ paths, models = [path for path, _ in given], [model or None for _, model in give
 
 
 def read_some(array: Replicas, seed: int) -> int:
-    """Read blocks at random; how many bytes that were."""
+    """Read random blocks and return their number of bytes."""
     offsets = np.random.default_rng(seed).integers(0, array.size // BLOCK, READS) * BLOCK
     block = np.empty(BLOCK // 8, np.uint64)
     return sum(array.preadinto(block, int(offset)) for offset in offsets)

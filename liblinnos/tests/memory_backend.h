@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A backend whose replicas are in memory, in which every eight bytes contain their own offset, with
- * a clock of its own. A request completes when its replica's latency has passed since it was
- * submitted; the clock advances when a caller waits. Only one thread at a time may use it.
+ * A backend with a simulated clock, whose replicas are in memory. A request completes when the
+ * latency of its replica has passed since it was submitted. The clock advances when a caller waits.
+ * Only one thread at a time may use the backend.
  */
 #ifndef LINNOS_MEMORY_BACKEND_H
 #define LINNOS_MEMORY_BACKEND_H

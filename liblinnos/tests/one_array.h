@@ -3,7 +3,7 @@
 #ifndef LINNOS_ONE_ARRAY_H
 #define LINNOS_ONE_ARRAY_H
 
-#include "made_up.h"
+#include "memfd_array.h"
 
 #include "test.h"
 
@@ -22,7 +22,7 @@ static void (*after_array)(void);
 static inline void close_array(void)
 {
 	if (array)
-		put_away(array);
+		close_memfd_array(array);
 	array = NULL;
 	if (after_array)
 		after_array();
@@ -33,7 +33,7 @@ AFTER_EACH(close_array)
 static inline void open_array(const struct linnos_options *o)
 {
 	close_array();
-	array = made_up_array(N, BYTES, o);
+	array = open_memfd_array(N, BYTES, o);
 }
 
 static inline struct linnos_stats stats(void)

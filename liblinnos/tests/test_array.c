@@ -13,7 +13,7 @@ static struct drives {
 	uint64_t now_ns;
 	uint64_t latency_us[N];
 	int error[N]; /* 0 for none */
-	unsigned int asked[64], n_asked;
+	unsigned int log[64], n_logged;
 	int interrupted;  /* this number of further results */
 	int at_most;	  /* largest number of bytes of a result; 0 for all */
 	pthread_t reader; /* results of copies are not logged */
@@ -34,9 +34,9 @@ static int answer(void *context, unsigned int replica, uint64_t offset, int resu
 	if (!pthread_equal(pthread_self(), d->reader))
 		return result;
 	d->now_ns += d->latency_us[replica] * US;
-	if (d->n_asked < sizeof(d->asked) / sizeof(*d->asked))
-		d->asked[d->n_asked] = replica;
-	d->n_asked++;
+	if (d->n_logged < sizeof(d->log) / sizeof(*d->log))
+		d->log[d->n_logged] = replica;
+	d->n_logged++;
 	if (d->interrupted) {
 		d->interrupted--;
 		return -EINTR;
@@ -59,7 +59,7 @@ static void open_on(struct drives d, const struct linnos_options *o)
 #define UNGUARDED(...) OPTIONS(.flags = LINNOS_UNGUARDED, .probe_after_ms = 0, __VA_ARGS__)
 
 /* Read repeatedly, and check that each read is complete. */
-static void read_often(unsigned int times)
+static void read_repeatedly(unsigned int times)
 {
 	while (times--)
 		assert(reads_at(0));
@@ -81,7 +81,7 @@ TEST(pread_writes_only_the_requested_bytes)
 TEST(in_flight_is_not_negative_when_a_completion_is_counted_first)
 {
 	open_array(NULL);
-	read_often(3);
+	read_repeatedly(3);
 	queue()->account.counts.in_flight--;
 	assert(stats().in_flight == 0);
 	queue()->account.counts.in_flight++;
@@ -105,7 +105,7 @@ TEST(pread_returns_short_count_at_end_of_array)
 {
 	for (int direct = 0; direct < 2; direct++) {
 		close_array();
-		array = made_up_array(N, 10000, NULL);
+		array = open_memfd_array(N, 10000, NULL);
 		align_replicas(array, direct ? BOUNCE_ALIGN : 1, direct ? BOUNCE_ALIGN : 1);
 		assert(linnos_array_size(array) == 10000);
 		assert(linnos_pread(queue(), buf, sizeof(buf), 9000) == 1000 &&
@@ -126,11 +126,11 @@ TEST(dropped_replica_receives_no_reads)
 	for (int home = LINNOS_DEFAULT_ROUND_ROBIN; home < N; home++) {
 		open_on((struct drives){.latency_us = {100, 100, 100}},
 			&OPTIONS(.home = home, .probe_after_ms = 1));
-		read_often(30);
+		read_repeatedly(30);
 		assert(linnos_array_drop_replica(array, N) == -EINVAL && says("between 0 and 2"));
 		assert(linnos_array_drop_replica(array, 1) == 0 &&
 		       linnos_array_drop_replica(array, 1) == 0);
-		drives.n_asked = 0;
+		drives.n_logged = 0;
 		for (int i = 0; i < 60; i++, drives.now_ns += 10 * MS) {
 			/* Not even if the others fail. */
 			drives.error[0] = i % 7 ? 0 : -EIO;
@@ -139,12 +139,12 @@ TEST(dropped_replica_receives_no_reads)
 			       (i % 21 ? READ_BYTES : -EIO));
 			settle(array);
 		}
-		for (unsigned int i = 0; i < drives.n_asked && i < 64; i++)
-			assert(drives.asked[i] != 1);
+		for (unsigned int i = 0; i < drives.n_logged && i < 64; i++)
+			assert(drives.log[i] != 1);
 		assert(linnos_array_drop_replica(array, 0) == 0);
 		assert(linnos_array_drop_replica(array, 2) == -EBUSY && says("the last one"));
 		drives.error[2] = 0;
-		read_often(3);
+		read_repeatedly(3);
 	}
 }
 
@@ -181,19 +181,19 @@ TEST(failed_read_goes_to_next_best_replica)
 {
 	open_on((struct drives){.now_ns = MS, .latency_us = {100, 300, 200}},
 		&UNGUARDED(.margin_percent = 100));
-	read_often(8 * N);
+	read_repeatedly(8 * N);
 	queue()->account.chooser->c.margin_percent = 0;
-	drives.n_asked = 0;
+	drives.n_logged = 0;
 	drives.error[0] = -EIO;
 	assert(reads_at(4096));
-	assert(drives.n_asked == 2 && drives.asked[0] == 0 && drives.asked[1] == 2);
+	assert(drives.n_logged == 2 && drives.log[0] == 0 && drives.log[1] == 2);
 	/* From now on the others are tried first. If they fail too, this one is tried last. */
 	drives.error[1] = drives.error[2] = -ENODATA;
 	drives.error[0] = 0;
-	drives.n_asked = 0;
+	drives.n_logged = 0;
 	assert(reads_at(8192));
-	assert(drives.n_asked == 3 && drives.asked[0] == 2 && drives.asked[1] == 1 &&
-	       drives.asked[2] == 0);
+	assert(drives.n_logged == 3 && drives.log[0] == 2 && drives.log[1] == 1 &&
+	       drives.log[2] == 0);
 	assert(stats().failovers == 3 && stats().errors == 3 && !stats().failed);
 	assert(replica(0).errors == 1 && replica(2).errors == 1);
 }
@@ -204,10 +204,10 @@ TEST(read_fails_with_error_text_when_all_replicas_fail)
 
 	open_on((struct drives){.now_ns = MS, .error = {-EIO, -EIO, -EIO}}, NULL);
 	assert(linnos_pread(queue(), buf, sizeof(buf), 12288) == -EIO);
-	assert(drives.n_asked == N && stats().failed == 1 && stats().errors == N);
+	assert(drives.n_logged == N && stats().failed == 1 && stats().errors == N);
 	assert(stats().in_flight == 0 && stats().bytes == 0);
 	snprintf(name, sizeof(name), "descriptor %d: Input/output error",
-		 fd_of(array, drives.asked[2]));
+		 fd_of(array, drives.log[2]));
 	assert(says("read of 4096 bytes at 12288: all 3 replicas have failed") && says(name));
 	memset(drives.error, 0, sizeof(drives.error));
 	assert(reads_at(12288));
@@ -223,7 +223,7 @@ TEST(partial_and_interrupted_attempts_are_continued)
 		assert(linnos_pread(queue(), large, sizeof(large), 100) == sizeof(large));
 		assert(is_right(large, sizeof(large), 100));
 		/* In whole blocks, 4096 of 5000 bytes can be used. */
-		assert(drives.n_asked == (direct ? 2 + 5 : 2 + 4));
+		assert(drives.n_logged == (direct ? 2 + 5 : 2 + 4));
 		assert(stats().errors == 0 && stats().failovers == 0);
 	}
 }
@@ -271,8 +271,8 @@ TEST(open_names_invalid_options)
 	};
 	struct {
 		struct linnos_options o;
-		uint64_t of_tomorrow;
-	} newer = {.o = OPTIONS(.size = sizeof(newer)), .of_tomorrow = 1};
+		uint64_t new_member;
+	} newer = {.o = OPTIONS(.size = sizeof(newer)), .new_member = 1};
 	int fds[N] = {0};
 
 	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++)
@@ -281,7 +281,7 @@ TEST(open_names_invalid_options)
 	/* A program with a newer header: members that are zero have no effect. */
 	assert(linnos_array_open_fds(&array, N, fds, NULL, &newer.o) == -E2BIG);
 	assert(says("older than the program's header") && !array);
-	newer.of_tomorrow = 0;
+	newer.new_member = 0;
 	open_array(&newer.o);
 }
 
@@ -315,7 +315,7 @@ TEST(open_names_replicas_and_models_that_cannot_be_opened)
 		 "replica /proc/self/exe: the same file or device as replica /proc/self/exe",
 		 ""},
 	};
-	int fds[2] = {made_up_replica(BYTES), made_up_replica(0)};
+	int fds[2] = {create_replica(BYTES), create_replica(0)};
 
 	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		const char *models[] = {cases[i].model, NULL, NULL};
@@ -402,7 +402,7 @@ TEST(functions_reject_null_objects_by_name)
 /* A mirror that has lost a drive is opened without it. */
 TEST(absent_replica_is_dropped_when_the_array_is_opened)
 {
-	int fds[N] = {made_up_replica(BYTES), -1, made_up_replica(BYTES)};
+	int fds[N] = {create_replica(BYTES), -1, create_replica(BYTES)};
 	struct linnos_replica_stats one;
 	struct linnos_array *a;
 	struct linnos_queue *q;

@@ -2,7 +2,7 @@
 /* Rings that can no longer be entered, backends without room, threads that exit, and lack of
  * memory. */
 #include "test.h"
-#include "made_up.h"
+#include "memfd_array.h"
 #include "memory_backend.h"
 
 #include <linux/filter.h>
@@ -83,7 +83,7 @@ static void break_rings(const struct scenario *s)
 
 static struct linnos_array *opened(const struct scenario *s)
 {
-	return made_up_array(N, BYTES, &OPTIONS(.hedge_us = s->hedged ? 100 : 0));
+	return open_memfd_array(N, BYTES, &OPTIONS(.hedge_us = s->hedged ? 100 : 0));
 }
 
 /* One read is made while the ring works, and others after it is broken. */
@@ -118,7 +118,7 @@ static void read_when_broken(const struct scenario *s)
 /* More reads than the ring has entries are in flight when it breaks. */
 static void wait_when_broken(const struct scenario *s)
 {
-	unsigned int n_back = 0;
+	unsigned int n_returned = 0;
 	struct effort before = effort_until_now();
 	struct linnos_array *a = opened(s);
 
@@ -127,14 +127,14 @@ static void wait_when_broken(const struct scenario *s)
 			break_rings(s);
 		submit_read(a, i, 4096 * (i % 16));
 	}
-	while (n_back < READS_MAX) {
+	while (n_returned < READS_MAX) {
 		struct linnos_completion c[16];
 		int n = linnos_queue_wait(only_queue(a), c, 16, -1);
 
 		assert(n > 0);
 		for (int i = 0; i < n; i++)
 			assert(c[i].result == s->expected || c[i].result == 4096);
-		n_back += (unsigned int)n;
+		n_returned += (unsigned int)n;
 	}
 	assert(!linnos_queue_close(only_queue(a)));
 	assert(!linnos_array_close(a));
@@ -143,8 +143,8 @@ static void wait_when_broken(const struct scenario *s)
 
 /* Run each scenario in a child process, because a filter cannot be removed: all at once, because
  * most of them wait. SIGALRM ends one that hangs. */
-static void in_children(void (*run)(const struct scenario *), const struct scenario *scenarios,
-			size_t n)
+static void run_in_children(void (*run)(const struct scenario *), const struct scenario *scenarios,
+			    size_t n)
 {
 	pid_t children[n];
 
@@ -183,13 +183,13 @@ static const struct scenario broken_for_good[] = {
 
 TEST(pread_returns_an_error_when_the_ring_cannot_be_entered)
 {
-	in_children(read_when_broken, broken_for_good, N_SCENARIOS);
+	run_in_children(read_when_broken, broken_for_good, N_SCENARIOS);
 }
 
 TEST(wait_returns_all_reads_when_the_ring_cannot_be_entered)
 {
-	in_children(wait_when_broken, broken_for_good + N_WITH_DEADLINES,
-		    N_SCENARIOS - N_WITH_DEADLINES);
+	run_in_children(wait_when_broken, broken_for_good + N_WITH_DEADLINES,
+			N_SCENARIOS - N_WITH_DEADLINES);
 }
 
 /* A submitted read completes, although the ring cannot be entered any more. */
@@ -218,7 +218,7 @@ TEST(submitted_read_is_answered_when_the_ring_cannot_be_entered)
 {
 	static const struct scenario forbidden = {EPERM, false, false, -EPERM};
 
-	in_children(answer_when_broken, &forbidden, 1);
+	run_in_children(answer_when_broken, &forbidden, 1);
 }
 
 /* --- Backends without room ----------------------------------------------------------------- */
@@ -291,22 +291,22 @@ TEST(reads_end_with_an_error_when_the_backend_never_has_room)
 static struct {
 	int result; /* returned by the kernel instead of the first results */
 	unsigned int n, n_answers;
-} bent;
+} faked;
 
-static int bend(void *context, unsigned int replica, uint64_t offset, int result)
+static int fake_result(void *context, unsigned int replica, uint64_t offset, int result)
 {
 	(void)context, (void)replica, (void)offset;
-	return bent.n_answers++ < bent.n ? bent.result : result;
+	return faked.n_answers++ < faked.n ? faked.result : result;
 }
 
-static ssize_t read_bent(struct linnos_array *a, const struct iovec *iov, int n_iov, int result,
-			 unsigned int n)
+static ssize_t read_with_results(struct linnos_array *a, const struct iovec *iov, int n_iov,
+				 int result, unsigned int n)
 {
 	struct linnos_completion c;
 
-	bent.result = result;
-	bent.n = n;
-	bent.n_answers = 0;
+	faked.result = result;
+	faked.n = n;
+	faked.n_answers = 0;
 	assert(!linnos_queue_submit_read(only_queue(a), iov, n_iov, 8192, NULL, NULL));
 	assert(linnos_queue_wait(only_queue(a), &c, 1, -1) == 1);
 	return c.result;
@@ -321,33 +321,33 @@ TEST(reads_are_sent_again_when_the_thread_that_began_them_has_exited)
 	/* With one replica, and with several. */
 	for (unsigned int n = 1; n <= N; n += N - 1)
 		for (int i = 0; i < 2; i++) {
-			struct linnos_array *a = made_up_array(n, BYTES, NULL);
+			struct linnos_array *a = open_memfd_array(n, BYTES, NULL);
 
-			a->set.hooks.answer = bend;
-			assert(read_bent(a, &iov, 1, results[i], 1) == sizeof(buf));
+			a->set.hooks.answer = fake_result;
+			assert(read_with_results(a, &iov, 1, results[i], 1) == sizeof(buf));
 			assert(is_right(buf, sizeof(buf), 8192));
 			assert(!stats_of(a).errors && !stats_of(a).failovers);
 			/* Invalid memory of the caller is not an error of a replica. */
 			if (results[i] == -EFAULT) {
-				assert(read_bent(a, &iov, 1, -EFAULT, 2) == -EFAULT);
+				assert(read_with_results(a, &iov, 1, -EFAULT, 2) == -EFAULT);
 				assert(says("is not writable") && !stats_of(a).errors);
 			}
-			put_away(a);
+			close_memfd_array(a);
 		}
 }
 
 TEST(cancelled_pread_fails_over)
 {
 	char buf[4096];
-	struct linnos_array *a = made_up_array(N, BYTES, NULL);
+	struct linnos_array *a = open_memfd_array(N, BYTES, NULL);
 
-	a->set.hooks.answer = bend;
-	bent.result = -ECANCELED;
-	bent.n = 1;
-	bent.n_answers = 0;
+	a->set.hooks.answer = fake_result;
+	faked.result = -ECANCELED;
+	faked.n = 1;
+	faked.n_answers = 0;
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), 8192) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 8192) && stats_of(a).failovers == 1);
-	put_away(a);
+	close_memfd_array(a);
 }
 
 static bool has_no_memory;
@@ -367,17 +367,17 @@ TEST(vectored_read_ends_with_enomem_when_there_is_no_memory_for_its_rest)
 {
 	char buf[8192];
 	const struct iovec iov[2] = {{buf, 4096}, {buf + 4096, 4096}};
-	struct linnos_array *a = made_up_array(N, BYTES, NULL);
+	struct linnos_array *a = open_memfd_array(N, BYTES, NULL);
 
-	a->set.hooks.answer = bend;
+	a->set.hooks.answer = fake_result;
 	has_no_memory = true;
-	assert(read_bent(a, iov, 2, 4096, 1) == -ENOMEM);
+	assert(read_with_results(a, iov, 2, 4096, 1) == -ENOMEM);
 	assert(says("out of memory") && !stats_of(a).errors);
 	has_no_memory = false;
 	/* Everything is read again, and only half of it the second time, too. */
-	assert(read_bent(a, iov, 2, 4096, 2) == sizeof(buf));
+	assert(read_with_results(a, iov, 2, 4096, 2) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 8192) && !stats_of(a).errors);
-	put_away(a);
+	close_memfd_array(a);
 }
 
 static bool has_no_aligned_memory;
@@ -393,7 +393,7 @@ void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
 TEST(read_without_memory_for_its_attempt_is_not_in_flight_afterwards)
 {
 	char buf[4096];
-	struct linnos_array *a = made_up_array(N, BYTES, &OPTIONS(.probe_after_ms = 0));
+	struct linnos_array *a = open_memfd_array(N, BYTES, &OPTIONS(.probe_after_ms = 0));
 
 	has_no_aligned_memory = true;
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), BYTES - 10) == -ENOMEM);
@@ -402,7 +402,7 @@ TEST(read_without_memory_for_its_attempt_is_not_in_flight_afterwards)
 	for (unsigned int k = 0; k < N; k++)
 		assert(!reads_in_flight(a, k));
 	assert(linnos_pread(only_queue(a), buf, sizeof(buf), BYTES - 10) == 10);
-	put_away(a);
+	close_memfd_array(a);
 }
 
 static unsigned int failing_calloc; /* counted from 1; 0 if all succeed */

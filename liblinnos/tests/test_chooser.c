@@ -19,9 +19,9 @@ static struct chooser chooser;
 static struct chooser_common common;
 static struct observer drives[N];
 
-static void setup(uint64_t explore_ns)
+static void setup(uint64_t probe_after_ns)
 {
-	chooser_init(&chooser, &common, N, drives, models, explore_ns, 0, false);
+	chooser_init(&chooser, &common, N, drives, models, probe_after_ns, 0, false);
 	/* Redirect reads as with trees. The predictions remain means, which are known exactly. */
 	common.chooses = (1 << N) - 1;
 }
@@ -36,20 +36,21 @@ static void read_once(unsigned int drive, uint64_t start_ns, uint64_t end_ns, en
 	observer_ended(&drives[drive], &io, end_ns, end);
 }
 
-/* Four reads complete. */
-static void heard(unsigned int drive, uint64_t now_ns, uint64_t latency_us)
+/* Complete four reads of a drive, with this latency. */
+static void complete_reads(unsigned int drive, uint64_t now_ns, uint64_t latency_us)
 {
 	for (unsigned int i = 0; i < LINNOS_HISTORY; i++)
 		read_once(drive, now_ns - latency_us * US, now_ns, OBSERVED_ANSWERED);
 }
 
-/* Four reads of each drive complete, in this number of us. */
-static void heard_all(uint64_t now_ns, uint64_t first_us, uint64_t second_us, uint64_t third_us)
+/* Complete four reads of each drive, with these latencies. */
+static void complete_on_all(uint64_t now_ns, uint64_t first_us, uint64_t second_us,
+			    uint64_t third_us)
 {
 	const uint64_t us[N] = {first_us, second_us, third_us};
 
 	for (unsigned int k = 0; k < N; k++)
-		heard(k, now_ns, us[k]);
+		complete_reads(k, now_ns, us[k]);
 }
 
 /* The drive that a copy of the last read is sent to, or -1. */
@@ -80,7 +81,7 @@ TEST(chooser_returns_lowest_prediction_and_default_drive_on_ties)
 	setup(0);
 	for (unsigned int home = 0; home < N; home++)
 		assert(choose(home, MS) == home);
-	heard_all(2 * MS, 300, 100, 100);
+	complete_on_all(2 * MS, 300, 100, 100);
 	assert(choose(0, 2 * MS) == 1);
 	assert(choose(1, 2 * MS) == 1);
 	assert(choose(2, 2 * MS) == 2);
@@ -93,9 +94,9 @@ TEST(chooser_redirects_only_beyond_the_margin)
 {
 	setup(0);
 	chooser.margin_percent = 25;
-	heard_all(MS, 200, 150, 180);
+	complete_on_all(MS, 200, 150, 180);
 	assert(choose(0, MS) == 0);
-	heard(1, MS, 149);
+	complete_reads(1, MS, 149);
 	assert(choose(0, MS) == 1);
 	assert(choose(2, MS) == 2);
 	/* If the default drive is excluded, the smallest difference decides. */
@@ -107,7 +108,7 @@ TEST(overdue_read_raises_prediction_of_its_drive)
 	struct linnos_io io;
 
 	setup(0);
-	heard_all(MS, 100, 150, 900);
+	complete_on_all(MS, 100, 150, 900);
 	observer_sent(&drives[0], &io, MS, 0, 1, true);
 	assert(choose(0, MS) == 0);
 	assert(choose(0, MS + (OVERDUE_US + 150) * US) == 0);
@@ -165,7 +166,7 @@ TEST(probe_copies_are_limited_by_reads_and_by_the_extra_io_cap)
 		setup(20 * MS);
 		chooser_set_probe_budget(&chooser, cases[i].share, cases[i].hedges ? &extra : NULL);
 		extra.tokens = 1e6;
-		heard_all(10 * MS, 1, 5000, 5);
+		complete_on_all(10 * MS, 1, 5000, 5);
 		served = run(&now_ns, 100000, cases[i].every_ns, latency_us);
 		assert(served.copies <= cases[i].most);
 		assert(served.copies + 20 >= cases[i].most || cases[i].every_ns < MS);
@@ -190,7 +191,7 @@ TEST(recovered_drive_is_used_again_if_it_is_probed)
 		struct served served;
 
 		setup(probes ? 20 * MS : 0);
-		heard_all(10 * MS, 5000, 200, 300);
+		complete_on_all(10 * MS, 5000, 200, 300);
 		served = run(&now_ns, 10000, 100 * US, slow);
 		assert(served.by[0] == 0 && (served.copies > 10) == probes);
 		/* Its mean is updated by four reads. */
@@ -219,8 +220,8 @@ TEST(quiet_time_doubles_with_each_consecutive_failure)
 		observer_ended(&drives[1], &io, now_ns, OBSERVED_FAILED);
 		/* It was in flight when the first one failed, so this is not a new failure. */
 		observer_ended(&drives[1], &concurrent, now_ns, OBSERVED_FAILED);
-		heard(0, now_ns + quiet_ns - 1, 100);
-		heard(2, now_ns + quiet_ns - 1, 100);
+		complete_reads(0, now_ns + quiet_ns - 1, 100);
+		complete_reads(2, now_ns + quiet_ns - 1, 100);
 		chooser.budget.tokens = 10;
 		assert(copy_of(0, now_ns + quiet_ns - 1) == -1);
 		assert(choose(1, now_ns + quiet_ns) != 1 && copy == 1);
@@ -245,59 +246,60 @@ TEST(large_reads_have_a_longer_limit)
 	assert(choose(0, 1022 * MS) == 1);
 }
 
-/* The latencies of the default drive and of the other one are also their predictions. */
-static unsigned int leaves(unsigned int n, uint64_t default_us, uint64_t other_us,
-			   uint64_t redirected_us)
+/* Return how many of n reads are redirected. The latencies of the default drive and of the other
+ * one are also their predictions. */
+static unsigned int count_redirected(unsigned int n, uint64_t default_us, uint64_t other_us,
+				     uint64_t redirected_us)
 {
-	unsigned int n_left = 0;
+	unsigned int n_redirected = 0;
 	uint64_t now_ns = 10 * MS;
 
 	for (unsigned int i = 0; i < n; i++, now_ns += 10 * MS) {
 		struct choice choice;
 
-		heard_all(now_ns, default_us, other_us, 2 * default_us);
+		complete_on_all(now_ns, default_us, other_us, 2 * default_us);
 		choice = chooser_read(&chooser, 0, 0, 1, now_ns);
 		assert(choice.drive < 2);
 		chooser_answered(&chooser, choice.assignment,
 				 (choice.drive ? redirected_us : default_us) * US);
-		n_left += choice.drive;
+		n_redirected += choice.drive;
 	}
-	return n_left;
+	return n_redirected;
 }
 
 TEST(concurrent_reads_do_not_all_go_to_one_drive)
 {
 	struct linnos_io ios[60];
-	unsigned int n_left = 0;
+	unsigned int n_redirected = 0;
 
 	setup(0);
-	heard_all(MS, OVERDUE_US, OVERDUE_US / 4, OVERDUE_US);
+	complete_on_all(MS, OVERDUE_US, OVERDUE_US / 4, OVERDUE_US);
 	for (unsigned int i = 0; i < 60; i++) {
 		unsigned int drive = choose(0, MS);
 
 		assert(drive < 2);
 		observer_sent(&drives[drive], &ios[i], MS, 0, 1, true);
-		n_left += drive;
+		n_redirected += drive;
 	}
 	/* The first thirty, and then as many as those that stay. */
-	assert(n_left >= 43 && n_left <= 47);
+	assert(n_redirected >= 43 && n_redirected <= 47);
 }
 
 TEST(guard_redirects_only_when_that_reduces_latency)
 {
 	for (int slower = 0; slower < 2; slower++) {
 		const uint64_t redirected_us = slower ? 4 * OVERDUE_US : OVERDUE_US;
-		unsigned int n_left;
+		unsigned int n_redirected;
 
 		setup(0);
 		common.unguarded = false;
-		leaves(100, 2 * OVERDUE_US, OVERDUE_US, redirected_us);
-		n_left = leaves(1000, 2 * OVERDUE_US, OVERDUE_US, redirected_us);
-		assert(slower ? n_left < 60 : n_left > 900);
+		count_redirected(100, 2 * OVERDUE_US, OVERDUE_US, redirected_us);
+		n_redirected = count_redirected(1000, 2 * OVERDUE_US, OVERDUE_US, redirected_us);
+		assert(slower ? n_redirected < 60 : n_redirected > 900);
 	}
 	/* Unguarded, all are redirected, even if that is slower. */
 	setup(0);
-	assert(leaves(1000, 2 * OVERDUE_US, OVERDUE_US, 4 * OVERDUE_US) == 1000);
+	assert(count_redirected(1000, 2 * OVERDUE_US, OVERDUE_US, 4 * OVERDUE_US) == 1000);
 }
 
 TEST(unhealthy_default_drive_needs_no_control_group)
@@ -317,9 +319,9 @@ TEST(guarded_probe_copies_go_only_to_avoided_drives)
 	setup(20 * MS);
 	common.unguarded = false;
 	chooser.budget.tokens = 10;
-	heard_all(MS, 100, 100, 100);
+	complete_on_all(MS, 100, 100, 100);
 	assert(copy_of(0, 30 * MS) == -1);
-	heard_all(100 * MS, 100, 4 * OVERDUE_US, 100);
+	complete_on_all(100 * MS, 100, 4 * OVERDUE_US, 100);
 	assert(copy_of(0, 130 * MS) == 1);
 }
 
@@ -327,7 +329,7 @@ TEST(model_that_does_not_choose_redirects_no_read)
 {
 	chooser_init(&chooser, &common, N, drives, models, 20 * MS, 0, false);
 	assert(!common.chooses);
-	heard_all(MS, 900, 100, 100);
+	complete_on_all(MS, 900, 100, 100);
 	assert(choose(0, MS) == 0);
 	/* Only the default drive has such a model; then only the other one. */
 	common.chooses = 1 << 0;
@@ -349,7 +351,7 @@ TEST(external_prediction_replaces_the_models)
 	struct external_predictions external = {.known = 1 << 0 | 1 << 1, .us = {900, 50}};
 
 	setup(0);
-	heard_all(2 * MS, 100, 500, 200);
+	complete_on_all(2 * MS, 100, 500, 200);
 	assert(choose(0, 2 * MS) == 0);
 	chooser.external = &external;
 	assert(choose(0, 2 * MS) == 1);
@@ -370,7 +372,7 @@ TEST(external_predictions_request_probes)
 						.us = {100, 900, 900}};
 
 	setup(MS);
-	heard_all(2 * MS, 100, 100, 100);
+	complete_on_all(2 * MS, 100, 100, 100);
 	choose(0, 2 * MS);
 	chooser.external = &external;
 	/* It has been stale for long, but is not probed without a request. */
@@ -392,11 +394,11 @@ TEST(reads_stay_at_idle_default_drive_without_predictions)
 	setup(0);
 	chooser.margin_percent = 25;
 	chooser.max_unpredicted_reads = 8;
-	heard_all(MS, 100, 100, 100);
+	complete_on_all(MS, 100, 100, 100);
 	assert(choose(0, MS) == 0 && chooser.n_unpredicted == 0);
 	/* Another drive becomes faster. This is noticed only when all drives are predicted
 	 * again. */
-	heard(1, MS, 20);
+	complete_reads(1, MS, 20);
 	for (unsigned int i = 1; i <= 8; i++) {
 		assert(choose(0, MS) == 0);
 		assert(chooser.n_unpredicted == i && chooser.us[1] == 100);
@@ -412,13 +414,13 @@ TEST(all_drives_are_predicted_when_the_default_drive_changes)
 
 	setup(0);
 	chooser.max_unpredicted_reads = 1000;
-	heard_all(MS, 100, 100, 100);
+	complete_on_all(MS, 100, 100, 100);
 	assert(choose(0, MS) == 0 && choose(0, MS) == 0 && chooser.n_unpredicted == 1);
 	/* A read there was slow. */
-	heard(0, 2 * MS, 300);
+	complete_reads(0, 2 * MS, 300);
 	assert(choose(0, 2 * MS) == 1 && chooser.us[0] == 300);
-	heard(0, 2 * MS, 100);
-	heard(0, 2 * MS, 100);
+	complete_reads(0, 2 * MS, 100);
+	complete_reads(0, 2 * MS, 100);
 	assert(choose(0, 2 * MS) == 0);
 	/* The drive is not idle. */
 	chooser.us[1] = 0;
@@ -441,18 +443,18 @@ TEST(all_drives_are_predicted_when_the_default_drive_changes)
 
 TEST(idle_default_drive_is_predicted_for_every_fourth_read)
 {
-	unsigned int n_asked = 0;
+	unsigned int n_predicted = 0;
 
 	setup(0);
 	chooser.max_unpredicted_reads = 1000;
-	heard_all(MS, 100, 100, 100);
+	complete_on_all(MS, 100, 100, 100);
 	choose(0, MS);
 	for (unsigned int i = 0; i < 40; i++) {
 		chooser.us[0] = 99;
 		choose(0, MS);
-		n_asked += chooser.us[0] == 100;
+		n_predicted += chooser.us[0] == 100;
 	}
-	assert(n_asked == 40 / PREDICT_EVERY);
+	assert(n_predicted == 40 / PREDICT_EVERY);
 }
 
 TEST(choosers_share_state_but_not_budgets)
@@ -465,11 +467,11 @@ TEST(choosers_share_state_but_not_budgets)
 	chooser.budget.tokens = 5;
 	chooser_join(&second, &chooser);
 	assert(second.budget.tokens == 0 && second.common == &common);
-	heard(0, MS, 100);
+	complete_reads(0, MS, 100);
 	assert(chooser_read(&second, 0, 0, 1, MS).drive == 0 && second.us[0] == 100);
 	drives[2].failing = true;
-	heard(0, 99 * MS, 100);
-	heard(1, 99 * MS, 100);
+	complete_reads(0, 99 * MS, 100);
+	complete_reads(1, 99 * MS, 100);
 	assert(choose(2, 100 * MS) != 2 && copy == 2);
 	assert(chooser_read(&second, 2, 0, 1, 100 * MS).copy == -1);
 	WRITE_ONCE(common.dropped, 1u << 0);
@@ -513,7 +515,7 @@ static unsigned int reads_until_default(uint64_t median_us)
 
 	setup(0);
 	common.unguarded = true;
-	heard_all(10 * MS, 400, 280, 1000);
+	complete_on_all(10 * MS, 400, 280, 1000);
 	if (median_us)
 		median_after(500, median_us, median_us);
 	while (choose(0, 10 * MS) == 1) {

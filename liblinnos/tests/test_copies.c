@@ -8,7 +8,7 @@
 
 #include <sys/resource.h>
 
-#define USUAL_US 1760
+#define NORMAL_US 1760
 #define BAD 1
 
 /* Replica BAD answers a reader after bad_us. A copy is answered when the test writes to a pipe. */
@@ -36,7 +36,7 @@ static int answer(void *context, unsigned int number, uint64_t offset, int resul
 	if (!pthread_equal(pthread_self(), stuck.reader))
 		return !is_bad ? result : stuck.error ? stuck.error : READ_BYTES;
 	stuck.n_waited += is_bad;
-	stuck.now_ns += (is_bad ? stuck.bad_us : USUAL_US) * US;
+	stuck.now_ns += (is_bad ? stuck.bad_us : NORMAL_US) * US;
 	return is_bad && stuck.error ? stuck.error : result;
 }
 
@@ -77,7 +77,7 @@ static uint64_t oldest_at(unsigned int number)
 	return linnos_oldest_ns(&array->predictor->drives[number].drive.start_slots);
 }
 
-static void let_go(void)
+static void release_requests(void)
 {
 	assert(write(stuck.pipe[1], "x", 1) == 1);
 	while (oldest_at(BAD))
@@ -85,7 +85,7 @@ static void let_go(void)
 }
 
 /* Process completions: of healthy replicas at once, and of BAD when its latency has passed. */
-static void hear(void)
+static void process_completions(void)
 {
 	uint64_t since_ns;
 
@@ -94,7 +94,7 @@ static void hear(void)
 			sched_yield();
 	since_ns = oldest_at(BAD);
 	if (stuck.bad_us && since_ns && stuck.now_ns >= since_ns + stuck.bad_us * US)
-		let_go();
+		release_requests();
 }
 
 static unsigned int reads_in(uint64_t for_ns)
@@ -107,12 +107,12 @@ static unsigned int reads_in(uint64_t for_ns)
 		uint64_t offset = done % 64 * READ_BYTES;
 
 		assert(reads_at(offset));
-		hear();
+		process_completions();
 	}
 	return done;
 }
 
-static void keeps_its_rate(uint64_t bad_us, int error, bool chooses, uint64_t for_s)
+static void assert_rate(uint64_t bad_us, int error, bool chooses, uint64_t for_s)
 {
 	unsigned int healthy, reads;
 
@@ -130,7 +130,7 @@ static void keeps_its_rate(uint64_t bad_us, int error, bool chooses, uint64_t fo
 	assert(stats().probes * 100 <= stats().reads);
 	assert(!error == !stats().failovers && !stats().failed);
 	if (oldest_at(BAD))
-		let_go();
+		release_requests();
 	assert(stuck.n_copies > 0);
 	/* It is healthy again, and is used again. */
 	stuck.bad_us = 0;
@@ -151,7 +151,7 @@ TEST(one_thread_keeps_its_rate_when_a_replica_fails_or_is_slow)
 	/* With and without models that redirect reads. */
 	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++)
 		for (int chooses = 0; chooses < 2; chooses++)
-			keeps_its_rate(cases[i].bad_us, cases[i].error, chooses, cases[i].for_s);
+			assert_rate(cases[i].bad_us, cases[i].error, chooses, cases[i].for_s);
 }
 
 /* The first read hangs as well: without a hedge no thread could send another one. */
@@ -239,7 +239,7 @@ TEST(probe_copy_of_large_read_has_its_first_bytes)
 	assert(linnos_pread(queue(), large, sizeof(large), 0) == BYTES);
 	linnos_load_snapshot(&array->predictor->drives[BAD].drive, &load);
 	assert(load.read_pages == (1 << 20) / 4096);
-	let_go();
+	release_requests();
 }
 
 /* Without io_uring a user's read probes a stale replica, and leaves a failed one alone. */
@@ -309,5 +309,5 @@ TEST(empty_read_does_not_change_the_history)
 		assert(linnos_pread(queue(), buf, 0, i) == 0);
 	assert(stats().reads == 12);
 	assert(reads_at(0));
-	assert(queue()->account.chooser->c.us[0] == USUAL_US);
+	assert(queue()->account.chooser->c.us[0] == NORMAL_US);
 }

@@ -93,7 +93,7 @@ static void complete_all(void)
 	OPTIONS(.hedge_us = (us), .max_duplicates = (percent), .probe_after_ms = 0, __VA_ARGS__)
 
 /* Reads that are answered at once earn the hedges of later ones. */
-static void calm(unsigned int reads)
+static void earn_hedges(unsigned int reads)
 {
 	for (unsigned int i = 0; i < reads; i++) {
 		begin_read(buf, 0, NULL);
@@ -106,7 +106,7 @@ static void calm(unsigned int reads)
 static void open_with_hedge(void)
 {
 	open_with_clock(&HEDGED(500, 100));
-	calm(10);
+	earn_hedges(10);
 	begin_read(buf, 0, buf);
 	now_ns += 600 * US;
 	send_again(hedge_due(array));
@@ -166,7 +166,7 @@ TEST(orphaned_attempt_does_not_write_to_callers_memory)
 	char *freed = malloc(READ_BYTES);
 
 	open_with_clock(&HEDGED(500, 100));
-	calm(10);
+	earn_hedges(10);
 	begin_read(freed, 4096, freed);
 	assert(timeout_ns() == 500 * US && !hedge_due(array));
 	now_ns += 499 * US;
@@ -263,8 +263,8 @@ static void assert_list(unsigned int waiting)
 
 /* Random events from a seed: reads begin, time passes, results arrive in any order, complete,
  * partial or empty. Return the number of hedges. Flags may select hedging by gain. */
-static uint64_t live(uint64_t seed, uint32_t flags, double percent, uint32_t burst,
-		     unsigned int steps)
+static uint64_t run_random_events(uint64_t seed, uint32_t flags, double percent, uint32_t burst,
+				  unsigned int steps)
 {
 	enum { USERS = 40 };
 	uint32_t hedge_us = 1 + chance(&seed) % 300;
@@ -329,8 +329,9 @@ TEST(extra_io_never_exceeds_its_cap_at_any_moment)
 
 	for (uint64_t seed = 0; seed < 18; seed++) {
 		double percent = percents[seed % 6];
-		uint64_t n = live(seed, 0, percent, 1 + seed * 7, 4000);
-		uint64_t n_by_gain = live(seed, LINNOS_DUPLICATES, percent, 1 + seed * 7, 4000);
+		uint64_t n = run_random_events(seed, 0, percent, 1 + seed * 7, 4000);
+		uint64_t n_by_gain =
+			run_random_events(seed, LINNOS_DUPLICATES, percent, 1 + seed * 7, 4000);
 
 		assert(n > 0 || percent < 1);
 		assert(n_by_gain > 0 || percent < 5);
@@ -344,7 +345,7 @@ TEST(hedges_accumulate_at_most_to_the_burst)
 	static char bufs[60][READ_BYTES];
 
 	open_with_clock(&HEDGED(500, 10, .duplicates_burst = 4));
-	calm(1000);
+	earn_hedges(1000);
 	for (int i = 0; i < 60; i++)
 		begin_read(bufs[i], 0, NULL);
 	now_ns += 600 * US;
@@ -367,7 +368,7 @@ TEST(hedging_by_gain_hedges_late_reads)
 	assert(timeout_ns() == -1);
 	now_ns += 50 * US;
 	assert(complete(0) == LINNOS_READ_DONE);
-	calm(3000);
+	earn_hedges(3000);
 	assert(!stats().hedges);
 
 	begun_ns = now_ns;
@@ -400,7 +401,7 @@ static void hold(void *context, unsigned int number, struct io_uring_sqe *sqe)
 		hold_request(sqe, held[0]);
 }
 
-static int as_whole(void *context, unsigned int number, uint64_t offset, int result)
+static int return_whole_block(void *context, unsigned int number, uint64_t offset, int result)
 {
 	(void)context;
 	(void)offset;
@@ -419,12 +420,12 @@ static void hold_replica_0(void)
 {
 	assert(!pipe(held));
 	after_array = close_held;
-	array->set.hooks.answer = as_whole;
+	array->set.hooks.answer = return_whole_block;
 	array->set.hooks.prepared = hold;
 	array->set.backend.cancel = NULL;
 }
 
-static void let_go(void)
+static void release_requests(void)
 {
 	assert(write(held[1], "x", 1) == 1);
 }
@@ -443,7 +444,7 @@ TEST(pread_returns_with_the_hedge_and_counts_the_orphan_later)
 	for (int i = 0; i < 100; i++)
 		assert(reads_at(i));
 	assert(replica(0).served == 0 && stats().redirected == 100);
-	let_go();
+	release_requests();
 	settle(array);
 	assert(stats().hedges_saved_us >= 20000);
 }
@@ -474,7 +475,7 @@ TEST(array_close_waits_for_orphans)
 	assert(reads_at(0));
 	/* Closing would wait forever. */
 	assert(stats().in_flight == 1);
-	let_go();
+	release_requests();
 }
 
 /* By the real clock, some reads are so slow on a busy machine that no hedge is beneficial. */
@@ -496,7 +497,7 @@ TEST(hedging_by_gain_hedges_pread)
 	for (int i = 0; !stats().hedges_won; i++) {
 		assert(reads_at(i));
 		if (reads_in_flight(array, 0))
-			let_go();
+			release_requests();
 		settle(array);
 	}
 }

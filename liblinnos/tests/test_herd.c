@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Do readers with the same external predictions all choose the same drive, and queue there? Many
- * readers, each with its own chooser, receive predictions for three drives every millisecond. A
- * drive serves eight reads at a time; the others wait. The simulation advances in microseconds.
+ * Readers with the same external predictions must not all choose the same drive and queue there.
+ * Many readers, each with its own chooser, receive predictions for three drives every millisecond.
+ * A drive serves eight reads at a time, and the others wait. The simulation advances in
+ * microseconds.
  */
 #include "chooser.h"
 
@@ -23,7 +24,7 @@
 #define BURST_EVERY_US 500000
 #define BURST_FOR_US 100000
 
-#define NEWS_EVERY_US 1000
+#define REPORTS_EVERY_US 1000
 /* The first part of a run, in which the guard has few samples, is evaluated separately. */
 #define BEGINNING_US 500000
 #define RUN_US 2000000
@@ -31,7 +32,7 @@
 #define CHANGE_US 4000000
 #define FOLLOWED_US 8000000
 
-enum how { AT_HOME, UNGUARDED, GUARDED };
+enum how { DEFAULT_ONLY, UNGUARDED, GUARDED };
 
 struct read {
 	unsigned int reader;
@@ -47,7 +48,7 @@ struct drive {
 };
 
 /* Sum of the latencies of completed reads, and their number. */
-struct taken {
+struct latencies {
 	double us;
 	unsigned int n;
 };
@@ -93,7 +94,7 @@ static void send_read(enum how how, unsigned int n_readers, unsigned int home, u
 	struct reader *r = &readers[read.reader];
 	struct drive *to = &drives[home];
 
-	if (how != AT_HOME) {
+	if (how != DEFAULT_ONLY) {
 		struct choice choice = chooser_read(&r->chooser, home, 0, 1, now_us * US);
 
 		to = &drives[choice.drive];
@@ -104,7 +105,7 @@ static void send_read(enum how how, unsigned int n_readers, unsigned int home, u
 	to->waiting[(to->first + to->n_waiting++) % WAITING_MAX] = read;
 }
 
-static void serve(enum how how, unsigned int d, uint64_t now_us, struct taken *taken)
+static void serve(enum how how, unsigned int d, uint64_t now_us, struct latencies *taken)
 {
 	struct drive *drive = &drives[d];
 
@@ -114,7 +115,7 @@ static void serve(enum how how, unsigned int d, uint64_t now_us, struct taken *t
 
 		if (read->end_us > now_us)
 			continue;
-		if (how != AT_HOME) {
+		if (how != DEFAULT_ONLY) {
 			observer_ended(&r->drives[d], &read->io, now_us * US, OBSERVED_ANSWERED);
 			chooser_answered(&r->chooser, read->assignment,
 					 (now_us - read->sent_us) * US);
@@ -150,13 +151,13 @@ static void begin(enum how how, unsigned int n_readers)
 }
 
 /* The drives' capacity times @load. */
-static struct taken run(enum how how, unsigned int n_readers, double load, uint64_t from_us,
-			uint64_t until_us)
+static struct latencies run(enum how how, unsigned int n_readers, double load, uint64_t from_us,
+			    uint64_t until_us)
 {
-	struct taken taken = {0};
+	struct latencies taken = {0};
 
 	for (uint64_t now_us = from_us; now_us < until_us; now_us++) {
-		if (now_us % NEWS_EVERY_US == 1)
+		if (now_us % REPORTS_EVERY_US == 1)
 			send_reports(now_us);
 		if (uniform() < load * N * SLOTS / SERVICE_US)
 			send_read(how, n_readers, n_sent++ % N, now_us);
@@ -166,12 +167,12 @@ static struct taken run(enum how how, unsigned int n_readers, double load, uint6
 	return taken;
 }
 
-static double mean_us(struct taken taken)
+static double mean_us(struct latencies taken)
 {
 	return taken.us / taken.n;
 }
 
-static double whole_us(enum how how, unsigned int n_readers, double load, bool bursts)
+static double mean_of_run_us(enum how how, unsigned int n_readers, double load, bool bursts)
 {
 	bursts_until_us = bursts ? RUN_US : 0;
 	begin(how, n_readers);
@@ -183,11 +184,11 @@ TEST(readers_with_equal_predictions_spread_over_drives)
 	static const double loads[] = {0.7, 0.9};
 
 	for (unsigned int k = 0; k < 2; k++) {
-		double default_us = whole_us(AT_HOME, 1, loads[k], false);
+		double default_us = mean_of_run_us(DEFAULT_ONLY, 1, loads[k], false);
 
 		fprintf(stderr,
-			"load %.1f, calm: %.0f us at home; the first half second, and then; "
-			"readers: unguarded; guarded\n",
+			"load %.1f without bursts: %.0f us at the default drives; number of "
+			"readers: unguarded in the first half second and later; guarded\n",
 			loads[k], default_us);
 		for (unsigned int n = 1; n <= READERS_MAX; n *= n > 1 ? 10 : 3) {
 			double us[2][2];
@@ -209,13 +210,15 @@ TEST(readers_with_equal_predictions_spread_over_drives)
 
 TEST(many_readers_gain_as_much_in_bursts_as_one)
 {
-	double default_us = whole_us(AT_HOME, 1, 0.7, true);
-	double one_us = whole_us(GUARDED, 1, 0.7, true);
+	double default_us = mean_of_run_us(DEFAULT_ONLY, 1, 0.7, true);
+	double one_us = mean_of_run_us(GUARDED, 1, 0.7, true);
 
-	fprintf(stderr, "load 0.7, bursts: %.0f us at home; guarded, one reader: %.0f us\n",
+	fprintf(stderr,
+		"load 0.7 with bursts: %.0f us at the default drives, %.0f us with one guarded "
+		"reader; number of readers:\n",
 		default_us, one_us);
 	for (unsigned int n = 3; n <= READERS_MAX; n *= 10) {
-		double many_us = whole_us(GUARDED, n, 0.7, true);
+		double many_us = mean_of_run_us(GUARDED, n, 0.7, true);
 
 		fprintf(stderr, "%4u: %.0f us\n", n, many_us);
 		assert(default_us - many_us > 0.9 * (default_us - one_us));
@@ -226,9 +229,11 @@ TEST(many_readers_gain_as_much_in_bursts_as_one)
  * saturated. */
 TEST(readers_return_within_a_second_when_redirection_stops_helping)
 {
-	double default_us = whole_us(AT_HOME, 1, 0.9, false);
+	double default_us = mean_of_run_us(DEFAULT_ONLY, 1, 0.9, false);
 
-	fprintf(stderr, "load 0.9 after bursts: %.0f us at home; readers: by half seconds\n",
+	fprintf(stderr,
+		"load 0.9 after bursts: %.0f us at the default drives; number of readers: each "
+		"half second\n",
 		default_us);
 	bursts_until_us = CHANGE_US;
 	for (unsigned int n = 1; n <= READERS_MAX; n *= n > 1 ? 10 : 3) {

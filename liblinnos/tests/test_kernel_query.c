@@ -31,22 +31,22 @@ int __wrap_open(const char *path, int flags, ...)
 
 int __wrap_ioctl(int fd, unsigned long command, ...)
 {
-	struct blk_expect *ask;
+	struct blk_expect *query;
 	va_list arguments;
 
 	va_start(arguments, command);
-	ask = va_arg(arguments, struct blk_expect *);
+	query = va_arg(arguments, struct blk_expect *);
 	va_end(arguments);
 	assert(command == BLKEXPECT);
 	if (fd == MODULE) {
-		ask->best = 1;
+		query->best = 1;
 		return 0;
 	}
 	if (!drives_error) {
-		for (unsigned int k = 0; k < ask->n_drives; k++) {
-			ask->drives[k].known = answers[k].known;
-			ask->drives[k].flags = answers[k].flags;
-			ask->drives[k].latency_us = answers[k].latency_us;
+		for (unsigned int k = 0; k < query->n_drives; k++) {
+			query->drives[k].known = answers[k].known;
+			query->drives[k].flags = answers[k].flags;
+			query->drives[k].latency_us = answers[k].latency_us;
 		}
 		return 0;
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Count the locks that hedged reads take: none for a read. A lock without a waiter needs no futex
  * call, but it moves a cache line between the processors of all threads. */
-#include "made_up.h"
+#include "memfd_array.h"
 
 #include "test.h"
 
@@ -54,10 +54,10 @@ TEST(hedging_takes_no_lock_for_a_read)
 	for (unsigned int way = 0; way < 2; way++) {
 		/* Copies and slow attempts are handed over to another thread under a lock. */
 		struct linnos_array *a =
-			made_up_array(N, BYTES,
-				      &OPTIONS(.hedge_percentile = ways[way].hedge_percentile,
-					       .flags = ways[way].flags, .probe_after_ms = 0,
-					       .max_duplicates = 0.001));
+			open_memfd_array(N, BYTES,
+					 &OPTIONS(.hedge_percentile = ways[way].hedge_percentile,
+						  .flags = ways[way].flags, .probe_after_ms = 0,
+						  .max_duplicates = 0.001));
 		pthread_t threads[N_THREADS];
 
 		n_waited = n_tried = 0;
@@ -65,7 +65,7 @@ TEST(hedging_takes_no_lock_for_a_read)
 			assert(!pthread_create(&threads[i], NULL, read_many, a));
 		for (unsigned int i = 0; i < N_THREADS; i++)
 			pthread_join(threads[i], NULL);
-		put_away(a);
+		close_memfd_array(a);
 		assert(n_tried > 0 && n_tried < N_THREADS * N_READS / 16);
 		assert(n_waited < N_THREADS * N_READS / 100);
 	}

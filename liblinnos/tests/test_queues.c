@@ -9,7 +9,7 @@
 
 #include <sys/resource.h>
 
-#define USUAL_NS 100000ull
+#define NORMAL_NS 100000ull
 
 static struct linnos_memory *memory;
 
@@ -23,7 +23,7 @@ static void free_memory(void)
 static void simulate(const struct linnos_options *o, uint32_t align)
 {
 	close_array();
-	memory = linnos_memory_create(BYTES, USUAL_NS);
+	memory = linnos_memory_create(BYTES, NORMAL_NS);
 	after_array = free_memory;
 	for (size_t i = 0; i < BYTES; i++)
 		memory->content[i] = byte_at(i);
@@ -110,7 +110,7 @@ TEST(read_ends_at_its_deadline_and_writes_nothing_later)
 	assert(memory->now_ns == start_ns + 3 * MS);
 	assert(says("read of 4096 bytes at 0: replica 1: no answer by its deadline"));
 	assert(stats().late == 1 && stats().failed == 1);
-	linnos_memory_set(memory, 1, USUAL_NS, 0);
+	linnos_memory_set(memory, 1, NORMAL_NS, 0);
 	memory->now_ns += 100 * MS;
 	assert(read_within(buf + 1, 1, 1, &in_time) == 1);
 	assert(buf[0] == 'x' && buf[2] == 'x' && is_right(buf + 1, 1, 1));
@@ -131,7 +131,7 @@ TEST(abandoned_read_does_not_write_to_callers_memory)
 	linnos_memory_set(memory, 1, UINT64_MAX, 0);
 	memset(left, 'x', sizeof(left));
 	assert(linnos_pread(queue(), left, sizeof(left), 0) == -EDEADLK);
-	linnos_memory_set(memory, 1, USUAL_NS, 0);
+	linnos_memory_set(memory, 1, NORMAL_NS, 0);
 	assert(reads_at(0));
 	for (size_t i = 0; i < sizeof(left); i++)
 		assert(left[i] == 'x');
@@ -273,7 +273,7 @@ TEST(queue_wait_submits_failovers_and_hedges_before_it_returns)
 	array->set.backend.wait = send_and_wait;
 	/* At the same time one fails, and continues at another replica, and the other one is
 	 * answered. */
-	linnos_memory_set(memory, 1, USUAL_NS, -EIO);
+	linnos_memory_set(memory, 1, NORMAL_NS, -EIO);
 	submit_read(bufs[0], 0, NULL);
 	submit_read(bufs[1], 0, &at_2);
 	assert(wait_for_one(-1) == 1 && completion.user == bufs[1]);
@@ -300,7 +300,7 @@ TEST(queue_wait_returns_after_its_timeout)
 	assert(memory->now_ns == start_ns + 40000);
 	assert(wait_for_one(0) == 0);
 	assert(wait_for_one(MS) == 1 && completion.user == buf);
-	assert(memory->now_ns == start_ns + USUAL_NS);
+	assert(memory->now_ns == start_ns + NORMAL_NS);
 }
 
 TEST(queue_closes_after_a_failed_wait_when_reads_have_returned)
@@ -311,19 +311,19 @@ TEST(queue_closes_after_a_failed_wait_when_reads_have_returned)
 	assert(wait_for_one(-1) == -EDEADLK);
 	assert(linnos_queue_close(queue()) == -EBUSY);
 	/* Until now the replica could write to its memory. */
-	linnos_memory_set(memory, 1, USUAL_NS, 0);
+	linnos_memory_set(memory, 1, NORMAL_NS, 0);
 	assert(wait_for_one(-1) == 1 && completion.result == READ_BYTES);
 }
 
 TEST(restored_replica_has_no_history)
 {
 	simulate(NULL, 1);
-	linnos_memory_set(memory, 1, USUAL_NS, -EIO);
+	linnos_memory_set(memory, 1, NORMAL_NS, -EIO);
 	for (int i = 0; i < 30; i++)
 		assert(reads_at(0));
 	assert(replica(1).state == LINNOS_FAILING);
 	assert(!linnos_array_drop_replica(array, 1) && replica(1).state == LINNOS_DROPPED);
-	linnos_memory_set(memory, 1, USUAL_NS, 0);
+	linnos_memory_set(memory, 1, NORMAL_NS, 0);
 	for (int i = 0; i < 3000; i++)
 		assert(reads_at(0));
 	assert(replica(1).served == 0);
@@ -336,13 +336,13 @@ TEST(restored_replica_has_no_history)
 	       says("replica is 3; it must be between 0 and 2"));
 }
 
-/* Read repeatedly. Each read takes the usual time. */
-static void read_as_usual(unsigned int times)
+/* Read repeatedly, and check that each read takes the normal time. */
+static void read_in_normal_time(unsigned int times)
 {
 	while (times--) {
 		uint64_t start_ns = memory->now_ns;
 
-		assert(reads_at(0) && memory->now_ns - start_ns == USUAL_NS);
+		assert(reads_at(0) && memory->now_ns - start_ns == NORMAL_NS);
 	}
 }
 
@@ -350,17 +350,17 @@ static void read_as_usual(unsigned int times)
 TEST(restored_replica_gets_reads_after_its_probe_copy_is_answered)
 {
 	simulate(&OPTIONS(.home = 1), 1);
-	read_as_usual(300);
+	read_in_normal_time(300);
 	assert(!linnos_array_drop_replica(array, 1));
-	read_as_usual(300);
+	read_in_normal_time(300);
 	linnos_memory_set(memory, 1, 900 * MS, 0);
 	assert(!linnos_array_restore_replica(array, 1));
-	read_as_usual(3000);
+	read_in_normal_time(3000);
 	assert(replica(1).state == LINNOS_SLOW);
 	assert(replica(1).in_flight == 1 && replica(1).served == 300);
-	linnos_memory_set(memory, 1, USUAL_NS, 0);
+	linnos_memory_set(memory, 1, NORMAL_NS, 0);
 	memory->now_ns += 1000 * MS;
-	read_as_usual(3000);
+	read_in_normal_time(3000);
 	assert(replica(1).served > 2500);
 }
 
@@ -371,9 +371,9 @@ TEST(restored_replica_gets_reads_at_once_without_probes)
 	for (int i = 0; i < 2; i++) {
 		simulate(&o[i], 1);
 		assert(!linnos_array_drop_replica(array, 1));
-		read_as_usual(1);
+		read_in_normal_time(1);
 		assert(!linnos_array_restore_replica(array, 1));
-		read_as_usual(1);
+		read_in_normal_time(1);
 		assert(replica(1).served == 1);
 	}
 }
@@ -396,7 +396,7 @@ TEST(replica_stats_have_state_and_histogram)
 	for (int i = 0; i < n_buckets; i++) {
 		assert(i == n_buckets - 1 || linnos_bucket_ns(i) < linnos_bucket_ns(i + 1));
 		assert(!counts[i] ||
-		       (linnos_bucket_ns(i) <= USUAL_NS && USUAL_NS < linnos_bucket_ns(i + 1)));
+		       (linnos_bucket_ns(i) <= NORMAL_NS && NORMAL_NS < linnos_bucket_ns(i + 1)));
 		n += counts[i];
 	}
 	assert(n == 40 && linnos_predictor_get_histogram(predictor, N, NULL, 0) == -EINVAL);

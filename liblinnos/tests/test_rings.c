@@ -7,13 +7,13 @@
 #include <sys/syscall.h>
 
 /* Alignment that the simulated drives require of linnos_pread(). */
-static size_t wanted = 1, wanted_of_memory = 1;
+static size_t required_align = 1, required_memory_align = 1;
 static unsigned int n_bounced;
 static const char *callers;
 
 ssize_t pread(int fd, void *to, size_t bytes, off_t offset)
 {
-	if (((size_t)offset | bytes) % wanted || (uintptr_t)to % wanted_of_memory) {
+	if (((size_t)offset | bytes) % required_align || (uintptr_t)to % required_memory_align) {
 		errno = EINVAL;
 		return -1;
 	}
@@ -32,9 +32,9 @@ TEST(reads_are_aligned_for_each_block_size)
 	assert(!posix_memalign((void **)&aligned, 65536, 2 * BYTES));
 	for (unsigned int d = 0; d < sizeof(drives) / sizeof(*drives); d++) {
 		open_array(&OPTIONS(.probe_after_ms = 0));
-		wanted = drives[d].bytes;
-		wanted_of_memory = drives[d].memory;
-		align_replicas(array, wanted, wanted_of_memory);
+		required_align = drives[d].bytes;
+		required_memory_align = drives[d].memory;
+		align_replicas(array, required_align, required_memory_align);
 		for (int i = 0; i < 500; i++) {
 			size_t bytes = chance(&seed) % (i % 10 ? 100000 : BYTES);
 			uint64_t offset = chance(&seed) % (BYTES - bytes);
@@ -47,11 +47,12 @@ TEST(reads_are_aligned_for_each_block_size)
 		callers = aligned;
 		n_bounced = 0;
 		for (int i = 0; i < 100; i++)
-			assert(linnos_pread(queue(), aligned + i % 16 * wanted_of_memory,
-					    2 * wanted, i % 8 * wanted) == (ssize_t)(2 * wanted));
+			assert(linnos_pread(queue(), aligned + i % 16 * required_memory_align,
+					    2 * required_align, i % 8 * required_align) ==
+			       (ssize_t)(2 * required_align));
 		assert(n_bounced == 0 && !stats().failovers);
 		callers = NULL;
-		wanted = wanted_of_memory = 1;
+		required_align = required_memory_align = 1;
 	}
 	free(aligned);
 }
@@ -140,7 +141,7 @@ TEST(two_arrays_can_share_a_ring)
 
 	assert(!io_uring_queue_init(2 * READS, &ring, 0));
 	for (unsigned int k = 0; k < 2; k++)
-		a[k] = made_up_array(N, BYTES, &OPTIONS(.probe_after_ms = 0));
+		a[k] = open_memfd_array(N, BYTES, &OPTIONS(.probe_after_ms = 0));
 	/* One of the second array's replicas fails, and its reads continue at another one. */
 	close(fd_of(a[1], 0));
 	for (unsigned int i = 0; i < 2 * READS; i++)
@@ -171,7 +172,7 @@ TEST(two_arrays_can_share_a_ring)
 	assert(stats_of(a[0]).failovers == 0 && stats_of(a[1]).failovers > 0);
 	io_uring_queue_exit(&ring);
 	for (unsigned int k = 0; k < 2; k++)
-		put_away(a[k]);
+		close_memfd_array(a[k]);
 }
 
 TEST(full_ring_returns_eagain_and_loses_nothing)

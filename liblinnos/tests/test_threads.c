@@ -5,7 +5,7 @@
  *
  *	LINNOS_READS=200000 build/liblinnos/tests/test_threads
  */
-#include "made_up.h"
+#include "memfd_array.h"
 
 #include "test.h"
 
@@ -88,7 +88,7 @@ static void *read_many(void *context)
 	return NULL;
 }
 
-static unsigned long reads_asked_for(void)
+static unsigned long number_of_reads(void)
 {
 	const char *given = getenv("LINNOS_READS");
 
@@ -112,8 +112,8 @@ static void run(struct many *m, const struct linnos_options *o)
 	struct linnos_stats s;
 	uint64_t served = 0;
 
-	m->n_reads = reads_asked_for();
-	m->array = made_up_array(N, BYTES, o);
+	m->n_reads = number_of_reads();
+	m->array = open_memfd_array(N, BYTES, o);
 	m->array->set.hooks = (struct hooks){.answer = fail_at_random, .context = m};
 	run_threads(read_many, m);
 	s = stats_of(m->array);
@@ -138,7 +138,7 @@ TEST(no_read_is_lost_or_wrong_when_drives_fail_at_random_times)
 		assert(m.reads_failed > 0 && m.reads_failed < m.n_reads / 20);
 		assert(stats_of(m.array).failovers > m.n_reads / 10);
 		assert(i || !stats_of(m.array).in_flight);
-		put_away(m.array);
+		close_memfd_array(m.array);
 	}
 }
 
@@ -149,7 +149,7 @@ TEST(reads_survive_truncated_and_vanished_replicas)
 	/* Reads use the replicas round robin until one fails. */
 	run(&m, &OPTIONS(.margin_percent = 100));
 	assert(!m.reads_failed && replica_of(m.array, 1).errors && replica_of(m.array, 2).errors);
-	put_away(m.array);
+	close_memfd_array(m.array);
 }
 
 /* --- Replicas that fail, hang and vanish --------------------------------------------------- */
@@ -188,7 +188,7 @@ static void hang_if_it_hangs(void *context, unsigned int replica, struct io_urin
 		hold_request(sqe, t->pipe[0]);
 }
 
-static void let_go(struct trouble *t)
+static void release_requests(struct trouble *t)
 {
 	char bytes[1024] = {0};
 	int left;
@@ -213,13 +213,13 @@ static void make_trouble(struct trouble *t, unsigned int replica, unsigned int k
 	usleep(TROUBLE_US);
 	t->fails = 0;
 	if (kind == 1)
-		let_go(t);
+		release_requests(t);
 	if (kind == 2)
 		assert(dup2(t->files[replica], t->array->set.replicas[replica].fd) >= 0);
 	close(none);
 }
 
-static void *trouble_them(void *context)
+static void *make_trouble_until_over(void *context)
 {
 	struct trouble *t = context;
 	uint64_t seed = 1;
@@ -236,7 +236,7 @@ static void *trouble_them(void *context)
 	return NULL;
 }
 
-static void *read_through_it(void *context)
+static void *read_until_deadlines(void *context)
 {
 	struct trouble *t = context;
 	const struct linnos_read_options o = READ_OPTIONS(.deadline_ns = DEADLINE_NS);
@@ -260,23 +260,23 @@ static void *read_through_it(void *context)
 
 TEST(reads_meet_deadlines_when_replicas_fail_hang_and_vanish)
 {
-	struct trouble t = {.n_reads = reads_asked_for()};
+	struct trouble t = {.n_reads = number_of_reads()};
 	pthread_t troubler;
 
 	assert(!pipe(t.pipe));
-	t.array = made_up_array(N, BYTES, &OPTIONS(.hedge_us = 2000, .max_duplicates = 20));
+	t.array = open_memfd_array(N, BYTES, &OPTIONS(.hedge_us = 2000, .max_duplicates = 20));
 	for (unsigned int k = 0; k < N; k++)
 		t.files[k] = dup(fd_of(t.array, k));
 	t.array->set.hooks = (struct hooks){
 		.answer = fail_if_it_fails, .prepared = hang_if_it_hangs, .context = &t};
-	assert(!pthread_create(&troubler, NULL, trouble_them, &t));
-	run_threads(read_through_it, &t);
+	assert(!pthread_create(&troubler, NULL, make_trouble_until_over, &t));
+	run_threads(read_until_deadlines, &t);
 	t.over = true;
 	pthread_join(troubler, NULL);
 	assert(t.right + t.late == t.n_reads && stats_of(t.array).reads == t.n_reads);
 	assert(stats_of(t.array).late == t.late && t.late < t.n_reads / 100);
 	settle(t.array);
-	put_away(t.array);
+	close_memfd_array(t.array);
 	close_fds(N, t.files);
 	close_fds(2, t.pipe);
 }

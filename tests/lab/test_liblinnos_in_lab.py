@@ -51,13 +51,13 @@ def test_fewer_reads_are_slow_than_at_the_default_replica(
     ask = (
         "bursts 0; cat /sys/block/flash0/linnos/mode >mode\n"
         f"{UPLOAD}"
-        f"{again} --ask-kernel {drives} >asked\n"
+        f"{again} --best-drives {drives} >asked\n"
         "bursts 0; cat /sys/block/flash?/linnos/stats/revoked >revoked\n"
         "cat /sys/kernel/debug/block/flash?/rqos/linnos/in_flight >in_flight\n"
     )
     no_linnos = (
         "test ! -e /sys/block/flash0/linnos\n"
-        f"bursts 0; if {example} --reads 1 --ask-kernel {drives} 2>asked; then exit 1; fi\n"
+        f"bursts 0; if {example} --reads 1 --best-drives {drives} 2>asked; then exit 1; fi\n"
         "grep -q 'a kernel with LinnOS' asked\n"
     )
     boot(
@@ -132,10 +132,10 @@ def test_kernel_queries_help_with_load_that_the_library_cannot_see(boot, tmp_pat
         f"{again} --home-only {drives} >home\n"
         f"{again} {WITH_MODELS} >alone\n"
         # No model was uploaded, so the kernel has no prediction.
-        f"{again} --ask-too {WITH_MODELS} >without\n"
+        f"{again} --query-kernel {WITH_MODELS} >without\n"
         f"{UPLOAD}"
-        f"{again} --ask-too {WITH_MODELS} >asked\n"
-        f"{again} --ask-kernel {drives} >kernel\n"
+        f"{again} --query-kernel {WITH_MODELS} >asked\n"
+        f"{again} --best-drives {drives} >kernel\n"
         "rm go; wait $other\n"
     )
     names = ("home", "alone", "without", "asked", "kernel")

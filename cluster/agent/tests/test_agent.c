@@ -5,11 +5,12 @@
 
 #include <linux/blk-linnos.h>
 
-static unsigned int asked;
+static unsigned int n_queries;
 
-static void ask(void *drives, const struct query *query, uint64_t now_ns, struct answer *answer)
+static void query_drive(void *drives, const struct query *query, uint64_t now_ns,
+			struct answer *answer)
 {
-	asked++;
+	n_queries++;
 	answer->known = BLK_EXPECT_LATENCY;
 	answer->latency_us = 100 + query->drive;
 }
@@ -20,9 +21,9 @@ static struct agent agent_of(const char *key)
 {
 	keys[0].bytes = key ? strlen(key) : 0;
 	memcpy(keys[0].key, key ? key : "", keys[0].bytes);
-	asked = 0;
+	n_queries = 0;
 	return (struct agent){
-		.query = ask,
+		.query = query_drive,
 		.n_drives = 2,
 		.generation = 7,
 		.keys = keys,
@@ -80,7 +81,7 @@ static void check_fault(const char *key, enum fault fault, enum ignored reason)
 		assert(!agent_answer(&agent, fault == NOT_ALLOWED ? NULL : &rate, 1, datagram,
 				     bytes));
 	}
-	assert(agent.ignored[reason] == 10 && !asked && !agent.answered);
+	assert(agent.ignored[reason] == 10 && !n_queries && !agent.answered);
 	assert(fault == UNKNOWN_DRIVE || !rate.due_ns);
 }
 

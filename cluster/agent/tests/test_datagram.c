@@ -85,13 +85,13 @@ TEST(every_fixed_byte_of_a_query_is_checked)
 TEST(datagram_of_another_length_is_malformed)
 {
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
-	struct query again, of_nothing = query;
+	struct query again, without_bytes = query;
 
 	query_write(&query, NULL, 0, datagram);
 	for (size_t bytes = 0; bytes < 2 * DATAGRAM_BYTES_MAX; bytes++)
 		assert(!query_read(&again, NULL, 0, datagram, bytes) == (bytes == DATAGRAM_BYTES));
-	of_nothing.bytes = 0;
-	query_write(&of_nothing, NULL, 0, datagram);
+	without_bytes.bytes = 0;
+	query_write(&without_bytes, NULL, 0, datagram);
 	assert(query_read(&again, NULL, 0, datagram, DATAGRAM_BYTES) == DATAGRAM_MALFORMED);
 }
 

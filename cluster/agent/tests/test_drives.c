@@ -17,7 +17,7 @@
 /* Descriptors returned by the functions below. */
 enum { DRIVE = 1000, MODULE, IN_FLIGHT, IO_STATS };
 
-static bool is_pulled, has_module, has_no_counts;
+static bool is_removed, has_module, has_no_counts;
 static int drives_error;
 
 int __wrap_open(const char *path, int flags, ...);
@@ -27,11 +27,11 @@ ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at);
 
 int __wrap_open(const char *path, int flags, ...)
 {
-	if (!strcmp(path, "/dev/drive") && !is_pulled)
+	if (!strcmp(path, "/dev/drive") && !is_removed)
 		return DRIVE;
 	if (!strcmp(path, "/dev/linnos") && has_module)
 		return MODULE;
-	if (strstr(path, "/inflight") && !is_pulled)
+	if (strstr(path, "/inflight") && !is_removed)
 		return IN_FLIGHT;
 	if (strstr(path, "/queue/iostats"))
 		return IO_STATS;
@@ -41,16 +41,16 @@ int __wrap_open(const char *path, int flags, ...)
 
 int __wrap_ioctl(int fd, unsigned long command, ...)
 {
-	struct blk_expect *ask;
+	struct blk_expect *query;
 	va_list arguments;
 
 	va_start(arguments, command);
-	ask = va_arg(arguments, struct blk_expect *);
+	query = va_arg(arguments, struct blk_expect *);
 	va_end(arguments);
 	assert(command == BLKEXPECT);
 	if (fd == MODULE) {
-		ask->drives[0].known = BLK_EXPECT_LATENCY;
-		ask->drives[0].latency_us = 90;
+		query->drives[0].known = BLK_EXPECT_LATENCY;
+		query->drives[0].latency_us = 90;
 		return 0;
 	}
 	errno = drives_error;
@@ -71,7 +71,7 @@ ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at)
 		return 2;
 	}
 	assert(fd == IN_FLIGHT && !at);
-	if (is_pulled) {
+	if (is_removed) {
 		errno = ENODEV;
 		return -1;
 	}
@@ -79,7 +79,7 @@ ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at)
 	return 4;
 }
 
-static struct answer told_of(struct drive *drive, uint64_t now_ns)
+static struct answer query_drive(struct drive *drive, uint64_t now_ns)
 {
 	struct query query = {.bytes = 4096};
 	struct answer answer = {0};
@@ -96,20 +96,20 @@ TEST(removed_drive_is_reported_gone_and_is_reopened)
 
 	drives_error = ENOTTY;
 	drive_open(&drive, "/dev/drive");
-	answer = told_of(&drive, 0);
+	answer = query_drive(&drive, 0);
 	assert(answer.known == KNOWN_NO_KERNEL && answer.pending == 4);
-	is_pulled = true;
-	answer = told_of(&drive, SECOND_NS);
+	is_removed = true;
+	answer = query_drive(&drive, SECOND_NS);
 	assert(answer.known == BLK_EXPECT_GONE && !answer.state && drive.fd < 0);
-	answer = told_of(&drive, 3 * SECOND_NS);
+	answer = query_drive(&drive, 3 * SECOND_NS);
 	assert(answer.known == BLK_EXPECT_GONE);
-	is_pulled = false;
-	answer = told_of(&drive, 5 * SECOND_NS);
+	is_removed = false;
+	answer = query_drive(&drive, 5 * SECOND_NS);
 	assert(answer.known == KNOWN_NO_KERNEL && answer.state & STATE_PENDING_KNOWN);
 	/* without I/O accounting, a count of 0 says nothing */
 	has_no_counts = true;
 	drive_open(&drive, "/dev/drive");
-	assert(!(told_of(&drive, 5 * SECOND_NS).state & STATE_PENDING_KNOWN));
+	assert(!(query_drive(&drive, 5 * SECOND_NS).state & STATE_PENDING_KNOWN));
 }
 
 TEST(module_is_queried_if_the_driver_does_not_know_the_ioctl)
@@ -123,9 +123,9 @@ TEST(module_is_queried_if_the_driver_does_not_know_the_ioctl)
 		struct answer answer;
 
 		drives_error = errors[k];
-		answer = told_of(&drive, 0);
+		answer = query_drive(&drive, 0);
 		assert(answer.known == BLK_EXPECT_LATENCY && answer.latency_us == 90);
 	}
 	drives_error = EBADF;
-	assert(told_of(&drive, 0).known == KNOWN_NO_KERNEL);
+	assert(query_drive(&drive, 0).known == KNOWN_NO_KERNEL);
 }

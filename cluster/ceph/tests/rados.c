@@ -180,7 +180,7 @@ void rados_ioctx_set_namespace(rados_ioctx_t io, const char *namespace)
 
 /* ---- monitors ---- */
 
-static void say_where(const char *line, char *text, size_t room)
+static void answer_osd_map(const char *line, char *text, size_t room)
 {
 	uint32_t hash, group, *o = monitors.osds;
 	char name[64], osds[64];
@@ -194,7 +194,7 @@ static void say_where(const char *line, char *text, size_t room)
 		 monitors.epoch, name, hash, group, osds, osds);
 }
 
-static void say_which(uint32_t host, char *text, size_t room)
+static void answer_osd_ls_tree(uint32_t host, char *text, size_t room)
 {
 	size_t n = 0;
 
@@ -211,8 +211,8 @@ static int answer(const char *line, char *text, size_t room)
 	if (monitors.are_silent)
 		return -ETIMEDOUT;
 	if (strstr(line, "\"osd map\"")) {
-		monitors.n_asked++;
-		say_where(line, text, room);
+		monitors.n_queries++;
+		answer_osd_map(line, text, room);
 	} else if (strstr(line, "\"osd find\"")) {
 		assert(sscanf(strstr(line, "\"id\":"), "\"id\":%u", &number) == 1);
 		if (monitors.find_nothing)
@@ -226,7 +226,7 @@ static int answer(const char *line, char *text, size_t room)
 				 number, monitors.host[number]);
 	} else if (strstr(line, "\"osd ls-tree\"")) {
 		assert(sscanf(strstr(line, "\"name\":"), "\"name\":\"node%u", &number) == 1);
-		say_which(number, text, room);
+		answer_osd_ls_tree(number, text, room);
 	} else if (strstr(line, "\"osd getmaxosd\"")) {
 		snprintf(text, room, "max_osd = 3 in epoch %u\n", monitors.epoch);
 	} else if (strstr(line, "\"osd stat\"")) {
@@ -243,7 +243,7 @@ static int answer(const char *line, char *text, size_t room)
 	return 0;
 }
 
-void tell_monitors(void (*change)(struct monitors *))
+void change_monitors(void (*change)(struct monitors *))
 {
 	pthread_mutex_lock(&lock);
 	change(&monitors);
@@ -252,7 +252,7 @@ void tell_monitors(void (*change)(struct monitors *))
 
 /* An error text is in a buffer as well, and an empty answer has no buffer. */
 int rados_mon_command(rados_t client, const char **lines, size_t n, const char *in, size_t in_bytes,
-		      char **out, size_t *out_bytes, char **said, size_t *said_bytes)
+		      char **out, size_t *out_bytes, char **error_text, size_t *error_bytes)
 {
 	unsigned int takes_us;
 	char text[512] = "";
@@ -267,8 +267,8 @@ int rados_mon_command(rados_t client, const char **lines, size_t n, const char *
 	usleep(takes_us);
 	*out = status || !*text ? NULL : strdup(text);
 	*out_bytes = *out ? strlen(text) : 0;
-	*said = status ? strdup("monitors are not well") : NULL;
-	*said_bytes = *said ? strlen(*said) : 0;
+	*error_text = status ? strdup("monitors are not well") : NULL;
+	*error_bytes = *error_text ? strlen(*error_text) : 0;
 	return status;
 }
 

@@ -11,14 +11,14 @@ enum { OSDS = 9 };
 /* The answers of the monitors. Initially OSD k is on the host node<host[k]>, which is k % 3. */
 struct monitors {
 	uint32_t epoch, n_groups;
-	/* that hold each object, the primary first */
+	/* osds hold each object, the primary first */
 	uint32_t osds[3], host[OSDS];
-	/* wrong groups; no answers; or no host for an OSD */
+	/* the answers have wrong groups; there are no answers; or none for `osd find` */
 	bool are_elsewhere, are_silent, find_nothing;
 	/* the OSD has no host */
 	bool is_nowhere[OSDS];
 	bool is_erasure_coded;
-	uint64_t n_asked;
+	uint64_t n_queries;
 	/* number of commands, and the time that one takes */
 	unsigned int n_commands, takes_us;
 };
@@ -26,7 +26,7 @@ struct monitors {
 extern struct monitors monitors;
 
 /* Change the answers while a pool is open. */
-void tell_monitors(void (*change)(struct monitors *));
+void change_monitors(void (*change)(struct monitors *));
 
 /* A read in flight: the host of its handle, "" if none, and its flags. */
 struct request {

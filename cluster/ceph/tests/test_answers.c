@@ -126,22 +126,22 @@ TEST(unanswered_requests_are_counted)
 
 /* A socket of a handle, and the thread of the test that asks for its counters. */
 static int listener;
-static pthread_t asker;
+static pthread_t reading_thread;
 
-static void *answer(void *said)
+static void *answer(void *reply)
 {
-	uint32_t bytes = said ? htonl(strlen(said)) : 0;
+	uint32_t bytes = reply ? htonl(strlen(reply)) : 0;
 	char query[128];
 
 	for (int fd; (fd = accept(listener, NULL, NULL)) >= 0; close(fd)) {
-		if (!said)
+		if (!reply)
 			continue;
 		assert(read(fd, query, sizeof(query)) > 0);
 		usleep(50000);
-		pthread_kill(asker, SIGUSR1);
+		pthread_kill(reading_thread, SIGUSR1);
 		usleep(50000);
 		assert(write(fd, &bytes, sizeof(bytes)) == sizeof(bytes));
-		assert(write(fd, said, strlen(said)) == (ssize_t)strlen(said));
+		assert(write(fd, reply, strlen(reply)) == (ssize_t)strlen(reply));
 	}
 	return NULL;
 }
@@ -150,8 +150,8 @@ static void ignore(int number)
 {
 }
 
-/* Return how often of @n times the counters are read from a handle that answers with @said. */
-static unsigned int n_read(const char *said, unsigned int n, uint64_t *unanswered)
+/* Return how often of @n times the counters are read from a handle that answers with @reply. */
+static unsigned int n_read(const char *reply, unsigned int n, uint64_t *unanswered)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	unsigned int n_valid = 0;
@@ -159,12 +159,12 @@ static unsigned int n_read(const char *said, unsigned int n, uint64_t *unanswere
 	pthread_t thread;
 
 	listener = socket(AF_UNIX, SOCK_STREAM, 0);
-	asker = pthread_self();
+	reading_thread = pthread_self();
 	counters_folder(folder, sizeof(folder));
 	counters_path(folder, 1, address.sun_path, sizeof(address.sun_path));
 	assert(!bind(listener, (struct sockaddr *)&address, sizeof(address)));
 	assert(!listen(listener, 16));
-	assert(!pthread_create(&thread, NULL, answer, (void *)said));
+	assert(!pthread_create(&thread, NULL, answer, (void *)reply));
 	while (n--)
 		n_valid += counters_unanswered(folder, 1, unanswered);
 	shutdown(listener, SHUT_RDWR);

@@ -74,7 +74,7 @@ static struct linnos_ceph_stats stats(void)
 	return s;
 }
 
-static void wait_until_asked(uint64_t n)
+static void wait_for_queries(uint64_t n)
 {
 	while (stats().monitor_queries < n)
 		usleep(100);
@@ -92,12 +92,12 @@ static int *osds_of(const char *object, unsigned int n)
 	uint64_t asked = stats().monitor_queries;
 
 	if (!linnos_ceph_osds(ceph, object, osds))
-		wait_until_asked(asked + 1);
+		wait_for_queries(asked + 1);
 	assert(linnos_ceph_osds(ceph, object, osds) == n);
 	return osds;
 }
 
-static void know(const char *object)
+static void wait_for_placement(const char *object)
 {
 	assert(osds_of(object, 3)[0] == (int)monitors.osds[0]);
 }
@@ -133,7 +133,7 @@ TEST(reads_do_not_wait_for_monitors)
 	end_request(0, sizeof(buffer), 'x');
 	assert(ended.n == 1 && ended.bytes == sizeof(buffer) && ended.osd == -1);
 	assert(buffer[0] == 'x' && buffer[sizeof(buffer) - 1] == 'x');
-	wait_until_asked(1);
+	wait_for_queries(1);
 	/* the monitors are asked once per group, and there is one handle per host */
 	read_once("a", 0);
 	read_once("a", 0);
@@ -144,10 +144,10 @@ TEST(reads_do_not_wait_for_monitors)
 
 TEST(reads_leave_a_slow_osd_by_a_handle_of_another_host)
 {
-	unsigned int n_left = 0, n_copies = 0;
+	unsigned int n_redirected = 0, n_copies = 0;
 
 	open_pool(NULL);
-	know("a");
+	wait_for_placement("a");
 	for (unsigned int k = 0; k < 1000; k++) {
 		struct request r;
 
@@ -161,7 +161,7 @@ TEST(reads_leave_a_slow_osd_by_a_handle_of_another_host)
 		 */
 		assert(!*r.host == (r.flags == LIBRADOS_OPERATION_NOFLAG));
 		assert(strcmp(r.host, "node1"));
-		n_left += !!*r.host;
+		n_redirected += !!*r.host;
 		/* the node becomes slow after having been fast for a while */
 		pass_us(*r.host || k < 200 ? 100 : 3000);
 		end_request(requests() - 1, sizeof(buffer), 'x');
@@ -176,7 +176,7 @@ TEST(reads_leave_a_slow_osd_by_a_handle_of_another_host)
 		}
 	}
 	assert(n_copies);
-	assert(n_left > 600 && n_left == stats().replica_reads);
+	assert(n_redirected > 600 && n_redirected == stats().replica_reads);
 	assert(stats().bounced == UINT64_MAX);
 }
 
@@ -187,7 +187,7 @@ TEST(written_object_is_read_from_primary_for_a_time)
 
 	options.fresh_ms = 50;
 	open_pool(&options);
-	know("a");
+	wait_for_placement("a");
 	linnos_ceph_wrote(ceph, "a");
 	read_once("a", 0);
 	assert(stats().fresh == 1 && ended.osd == -1);
@@ -197,7 +197,7 @@ TEST(written_object_is_read_from_primary_for_a_time)
 	options.fresh_ms = 1000000;
 	close_pool();
 	open_pool(&options);
-	know("a");
+	wait_for_placement("a");
 	linnos_ceph_wrote(ceph, "a");
 	/* until the group has had enough later writes: all groups get them */
 	for (unsigned int k = 0; k < 1000; k++) {
@@ -211,7 +211,7 @@ TEST(written_object_is_read_from_primary_for_a_time)
 TEST(failed_replica_read_is_retried_at_the_primary)
 {
 	open_pool(NULL);
-	know("a");
+	wait_for_placement("a");
 	/* all reads go to the primary until it becomes slow */
 	for (unsigned int k = 0; k < 200 && !stats().replica_reads; k++)
 		read_once("a", k < 100 ? 100 : 3000);
@@ -238,7 +238,7 @@ TEST(misplaced_group_is_read_from_primary)
 	open_pool(NULL);
 	monitors.are_elsewhere = true;
 	read_once("a", 0);
-	wait_until_asked(1);
+	wait_for_queries(1);
 	read_once("a", 0);
 	assert(stats().misplaced == 1 && stats().unknown == 2 && ended.osd == -1);
 }
@@ -254,10 +254,10 @@ static void split(struct monitors *m)
 TEST(new_map_is_noticed)
 {
 	open_pool(NULL);
-	know("a");
-	tell_monitors(split);
+	wait_for_placement("a");
+	change_monitors(split);
 	LOOK_UP_WHILE(osds_of("a", 3)[0] != 2, 0);
-	know("a");
+	wait_for_placement("a");
 	assert(stats().misplaced == 0);
 }
 
@@ -271,8 +271,8 @@ TEST(new_map_is_noticed_with_many_objects_queued)
 	/* nearly every object has a group of its own */
 	monitors.n_groups = 1 << 16;
 	open_with(NULL);
-	know("a");
-	tell_monitors(split);
+	wait_for_placement("a");
+	change_monitors(split);
 	for (k = 0; k < 60000; k++) {
 		snprintf(object, sizeof(object), "b%u", k);
 		read_once(object, 0);
@@ -289,7 +289,7 @@ static void be_silent(struct monitors *m)
 	m->are_silent = true;
 }
 
-static void speak(struct monitors *m)
+static void answer_again(struct monitors *m)
 {
 	m->are_silent = m->find_nothing = false;
 }
@@ -297,16 +297,16 @@ static void speak(struct monitors *m)
 TEST(silent_monitors_are_not_asked_for_each_read)
 {
 	open_pool(NULL);
-	tell_monitors(be_silent);
+	change_monitors(be_silent);
 	for (unsigned int k = 0; k < 100; k++) {
 		read_once("a", 0);
 		pass_us(1000);
 	}
-	wait_until_asked(1);
+	wait_for_queries(1);
 	assert(stats().unknown == 100 && stats().monitor_queries == 1);
-	tell_monitors(speak);
+	change_monitors(answer_again);
 	pass_us(1000000);
-	know("a");
+	wait_for_placement("a");
 }
 
 TEST(only_the_first_osd_of_a_host_is_read)
@@ -339,14 +339,14 @@ TEST(unknown_host_of_an_osd_is_looked_up_again)
 	monitors.find_nothing = true;
 	open_with(NULL);
 	osds_of("a", 1);
-	tell_monitors(speak);
+	change_monitors(answer_again);
 	/* not for each read */
 	read_once("a", 0);
 	assert(stats().monitor_queries == 1);
 	pass_us(11000000);
 	read_once("a", 0);
-	wait_until_asked(2);
-	know("a");
+	wait_for_queries(2);
+	wait_for_placement("a");
 }
 
 static void move(struct monitors *m)
@@ -360,9 +360,9 @@ TEST(moved_osd_is_read_at_its_new_host)
 	struct request r;
 
 	open_pool(NULL);
-	know("a");
+	wait_for_placement("a");
 	assert(stats().handles == 4);
-	tell_monitors(move);
+	change_monitors(move);
 	/* it was found a moment ago, and is not looked up again with each map */
 	LOOK_UP_WHILE(stats().monitor_queries == 1, 0);
 	assert(stats().monitor_queries == 2 && stats().handles == 4);
@@ -376,7 +376,7 @@ TEST(moved_osd_is_read_at_its_new_host)
 	/* the handle of the host without OSDs is closed at the second check */
 	LOOK_UP_WHILE(stats().handles == 5, 61000000);
 	assert(stats().handles == 4);
-	know("a");
+	wait_for_placement("a");
 }
 
 static void close_handle(struct monitors *m)
@@ -390,9 +390,9 @@ TEST(osd_without_host_is_not_read_in_any_group)
 	int osds[LINNOS_CLUSTER_CANDIDATES];
 
 	open_pool(NULL);
-	know("a");
-	know("an object of another group");
-	tell_monitors(close_handle);
+	wait_for_placement("a");
+	wait_for_placement("an object of another group");
+	change_monitors(close_handle);
 	pass_us(61000000);
 	for (unsigned int k = 0; k < 50 && linnos_ceph_osds(ceph, "a", osds) == 3; k++)
 		usleep(100000);
@@ -404,9 +404,9 @@ TEST(osd_without_host_is_not_read_in_any_group)
 TEST(handle_with_reads_in_flight_is_not_closed)
 {
 	open_pool(NULL);
-	know("a");
+	wait_for_placement("a");
 	assert(!linnos_ceph_aio_read_from(ceph, 2, "a", buffer, 4, 0, note, buffer));
-	tell_monitors(move);
+	change_monitors(move);
 	LOOK_UP_WHILE(true, 61000000);
 	assert(stats().handles == 5);
 	end_request(0, 4, 'x');
@@ -415,7 +415,7 @@ TEST(handle_with_reads_in_flight_is_not_closed)
 TEST(handles_of_the_library_differ_from_that_of_the_user)
 {
 	open_pool(NULL);
-	know("a");
+	wait_for_placement("a");
 	assert(stats().handles == 4);
 	/* those of the library have a timeout, and admin sockets of their own */
 	assert(!patient_handles() && !moved_sockets());
@@ -430,7 +430,7 @@ TEST(reads_without_data_have_no_latency)
 	struct linnos_cluster_stats s;
 
 	open_pool(NULL);
-	know("a");
+	wait_for_placement("a");
 	for (unsigned int k = 0; k < 2000; k++) {
 		pass_us(500);
 		begin("a");
@@ -448,7 +448,7 @@ TEST(read_from_given_osd)
 	open_pool(NULL);
 	assert(linnos_ceph_aio_read_from(ceph, 2, "a", buffer, 4, 0, note, buffer) == -ENXIO);
 	assert(strstr(linnos_ceph_error(), "osd.2"));
-	know("a");
+	wait_for_placement("a");
 	assert(!linnos_ceph_aio_read_from(ceph, 2, "a", buffer, 4, 0, note, buffer));
 	assert(!strcmp(request(0).host, "node2"));
 	end_request(0, -EIO, 0);
@@ -474,7 +474,7 @@ TEST(agent_is_queried_about_the_drive_of_the_osd)
 	open_with(&options);
 	/* the first file opened next gets this descriptor */
 	close(STDIN_FILENO);
-	know("a");
+	wait_for_placement("a");
 	/* no agent answers: the two nodes that are not read from are queried, once each */
 	for (unsigned int k = 0; k < 3; k++) {
 		read_once("a", 0);
@@ -512,11 +512,11 @@ TEST(close_waits_for_at_most_one_answer_of_the_monitors)
 	int osds[LINNOS_CLUSTER_CANDIDATES];
 
 	open_pool(NULL);
-	tell_monitors(be_slow);
+	change_monitors(be_slow);
 	assert(!linnos_ceph_osds(ceph, "a", osds));
 	do {
 		usleep(1000);
-		tell_monitors(count_commands);
+		change_monitors(count_commands);
 	} while (!n_commands);
 	close_pool();
 	/* the placement of the group, and for each of its three OSDs the host and the OSDs there */

@@ -143,7 +143,7 @@ static void change(struct monitors *m)
 static void *change_map(void *data)
 {
 	while (!is_closed) {
-		tell_monitors(change);
+		change_monitors(change);
 		/* the placement of OSDs and the handles are outdated now */
 		pass_us(61000000);
 		usleep(100000);
@@ -155,7 +155,7 @@ static void *change_map(void *data)
  * Return true once all attempts reported as sent are reported as complete, within a few seconds.
  * About one read in a hundred is sent twice, so only a long run is certain to have such reads.
  */
-static bool all_is_told(void)
+static bool all_attempts_are_reported(void)
 {
 	struct linnos_cluster_stats s;
 
@@ -205,7 +205,7 @@ TEST(each_read_completes_once_with_correct_data)
 
 	n_reads = wanted ? strtoull(wanted, NULL, 10) : 200000;
 	monitors.n_groups = 8;
-	tell_monitors(change);
+	change_monitors(change);
 	sends_fail_each(50);
 	assert(!linnos_ceph_open(&ceph, "data", NULL));
 	assert(!pthread_create(&server, NULL, serve, NULL));
@@ -216,7 +216,7 @@ TEST(each_read_completes_once_with_correct_data)
 	}
 	for (unsigned int k = 0; k < THREADS; k++)
 		pthread_join(readers[k].thread, NULL);
-	assert(all_is_told());
+	assert(all_attempts_are_reported());
 	close_while_reads_are_in_flight(readers);
 	for (unsigned int k = 0; k < THREADS; k++)
 		n_begun += readers[k].n_begun;

@@ -68,7 +68,7 @@ static inline struct linnos_choice chosen(int home, uint64_t bytes)
 	return c;
 }
 
-/* Execute one read and its probe copy, if any; return the node it was sent to. */
+/* Execute one read and its probe copy, if there is one. Return the choice of the read. */
 static inline struct linnos_choice read_once(int home, uint64_t bytes)
 {
 	struct linnos_choice c = chosen(home, bytes);

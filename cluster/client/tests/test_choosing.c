@@ -60,7 +60,7 @@ TEST(invalid_reads_are_refused)
 	assert(strstr(linnos_cluster_error(), "candidate 1 is node 3; it must be between 0 and 2"));
 }
 
-TEST(reads_without_default_node_take_turns)
+TEST(reads_without_default_node_are_sent_round_robin)
 {
 	unsigned int n[N] = {0};
 
@@ -70,7 +70,7 @@ TEST(reads_without_default_node_take_turns)
 	assert(n[0] == 100 && n[1] == 100 && n[2] == 100);
 }
 
-TEST(reads_leave_slow_default_node_for_any_other)
+TEST(reads_are_redirected_from_slow_default_node_to_all_others)
 {
 	unsigned int n[N] = {0};
 
@@ -123,7 +123,7 @@ TEST(one_read_at_a_time_probes_a_slow_node)
 TEST(user_read_probes_later_if_copies_are_disabled)
 {
 	struct linnos_cluster_options o = options(LINNOS_CLUSTER_CHOOSE);
-	int looked_after_ms = 0;
+	int probed_after_ms = 0;
 
 	o.probe_percent = 0;
 	o.flags = LINNOS_CLUSTER_UNGUARDED;
@@ -132,9 +132,9 @@ TEST(user_read_probes_later_if_copies_are_disabled)
 		read_once(k % N, PAGE);
 	takes_us[0] = 2000;
 	read_once(0, PAGE);
-	for (; chosen(0, PAGE).replica != 0; looked_after_ms++)
+	for (; chosen(0, PAGE).replica != 0; probed_after_ms++)
 		now_ns += MS;
-	assert(looked_after_ms >= 90 && looked_after_ms <= 130);
+	assert(probed_after_ms >= 90 && probed_after_ms <= 130);
 	assert(!stats().copies);
 }
 

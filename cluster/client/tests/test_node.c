@@ -41,7 +41,7 @@ static void read_takes(double ratio)
 	node_learn(&estimator, &node, &s, ratio, now_ns);
 }
 
-static void tell(double ratio)
+static void report(double ratio)
 {
 	now_ns += NS_PER_US;
 	node.agent_ratio = ratio;
@@ -94,11 +94,11 @@ TEST(report_expires_after_time_and_reads)
 {
 	begin();
 	read_takes(1);
-	tell(20);
+	report(20);
 	assert(expected() >= SLOW);
 	now_ns += estimator.report_ttl_ns;
 	assert(expected() < 1.1);
-	tell(20);
+	report(20);
 	for (unsigned int k = 0; k < estimator.report_max_uses; k++) {
 		assert(node_has_report(&estimator, &node, now_ns));
 		read_takes(20);
@@ -109,23 +109,23 @@ TEST(report_expires_after_time_and_reads)
 TEST(inaccurate_reports_do_not_improve_the_expectation)
 {
 	begin();
-	tell(0.1);
+	report(0.1);
 	assert(expected() >= 1);
 	read_takes(1);
-	tell(0.1);
+	report(0.1);
 	assert(expected() >= 0.99);
 	/* an agent that reports a constant, and one that reports random values */
 	for (unsigned int k = 0; k < 200; k++) {
-		tell(0.5);
+		report(0.5);
 		read_takes(1);
 	}
-	tell(0.1);
+	report(0.1);
 	assert(expected() >= 0.98);
 	for (unsigned int k = 0; k < 200; k++) {
-		tell(k % 3 ? 1.4 : 0.7);
+		report(k % 3 ? 1.4 : 0.7);
 		read_takes(k % 2 ? 1.2 : 0.8);
 	}
-	tell(0.5);
+	report(0.5);
 	assert(expected() >= 0.9);
 }
 
@@ -135,12 +135,12 @@ TEST(accurate_reports_change_the_expectation)
 	for (unsigned int k = 0; k < 200; k++) {
 		double ratio = k % 2 ? 0.7 : 1.3;
 
-		tell(ratio);
+		report(ratio);
 		read_takes(ratio);
 	}
-	tell(0.7);
+	report(0.7);
 	assert(expected() < 0.8);
-	tell(1.3);
+	report(1.3);
 	assert(expected() > 1.15);
 	/* the report expires first, then the own latencies */
 	now_ns += estimator.report_ttl_ns;
@@ -163,12 +163,12 @@ TEST(newer_report_ends_a_slow_state)
 	begin();
 	for (unsigned int k = 0; k < 20; k++) {
 		read_takes(1);
-		tell(1);
+		report(1);
 	}
-	tell(1);
+	report(1);
 	read_takes(20);
 	assert(node_has_report(&estimator, &node, now_ns) && expected() >= SLOW);
-	tell(1);
+	report(1);
 	assert(expected() < SLOW);
 }
 
@@ -179,15 +179,15 @@ TEST(inaccurate_agent_loses_trust)
 		read_takes(1);
 	assert(node_is_trusted(&node));
 	for (unsigned int k = 0; k < 20; k++) {
-		tell(20);
+		report(20);
 		read_takes(1);
 	}
 	assert(!node_is_trusted(&node));
-	tell(20);
+	report(20);
 	assert(expected() < 1.2);
 	/* and is trusted again once it is accurate */
 	for (unsigned int k = 0; k < 40; k++) {
-		tell(1);
+		report(1);
 		read_takes(1);
 	}
 	assert(node_is_trusted(&node));
@@ -220,20 +220,20 @@ TEST(mean_decays_without_reads)
 
 TEST(untrusted_agent_has_no_influence)
 {
-	double untold;
+	double without_report;
 
 	begin();
 	for (unsigned int k = 0; k < 400; k++) {
 		double ratio = k % 2 ? 0.75 : 1.25;
 
-		tell(ratio);
+		report(ratio);
 		read_takes(ratio);
 	}
 	node.agent_ratio = 0;
-	untold = expected();
-	tell(0.25);
-	assert(expected() < 0.9 * untold);
+	without_report = expected();
+	report(0.25);
+	assert(expected() < 0.9 * without_report);
 	node.agent_error = node.own_error + 2;
 	assert(!node_is_trusted(&node));
-	assert(fabs(expected() - untold) < 0.001);
+	assert(fabs(expected() - without_report) < 0.001);
 }

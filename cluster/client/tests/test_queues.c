@@ -37,16 +37,16 @@ struct read {
 	struct read *next; /* list of reads by next completion */
 };
 
-static uint64_t dice;
+static uint64_t random_state;
 static uint64_t free_ns[N][SERVERS_MAX];
 
 /* Return a number greater than 0 and less than 1. */
 static double uniform(void)
 {
-	return ((chance(&dice) >> 11) + 0.5) * 0x1p-53;
+	return ((chance(&random_state) >> 11) + 0.5) * 0x1p-53;
 }
 
-static uint64_t served_ns(const struct queues *q, unsigned int k, bool at_home, uint64_t now)
+static uint64_t served_ns(const struct queues *q, unsigned int k, bool at_default, uint64_t now)
 {
 	double us = SERVICE_US * (1 - q->chance - q->chance * log(uniform()));
 	double part = now / (q->seconds * 1e9);
@@ -56,7 +56,7 @@ static uint64_t served_ns(const struct queues *q, unsigned int k, bool at_home, 
 		if (free_ns[k][i] < *server)
 			server = &free_ns[k][i];
 	now += WAY_NS;
-	*server = (*server > now ? *server : now) + (us + (at_home ? 0 : q->miss_us)) * US;
+	*server = (*server > now ? *server : now) + (us + (at_default ? 0 : q->miss_us)) * US;
 	if (!k && part > 0.5 && part < 0.52)
 		return *server + q->burst_us * US + WAY_NS;
 	return *server + WAY_NS;
@@ -109,7 +109,7 @@ static double mean_us(const struct queues *q, uint32_t mode, uint64_t seed)
 	double sum_us = 0;
 	uint64_t n = 0;
 
-	dice = seed;
+	random_state = seed;
 	memset(free_ns, 0, sizeof(free_ns));
 	o.mode = mode;
 	for (unsigned int k = 0; k < q->clients; k++) {
@@ -149,7 +149,7 @@ static double mean_us(const struct queues *q, uint32_t mode, uint64_t seed)
 }
 
 /* The mean latency relative to that of the engine's own choice must be at most one. */
-static void choosing_costs_nothing(struct queues q)
+static void assert_choosing_is_not_slower(struct queues q)
 {
 	double sum = 0;
 
@@ -161,33 +161,33 @@ static void choosing_costs_nothing(struct queues q)
 
 TEST(choosing_is_not_slower_with_equal_busy_nodes)
 {
-	choosing_costs_nothing(
+	assert_choosing_is_not_slower(
 		(struct queues){.clients = 16, .servers = 4, .reads_per_s = 108000, .seconds = 1});
 }
 
 TEST(choosing_is_not_slower_with_a_cache_miss_elsewhere)
 {
-	choosing_costs_nothing((struct queues){.clients = 1,
-					       .servers = 1,
-					       .reads_per_s = 6000,
-					       .seconds = 3,
-					       .chance = 1,
-					       .miss_us = 10});
+	assert_choosing_is_not_slower((struct queues){.clients = 1,
+						      .servers = 1,
+						      .reads_per_s = 6000,
+						      .seconds = 3,
+						      .chance = 1,
+						      .miss_us = 10});
 }
 
 TEST(gain_in_bursts_hides_no_loss_between_them)
 {
-	choosing_costs_nothing((struct queues){.clients = 1,
-					       .servers = 2,
-					       .reads_per_s = 6000,
-					       .seconds = 6,
-					       .chance = 0.5,
-					       .miss_us = 10,
-					       .burst_us = 2000});
+	assert_choosing_is_not_slower((struct queues){.clients = 1,
+						      .servers = 2,
+						      .reads_per_s = 6000,
+						      .seconds = 6,
+						      .chance = 0.5,
+						      .miss_us = 10,
+						      .burst_us = 2000});
 }
 
 TEST(choosing_is_not_slower_for_the_first_reads)
 {
-	choosing_costs_nothing((struct queues){
+	assert_choosing_is_not_slower((struct queues){
 		.clients = 64, .servers = 1, .reads_per_s = 6000, .seconds = 1, .miss_us = 20});
 }

@@ -86,7 +86,7 @@ static void end_one(struct in_flight *r, uint64_t *state, uint64_t at_ns)
 	}
 }
 
-static void go_on(struct in_flight *r, uint64_t *state, uint64_t at_ns)
+static void advance_read(struct in_flight *r, uint64_t *state, uint64_t at_ns)
 {
 	if (!r->is_answered && at_ns >= r->choice.hedge_at_ns) {
 		int k = linnos_cluster_choose_hedge(cluster, &r->choice, at_ns);
@@ -99,7 +99,7 @@ static void go_on(struct in_flight *r, uint64_t *state, uint64_t at_ns)
 		r->is_used = false;
 }
 
-static void tell_anything(uint64_t *state, uint64_t at_ns)
+static void send_arbitrary_report(uint64_t *state, uint64_t at_ns)
 {
 	uint8_t datagram[LINNOS_CLUSTER_DATAGRAM];
 	int64_t node = linnos_cluster_next_query_node(cluster, at_ns);
@@ -126,7 +126,7 @@ static void *reader(void *data)
 		struct in_flight *r = &reads[chance(&state) % DEPTH];
 
 		if (r->is_used) {
-			go_on(r, &state, at_ns);
+			advance_read(r, &state, at_ns);
 			open -= !r->is_used;
 		} else if (begun < n_reads / THREADS) {
 			begin(r, &state, at_ns);
@@ -134,7 +134,7 @@ static void *reader(void *data)
 			open++;
 		}
 		if (chance(&state) % 4 == 0)
-			tell_anything(&state, at_ns);
+			send_arbitrary_report(&state, at_ns);
 	}
 	return NULL;
 }

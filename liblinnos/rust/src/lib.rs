@@ -32,7 +32,7 @@ pub use ffi::{ReplicaStats, Stats};
 
 const EINVAL: c_int = 22;
 const ETIME: c_int = 62;
-const HOME_TURNS: i32 = -1;
+const DEFAULT_ROUND_ROBIN: i32 = -1;
 const NEVER_HEDGE: u32 = 1;
 const PARTS_MAX: usize = 1024;
 
@@ -46,7 +46,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// The error of the call of this thread that has just failed with a negative errno value.
+    /// Returns the error of the call of this thread that has just failed with a negative errno value.
     fn of(code: c_int) -> Error {
         // SAFETY: the string is valid until the next call of this thread fails.
         let text = unsafe { CStr::from_ptr(ffi::linnos_error()) };
@@ -60,7 +60,7 @@ impl Error {
         Error { code: EINVAL, text }
     }
 
-    /// The deadline came before an answer.
+    /// Returns true if the deadline passed before an answer arrived.
     pub fn is_late(&self) -> bool {
         self.code == ETIME
     }
@@ -96,7 +96,7 @@ fn c_path(path: &Path) -> Result<CString, Error> {
         .map_err(|_| Error::invalid(format!("{}: a path with a NUL in it", path.display())))
 }
 
-/// The strings of paths, and pointers to them, which are null for `None`.
+/// Returns the strings of paths, and pointers to them, which are null for `None`.
 fn c_paths(paths: &[Option<&Path>]) -> Result<(Vec<Option<CString>>, Vec<*const c_char>), Error> {
     let strings = paths
         .iter()
@@ -115,14 +115,14 @@ pub struct Options {
     /// The default replica, which serves reads when predictions barely differ; `None` for round
     /// robin.
     pub home: Option<u32>,
-    /// By what percentage another prediction must be lower for a read to be redirected.
+    /// A read is redirected only if another prediction is lower by more than this percentage.
     pub margin_percent: u32,
     /// A replica that has completed nothing for this time is probed by a copy of a read; 0 disables
     /// probes.
     pub probe_after_ms: u32,
     /// Send a read to a second replica after this many us; 0 disables hedging after a fixed time.
     pub hedge_us: u32,
-    /// The same after a percentile of the measured latencies, in percent (95.0); 0 disables it.
+    /// As `hedge_us`, after this percentile of the measured latencies (95.0, not 0.95); 0 disables it.
     pub hedge_percentile: f64,
     /// Hedges and copies are at most this percentage of the reads (5.0, not 0.05); -1.0 for the
     /// default, 5.0.
@@ -165,7 +165,7 @@ impl Options {
 }
 
 fn home_of(home: Option<u32>) -> i32 {
-    home.map_or(HOME_TURNS, |home| home.try_into().unwrap_or(i32::MAX))
+    home.map_or(DEFAULT_ROUND_ROBIN, |home| home.try_into().unwrap_or(i32::MAX))
 }
 
 /// How one read is served.

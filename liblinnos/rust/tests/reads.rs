@@ -45,7 +45,7 @@ impl Drop for Replicas {
 }
 
 #[test]
-fn any_bytes_come_back() {
+fn pread_returns_the_bytes_at_any_offset() {
     let replicas = Replicas::new("bytes");
     let array = replicas.open(&Options::default());
     let mut queue = array.queue().unwrap();
@@ -66,7 +66,7 @@ fn any_bytes_come_back() {
 }
 
 #[test]
-fn a_read_is_served_as_it_wants() {
+fn read_options_are_applied() {
     let replicas = Replicas::new("options");
     let array = replicas.open(&Options {
         hedge_us: 1,
@@ -120,7 +120,7 @@ fn threads_read_with_queues_of_their_own() {
 }
 
 #[test]
-fn a_replica_is_left_and_taken_back() {
+fn dropped_replica_gets_no_reads_until_restored() {
     let replicas = Replicas::new("drop");
     let array = replicas.open(&Options {
         home: Some(1),
@@ -149,7 +149,7 @@ fn a_replica_is_left_and_taken_back() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_named() {
+fn open_error_names_the_replica() {
     let open = |paths: &[Option<&Path>], models: &[Option<&Path>]| {
         Array::open_some(paths, models, &Options::default())
             .err()

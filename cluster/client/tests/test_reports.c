@@ -31,7 +31,7 @@ static size_t answered(uint32_t us, const char *key)
 	return answer_write(&a, key, key_bytes, datagram);
 }
 
-static int ask_and_hear(uint32_t k, uint32_t us)
+static int query_and_report(uint32_t k, uint32_t us)
 {
 	assert(linnos_cluster_build_query(cluster, k, 7, PAGE, now_ns, datagram) == DATAGRAM_BYTES);
 	return linnos_cluster_receive_report(cluster, k, datagram, answered(us, NULL), now_ns);
@@ -48,7 +48,7 @@ TEST(read_leaves_default_node_reported_slow)
 	open_client(NULL);
 	warm_up();
 	now_ns += 30 * MS;
-	assert(!ask_and_hear(0, 5000));
+	assert(!query_and_report(0, 5000));
 	assert(node(0).state == LINNOS_SLOW && node(0).report_age_us < 50000);
 	assert(chosen(0, PAGE).replica != 0);
 	now_ns += 50 * MS;
@@ -59,7 +59,7 @@ TEST(answer_without_prediction_is_no_report)
 {
 	open_client(NULL);
 	warm_up();
-	assert(!ask_and_hear(0, 0));
+	assert(!query_and_report(0, 0));
 	assert(node(0).report_age_us == UINT64_MAX && node(0).state == LINNOS_HEALTHY);
 }
 
@@ -115,7 +115,7 @@ TEST(queries_and_answers_are_signed_with_a_key)
 
 TEST(queries_are_at_most_as_many_as_reads)
 {
-	unsigned int asked[N] = {0}, n = 0;
+	unsigned int n_queried[N] = {0}, n = 0;
 
 	open_client(NULL);
 	for (int k = 0; k < 3000; k++) {
@@ -125,13 +125,13 @@ TEST(queries_are_at_most_as_many_as_reads)
 		now_ns += 5 * MS;
 		for (to = linnos_cluster_next_query_node(cluster, now_ns); to >= 0;
 		     to = linnos_cluster_next_query_node(cluster, now_ns)) {
-			asked[to]++;
+			n_queried[to]++;
 			n++;
-			assert(!ask_and_hear(to, 100));
+			assert(!query_and_report(to, 100));
 		}
 		assert(n <= (unsigned int)k + 1);
 	}
-	assert(!asked[0] && asked[1] > 1000 && asked[2] > 1000);
+	assert(!n_queried[0] && n_queried[1] > 1000 && n_queried[2] > 1000);
 	assert(stats().queries == n);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Fixtures: replicas in memory, in which every eight bytes contain their own offset; a clock that
- * stands still; and results that tests can change. */
-#ifndef LINNOS_MADE_UP_H
-#define LINNOS_MADE_UP_H
+/* Fixtures: arrays of files in memory (memfd_create(2)), in which each group of eight bytes depends
+ * on its offset. Tests can replace the clock and the results of reads (struct hooks). */
+#ifndef LINNOS_MEMFD_ARRAY_H
+#define LINNOS_MEMFD_ARRAY_H
 
 #include "messages.h"
 #include "queue.h"
@@ -23,10 +23,9 @@
 #define US 1000ull
 #define MS 1000000ull
 
-/* Makes the random choices the same in each run. */
 static bool random_is_fixed = true;
 
-/* Replaces the function of the C library. */
+/* Replaces the function of the C library, so that each run makes the same random choices. */
 ssize_t getrandom(void *buf, size_t bytes, unsigned int flags)
 {
 	if (!random_is_fixed)
@@ -52,7 +51,7 @@ static inline bool is_right(const void *buf, size_t bytes, uint64_t offset)
 	return true;
 }
 
-static inline int made_up_replica(size_t bytes)
+static inline int create_replica(size_t bytes)
 {
 	int fd = memfd_create("replica", MFD_CLOEXEC);
 	uint8_t *content = malloc(bytes);
@@ -89,15 +88,15 @@ static inline struct linnos_queue *only_queue(const struct linnos_array *a)
 }
 
 /* Create n replicas of this size, and an array of them that has one queue. */
-static inline struct linnos_array *made_up_array(unsigned int n, size_t bytes,
-						 const struct linnos_options *options)
+static inline struct linnos_array *open_memfd_array(unsigned int n, size_t bytes,
+						    const struct linnos_options *options)
 {
 	int error, fds[CHOOSER_DRIVES_MAX];
 	struct linnos_queue *queue;
 	struct linnos_array *a;
 
 	for (unsigned int k = 0; k < n; k++)
-		fds[k] = made_up_replica(bytes);
+		fds[k] = create_replica(bytes);
 	error = linnos_array_open_fds(&a, n, fds, NULL, options);
 	if (!error)
 		error = linnos_queue_create(&queue, a, NULL);
@@ -146,7 +145,7 @@ static inline struct linnos_stats stats_of(struct linnos_array *a)
 	return stats;
 }
 
-/* Wait until no read or copy is in flight, whichever thread processes its completion. */
+/* Wait until no read or copy is in flight in any thread. */
 static inline void settle(struct linnos_array *a)
 {
 	for (unsigned int k = 0; k < a->set.n; k++)
@@ -154,8 +153,8 @@ static inline void settle(struct linnos_array *a)
 			sched_yield();
 }
 
-/* Close an array of made_up_array() and its replicas. */
-static inline void put_away(struct linnos_array *a)
+/* Close an array of open_memfd_array() and its replicas. */
+static inline void close_memfd_array(struct linnos_array *a)
 {
 	unsigned int n = a->set.n;
 	int fds[CHOOSER_DRIVES_MAX];
