@@ -3,13 +3,13 @@
  * Grow the trees of a latency model: gradient boosting (Friedman, Annals of Statistics 29, 2001)
  * with gamma deviance, on histograms.
  *
- * Trees have the form that the kernel runs (core/linnos_trees.c): complete, with integer thresholds,
- * and with leaves that are rounded to fixed-point logarithms.
+ * Trees have the form that the kernel runs (core/linnos_latency.c): complete, with integer
+ * thresholds, and with leaves that are rounded to fixed-point logarithms.
  *
  * The score of a row is the natural logarithm of its prediction. With r the ratio of target to
  * prediction, the gradient of half the deviance is 1 - r and its second derivative is r. A leaf
  * takes a Newton step times the learning rate. The caller has replaced the features by the numbers
- * of bins, and a split is between two bins (linnapp/learn/booster.py).
+ * of bins, and a split is between two bins (linnapp/learn/trees.py).
  */
 #include <math.h>
 #include <stdlib.h>

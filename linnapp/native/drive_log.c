@@ -2,11 +2,11 @@
 /*
  * Simulate a drive whose I/Os are known from a log: compute the state that each of them found.
  *
- * linnapp/trace/logged_drive.py loads it. The drive's state and the inputs of a
- * model are computed by the kernel's code (linnos_drive.h). This file only calls it in the order of
- * time, from I/Os whose latency is known when they arrive.
+ * linnapp/trace/reads.py calls it. The drive's state and the inputs of a model are computed by the
+ * kernel's code (linnos_drive.h). This file only calls that code in the order of time, with I/Os
+ * whose latency is known when they arrive.
  *
- *	I/O ──► looks ──► waiting, while its instant lasts ──► in flight, a heap by end ──► history
+ *	I/O ──► sees the state ──► waits for the next instant ──► in flight, a heap by end ──► history
  *
  * 1 ns is added to all times, because in the core a start or an end of 0 means that there was none.
  */
@@ -37,7 +37,7 @@ struct ld_drive {
 	struct ld_io ios[LD_IOS_MAX];
 };
 
-/* Of I/Os that end together, the first to arrive is the first in the history. */
+/* If I/Os end together, the first to arrive is the first in the history. */
 static bool ends_before(const struct ld_io *a, const struct ld_io *b)
 {
 	return a->end_ns < b->end_ns || (a->end_ns == b->end_ns && a->nr < b->nr);
@@ -101,8 +101,8 @@ static uint8_t ld_region(const struct ld_ios *ios, int64_t row)
 	return linnos_region_of(ios->sector[row] * SECTOR_BYTES);
 }
 
-/* Return: number of pages in flight, including its own. */
-static uint32_t ld_look(const struct ld_drive *d, const struct ld_ios *ios, int64_t row,
+/* Store the state that an I/O sees; return the number of pages in flight, including its own. */
+static uint32_t ld_note_state(const struct ld_drive *d, const struct ld_ios *ios, int64_t row,
 			const struct ld_seen *seen)
 {
 	struct linnos_drive_snapshot view;
@@ -120,7 +120,7 @@ static uint32_t ld_look(const struct ld_drive *d, const struct ld_ios *ios, int6
 	return ios->pending ? ios->pending[row] : linnos_pending(&view);
 }
 
-/* Return: false if the drive would have more in flight than its limits. */
+/* Let an I/O wait for the next instant; return false if more is in flight than the limits. */
 static bool ld_wait(struct ld_drive *d, const struct ld_ios *ios, int64_t row, uint32_t pending)
 {
 	uint32_t pages = linnos_pages_of(ios->bytes[row]);
@@ -171,7 +171,7 @@ bool ld_feed(struct ld_drive *d, const struct ld_ios *ios, const struct ld_seen 
 				ld_end(d);
 			d->instant_ns = now_ns;
 		}
-		pending = ld_look(d, ios, row, seen);
+		pending = ld_note_state(d, ios, row, seen);
 		if ((ios->flags[row] & (LT_COMPLETED | LT_REVOKED)) == LT_COMPLETED &&
 		    !ld_wait(d, ios, row, pending))
 			return false;

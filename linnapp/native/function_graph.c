@@ -253,7 +253,7 @@ static bool next_event(struct lg_sums *s, struct cpu *cpu)
 			if (cpu->is_done)
 				return true;
 			if (cpu->has_missed) {
-				/* The current calls and migrations of its threads are lost. */
+				/* Returns, and migrations of threads to this CPU, may be lost. */
 				s->counts.missed++;
 				cut_all(s);
 			}
@@ -285,7 +285,7 @@ static bool next_event(struct lg_sums *s, struct cpu *cpu)
 		if (type && type <= TYPE_DATA_MAX) {
 			bytes = 4 * type;
 		} else {
-			/* Its length comes first and includes itself. */
+			/* The length comes first; that of data includes the length itself. */
 			if (left < sizeof(uint32_t))
 				return false;
 			bytes = u32_at(data);

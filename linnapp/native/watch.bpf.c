@@ -102,7 +102,7 @@ struct named_file {
 #define FOLDER_END 4096
 struct path_text {
 	char text[FOLDER_END + 2 * LW_PREFIX];
-	/* Never used: the verifier loses a comparison but trusts a mask, whose range reaches here. */
+	/* Never accessed: the verifier forgets a comparison and needs a mask, whose range ends here. */
 	char beyond[FOLDER_END];
 };
 

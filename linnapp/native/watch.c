@@ -70,7 +70,7 @@ struct lw_names {
 	char **text;
 	struct lw_table by_hash;
 	size_t n, bytes;
-	uint64_t left_out;	/* more than are kept in memory */
+	uint64_t left_out;	/* number of names beyond the limits of memory */
 };
 
 struct lw_watch {
@@ -289,14 +289,14 @@ static int add_call(struct lw_watch *w, const struct lw_call_record *r, bool has
 {
 	const struct lw_call *what = &lw_calls[r->call].what;
 	struct lw_call_row *row = &w->rows->calls[w->rows->n_calls];
-	struct lw_entry *told = find_entry(&w->calls, r->tid);
+	struct lw_entry *named = find_entry(&w->calls, r->tid);
 	int32_t directory, path = LW_NO_NAME, to_path = LW_NO_NAME, word = LW_NO_NAME;
 	bool is_file = what->path < 0 || (what->flags & LW_OPENS && r->result >= 0), has_inode;
 	int64_t time_ns = r->time_ns + w->to_epoch_ns, on_cpu_ns = r->duration_ns;
 
-	if (told && told->key && told->call.time_ns == r->time_ns) {
-		path = told->call.names[LW_PATH];
-		*(what->word >= 0 ? &word : &to_path) = told->call.names[LW_TO_PATH];
+	if (named && named->key && named->call.time_ns == r->time_ns) {
+		path = named->call.names[LW_PATH];
+		*(what->word >= 0 ? &word : &to_path) = named->call.names[LW_TO_PATH];
 	}
 	directory = file_name(w, &r->file);
 	if (is_file || (path != LW_NO_NAME && !*w->names.text[path])) {
@@ -495,7 +495,7 @@ static bool is_loadable(const struct lw_kernel *kernel, const struct bpf_program
 	return true;
 }
 
-/* Find out what this kernel has. Return 0, or a negative errno with the reason in `error`. */
+/* Determine the properties of this kernel. Return 0, or a negative errno and its reason. */
 static int check_kernel(struct lw_kernel *kernel, char *error, size_t size)
 {
 	static const char *const events[] = {
@@ -536,13 +536,13 @@ static int check_kernel(struct lw_kernel *kernel, char *error, size_t size)
 /* ---- recording ---- */
 
 /* libbpf's last message without its prefix: the reason for a failure. */
-static char last_said[1024];
+static char last_message[1024];
 
 static int on_message(enum libbpf_print_level level, const char *format, va_list arguments)
 {
-	if (level == LIBBPF_WARN && !last_said[0]) {
-		vsnprintf(last_said, sizeof(last_said), format, arguments);
-		last_said[strcspn(last_said, "\n")] = '\0';
+	if (level == LIBBPF_WARN && !last_message[0]) {
+		vsnprintf(last_message, sizeof(last_message), format, arguments);
+		last_message[strcspn(last_message, "\n")] = '\0';
 	}
 	return 0;
 }
@@ -588,7 +588,7 @@ static int attach(struct lw_watch *w, struct bpf_program *program)
 	link = bpf_program__attach(program);
 
 	if (!link)
-		return fail(w, "%s", last_said);
+		return fail(w, "%s", last_message);
 	w->links[w->n_links++] = link;
 	return 0;
 }
@@ -612,7 +612,7 @@ struct lw_watch *lw_new(struct lw_rows *rows)
  * @request: what to record
  * @buffer_bytes: size of the record buffer; a power of two
  *
- * Return: 0, or -1, for which lw_error() has the reason.
+ * Return: 0, or a negative number, for which lw_error() has the reason.
  */
 int lw_attach(struct lw_watch *w, const struct lw_request *request, uint32_t buffer_bytes)
 {
@@ -621,7 +621,7 @@ int lw_attach(struct lw_watch *w, const struct lw_request *request, uint32_t buf
 	struct lw_kernel kernel = {};
 	int error;
 
-	last_said[0] = '\0';
+	last_message[0] = '\0';
 	libbpf_set_print(on_message);
 	error = check_kernel(&kernel, w->error, sizeof(w->error));
 	if (error)
@@ -629,7 +629,7 @@ int lw_attach(struct lw_watch *w, const struct lw_request *request, uint32_t buf
 	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "linnapp_watch");
 	w->object = bpf_object__open_mem(lw_object, lw_object_end - lw_object, &options);
 	if (!w->object)
-		return fail(w, "%s", last_said);
+		return fail(w, "%s", last_message);
 	bpf_map__set_max_entries(bpf_object__find_map_by_name(w->object, "records"),
 				 buffer_bytes);
 	if (request->settings.hashes)
@@ -648,7 +648,7 @@ int lw_attach(struct lw_watch *w, const struct lw_request *request, uint32_t buf
 	bpf_program__set_autoload(program, false);
 	error = bpf_object__load(w->object);
 	if (error)
-		return fail(w, "%s", last_said[0] ? last_said : strerror(-error));
+		return fail(w, "%s", last_message[0] ? last_message : strerror(-error));
 	w->counters = bpf_object__find_map_fd_by_name(w->object, "counters");
 	w->processes = bpf_object__find_map_fd_by_name(w->object, "processes");
 	w->glance = mmap(NULL, sizeof(*w->glance), PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -666,7 +666,7 @@ int lw_attach(struct lw_watch *w, const struct lw_request *request, uint32_t buf
 	w->ring = ring_buffer__new(bpf_object__find_map_fd_by_name(w->object, "records"),
 				   on_record, w, NULL);
 	if (!w->ring)
-		return fail(w, "buffer: %s", last_said);
+		return fail(w, "buffer: %s", last_message);
 	/* The program that sees I/Os begin is attached last and detached first, so no end is lost. */
 	bpf_object__for_each_program(program, w->object) {
 		if (strcmp(bpf_program__name(program), "io_is_queued") && attach(w, program))

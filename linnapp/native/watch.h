@@ -78,7 +78,7 @@ struct lw_counts {
 	uint64_t lost_calls;		/* the buffer was full */
 	uint64_t lost_names;
 	uint64_t lost_ios;
-	uint64_t untracked_calls;	/* more at the same time than fit in the kernel's tables */
+	uint64_t untracked_calls;	/* more at the same time than fit into the kernel's tables */
 	uint64_t untracked_ios;
 	uint64_t untracked_processes;
 	uint64_t compat_calls;		/* of 32-bit programs */
@@ -92,7 +92,7 @@ struct lw_counts {
 	uint64_t files_left_out;
 };
 
-/* More than there are system calls that are recorded. */
+/* An upper bound of the number of recorded system calls. */
 #define LW_MAX_CALLS 255
 
 /* What to record. */

@@ -88,7 +88,7 @@ struct bio_list {
 
 #ifdef __TARGET_ARCH_x86
 struct pt_regs {
-	unsigned long di, si, dx, r10, r9, r8, orig_ax;
+	unsigned long di, si, dx, r10, r9, r8;
 };
 #else
 struct user_pt_regs {
@@ -119,7 +119,7 @@ struct task_struct {
 	struct bio_list *bio_list;
 };
 
-/* Placeholder for a place that contains an address. */
+/* Stands for any memory that contains an address. */
 struct list_head {
 	struct list_head *next;
 };

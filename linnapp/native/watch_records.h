@@ -128,7 +128,7 @@ enum lw_io_flag {
 /* The decision of LinnOS about a read. */
 enum lw_decision { LW_UNDECIDED, LW_ADMITTED, LW_REVOKED, LW_PROBE };
 
-/* In place of a drive: there were several. */
+/* In place of a drive, if there are several. */
 #define LW_SEVERAL 0xffffffff
 
 /* Times at which the part that ended last reached a scheduler and the driver; 0 if not seen. */
@@ -176,8 +176,8 @@ enum lw_counter {
 
 /* How a process is followed. */
 enum lw_follow {
-	LW_LAUNCHER = 1,	/* not itself, but its children from their exec on */
-	LW_UNTIL_EXEC,
+	LW_LAUNCHER = 1,	/* it is not followed, but its children are after their exec */
+	LW_UNTIL_EXEC,		/* a child of a launcher before its exec */
 	LW_FOLLOWED,
 };
 
@@ -186,12 +186,13 @@ enum lw_follow {
  * and threads may share a place, which then has the data of all of them.
  */
 struct lw_place {
-	/* The id of a followed process, or LW_ASK; 0 if none of those that share it ever was. */
+	/* The id of a followed process, or LW_ASK; 0 if no process of this place was followed. */
 	__u32 followed;
 	/* Number of their threads that are in a call that may be recorded. */
 	__u32 calls;
 };
 
+/* Processes of this place must be looked up in the table of processes. */
 #define LW_ASK 0xffffffff
 #define LW_N_PLACES 4096
 /* The place of a process or thread. Consecutive ids never share a cache line. */
@@ -210,7 +211,7 @@ struct lw_glance {
 /* Recorded arguments of calls: none, registers, or also the data that they point to. */
 enum lw_arguments { LW_NO_ARGUMENTS, LW_RAW, LW_DETAILED };
 
-/* Filters for the recording; fixed when the kernel's side is loaded. */
+/* Filters of the recording, which are fixed when the kernel's side is loaded. */
 struct lw_settings {
 	__u32 every_process_but;	/* except this one; 0 for only those that are followed */
 	__u8 by_call;

@@ -3,8 +3,8 @@
  * Part of watch.bpf.c: record the reads, writes and syncs of io_uring, from submission to
  * completion. A request is a call with a name of its own, by the thread that submitted it.
  *
- * At the submission the kernel has copied what describes the request, and at the completion it has
- * looked up the file and does not show the result to the program yet.
+ * At the submission, the kernel has copied the description of the request. At the completion, it
+ * has looked up the file and has not shown the result to the program yet.
  */
 struct request_in_flight {
 	__u64 time_ns;
