@@ -46,7 +46,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// Returns the error of the call of this thread that has just failed with a negative errno value.
+    /// Returns the error of this thread's call that has just failed with a negative errno value.
     fn of(code: c_int) -> Error {
         // SAFETY: the string is valid until the next call of this thread fails.
         let text = unsafe { CStr::from_ptr(ffi::linnos_error()) };
