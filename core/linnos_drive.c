@@ -267,7 +267,7 @@ static void linnos_history_last(const struct linnos_history *history, u32 size,
 {
 	const struct linnos_completed_io *newest, *last;
 	u32 seen[LINNOS_SIZE_CLASSES] = {};
-	u32 order, from;
+	u32 k, from;
 	int i;
 
 	/* nearly all reads are small, and nothing has to be merged for them */
@@ -279,18 +279,18 @@ static void linnos_history_last(const struct linnos_history *history, u32 size,
 		return;
 	}
 	for (i = LINNOS_HISTORY - 1; i >= 0; i--) {
+		/* the newest read of all size classes that has not been copied */
 		newest = NULL;
 		from = 0;
-		for (order = 0; order <= size; order++) {
-			if (seen[order] == LINNOS_HISTORY)
+		for (k = 0; k <= size; k++) {
+			if (seen[k] == LINNOS_HISTORY)
 				continue;
-			last = &history->last[order][(history->n[order] - 1 -
-						      seen[order]) %
-						     LINNOS_HISTORY];
+			last = &history->last[k][(history->n[k] - 1 - seen[k]) %
+						 LINNOS_HISTORY];
 			if (newest && last->nr <= newest->nr)
 				continue;
 			newest = last;
-			from = order;
+			from = k;
 		}
 		past[i] = *newest;
 		seen[from]++;

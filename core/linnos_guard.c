@@ -48,7 +48,7 @@
 
 /* Decay over about 2,000 reads. Values below 2^10, less than one read, do not decay. */
 #define DECAY_SHIFT 11
-#define MEAN_SHIFT LINNOS_GUARD_MEAN_SHIFT
+#define MEAN_SHIFT 10
 #define TAIL 20
 #define PRIOR 4
 /* Minimum number of samples in each group. */
@@ -151,7 +151,7 @@ linnos_max_control_share(const struct linnos_guard *guard,
 {
 	u64 cost_us = linnos_moments_mean_us(&samples[LINNOS_CONTROL]) -
 		      linnos_moments_mean_us(&samples[LINNOS_REDIRECTED]);
-	u64 mean_us = linnos_guard_mean_us(guard);
+	u64 mean_us = guard->mean_us >> MEAN_SHIFT;
 	u64 share =
 		div64_u64(mean_us * ALL * COST_PERCENT, 100 * (cost_us + 1));
 

@@ -56,17 +56,9 @@ struct linnos_guard {
 	u64 eligible[LINNOS_N_SLOWNESS]; /* number of reads of each class */
 	/* the number of them that were redirected */
 	u64 redirected[LINNOS_N_SLOWNESS];
-	u64 mean_us; /* recent mean of all reads, times 2^LINNOS_GUARD_MEAN_SHIFT */
+	u64 mean_us; /* recent mean of all reads, with 10 fractional bits */
 	u64 random; /* state of linnos_random() */
 };
-
-#define LINNOS_GUARD_MEAN_SHIFT 10
-
-/* Return the recent mean latency of all reads. */
-static inline u64 linnos_guard_mean_us(const struct linnos_guard *guard)
-{
-	return guard->mean_us >> LINNOS_GUARD_MEAN_SHIFT;
-}
 
 /*
  * Return 32 pseudo-random bits (Marsaglia, "Xorshift RNGs", 2003). They need not be

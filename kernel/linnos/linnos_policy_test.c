@@ -605,7 +605,7 @@ static void linnos_test_probe_unsent_refused(struct kunit *test)
 /* Send @n hinted reads, split into @part pages each. Return the number that a slow drive gets. */
 static int slow_reads(u32 pages, u32 part, int n, u8 flags)
 {
-	u32 class = linnos_size_class(pages), left;
+	u32 size_class = linnos_size_class(pages), left;
 	static struct linnos_io io[64];
 	u64 ns = START_NS;
 	int admitted = 0;
@@ -615,9 +615,9 @@ static int slow_reads(u32 pages, u32 part, int n, u8 flags)
 	drive->probe_after_refused = 100;
 	linnos_drive_reset_history(drive, ns);
 	for (i = 0; i < n; i++, ns += 100000) {
-		if (!linnos_probe_window_allows(drive, class, ns) &&
-		    !linnos_probe_claim(drive, class, false, ns)) {
-			atomic_inc(&drive->probes[class].refused);
+		if (!linnos_probe_window_allows(drive, size_class, ns) &&
+		    !linnos_probe_claim(drive, size_class, false, ns)) {
+			atomic_inc(&drive->probes[size_class].refused);
 			continue;
 		}
 		admitted++;
