@@ -344,7 +344,7 @@ static void set_checks(json_t *o, struct replay *r)
 	set(o, "writes_to",
 	    text(r->o.readonly		 ? "none"
 		 : r->o.replicate_writes ? "every drive"
-					 : "home drive"));
+					 : "default drive"));
 	set(o, "data_check", text(data_check(r)));
 	set(o, "data_errors", count(c->data_errors));
 	set(o, "blocks_checked", count(c->blocks_checked));
