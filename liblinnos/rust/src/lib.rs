@@ -122,7 +122,7 @@ pub struct Options {
     pub probe_after_ms: u32,
     /// Send a read to a second replica after this many us; 0 disables hedging after a fixed time.
     pub hedge_us: u32,
-    /// As `hedge_us`, after this percentile of the measured latencies (95.0, not 0.95); 0 disables it.
+    /// As `hedge_us`, after this percentile of the latencies (95.0, not 0.95); 0 disables it.
     pub hedge_percentile: f64,
     /// Hedges and copies are at most this percentage of the reads (5.0, not 0.05); -1.0 for the
     /// default, 5.0.
