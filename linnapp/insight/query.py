@@ -80,7 +80,12 @@ def opened(folder: AnyPath) -> Iterator[duckdb.DuckDBPyConnection]:
                         pass
                 # Reading one file at a time shows which one is damaged.
                 for path in paths:
-                    database.execute(f"describe from read_parquet({_pattern(path)})")
+                    found = database.execute(f"describe from read_parquet({_pattern(path)})")
+                    if not {"session", "time_ns"} <= {row[0] for row in found.fetchall()}:
+                        raise TraceError(
+                            f"{path}: is not a table of `linnapp watch`, because it has no column "
+                            "session or time_ns; name a folder that `linnapp watch -o` has written"
+                        )
                 names = ", ".join(map(_pattern, paths))
                 database.execute(f"create view {table} as from read_parquet([{names}])")
             except OSError as error:

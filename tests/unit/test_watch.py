@@ -21,6 +21,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 from running import run
@@ -405,6 +406,11 @@ def test_sessions_are_kept_side_by_side(tmp_path: Path) -> None:
     ]
     (folder / "before" / "ios.parquet").write_bytes(b"PAR1" * 5)
     with pytest.raises(LinnappError, match="before/ios.parquet: is not a readable table"):
+        query(folder, "from calls")
+    duckdb.execute(
+        "copy (select 1 as a) to ? (format parquet)", [str(folder / "before" / "ios.parquet")]
+    )
+    with pytest.raises(LinnappError, match="before/ios.parquet: .*has no column session"):
         query(folder, "from calls")
     for name in ("", ".", "..", "a/b", "a\x1b", ".hidden"):
         with pytest.raises(LinnappError, match="--session"):
