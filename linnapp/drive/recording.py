@@ -212,11 +212,11 @@ def record(
         if interrupted and at_ctrl_c == "discard":
             raise KeyboardInterrupt
         keeps = at_ctrl_c != "discard" or unmerged_dir is not None
-        if failure:
-            raise DeviceError(f"blktrace failed: {failure}")
         dropped = {m["drive"]: int(m["dropped"]) for m in _TOTAL.finditer(output)}
         if paths_of_heads is not None:
             dropped = paths_of_heads.write_files()
+        if failure:
+            raise DeviceError(f"blktrace failed: {failure}")
         recordings = []
         for path in paths:
             lost = dropped.get(path.stem, 0)
