@@ -162,7 +162,8 @@ def _uses_c(engine: Engine | None, accepted: bool) -> bool:
 def _check_inputs(inputs: npt.NDArray[Any], least: int, most: int, highest: int) -> None:
     """Raise LinnappError unless there are `least` to `most` columns of integers 0 to `highest`."""
     if inputs.ndim != 2 or not least <= inputs.shape[1] <= most:
-        raise LinnappError(f"features of shape {inputs.shape}: the model takes (n, {least})")
+        widths = f"{least}" if least == most else f"{least} to {most}"
+        raise LinnappError(f"features of shape {inputs.shape}: the model takes (n, {widths})")
     if inputs.dtype.kind not in "iu":
         raise LinnappError(f"features of type {inputs.dtype}: expected integers 0 to {highest}")
     if inputs.size and (int(inputs.min()) < 0 or int(inputs.max()) > highest):
@@ -242,12 +243,24 @@ def predict_hinted_us(
 ) -> npt.NDArray[np.uint32]:
     """Predict the latency of reads in us as the kernel does for reads that it can refuse.
 
-    The location of a read is not used. Otherwise a program that can read only one file could infer
-    from refusals which locations other programs read.
+    Parameters and errors are those of :func:`infer`.
+
+    Returns
+    -------
+    uint32 array, shape (n,)
+    """
+    return predict_us(model, without_location(features))
+
+
+def without_location(features: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Return the features of reads with the hint: the same, but the location is unknown.
+
+    With their location, a program that can read only one file could infer from refusals which
+    locations other programs read.
     """
     features = np.array(features, np.uint32)
     features[:, PLACE:] = CAP
-    return predict_us(model, features)
+    return features
 
 
 def _predict_numpy(model: LatencyModel, features: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
@@ -272,12 +285,12 @@ def recent_mean_us(features: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
 def leaves_of(model: LatencyModel, features: npt.NDArray[np.uint32]) -> npt.NDArray[np.int16]:
     """Return the value of the leaf that each read reaches in each tree, shape (n, n_trees)."""
     place, threshold = model.splits >> 24, model.splits & np.uint32(CAP)
-    here = np.arange(len(features))
+    rows = np.arange(len(features))
     leaves = np.empty((len(features), model.n_trees), np.int16)
     for tree in range(model.n_trees):
         node = np.zeros(len(features), np.intp)
         for _ in range(DEPTH):
-            right = features[here, place[tree, node]] > threshold[tree, node]
+            right = features[rows, place[tree, node]] > threshold[tree, node]
             node = 2 * node + 1 + right
         leaves[:, tree] = model.leaves[tree, node - N_SPLITS]
     return leaves
@@ -303,7 +316,7 @@ def power(log: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.asarray(np.minimum(rounded, CAP))
 
 
-#: Predictions of a batch, and batches, of which the fastest one counts.
+#: Predictions per batch, and number of batches, of which the fastest counts.
 _TIMED_ROWS, _TIMED_BATCHES = 1000, 20
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Compare a new model with the active one on the newest reads of a recording.
 
-Neither model was trained on these reads. Networks are compared by the mean latency that the array
-would have, two latency models by the error of their predictions: md and liblinnos choose by these,
-also if no reads are refused. A permutation test that exchanges the results of the two models in
-blocks of time decides whether a difference is significant (:mod:`linnapp.stats`).
+Neither model was trained on these reads. Two latency models are compared by the error of their
+predictions, because md and liblinnos choose replicas by these, even if no reads are refused. Other
+models are compared by the mean latency that the array would have, because of the reads that they
+refuse. A permutation test that exchanges the results of the two models in blocks of time decides
+whether a difference is significant (:mod:`linnapp.stats`).
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp import engine, stats
+from linnapp import stats
+from linnapp.engine import predict_us
 from linnapp.files import AnyPath
 from linnapp.learn.examples import Reads, load_reads, split
-from linnapp.learn.judge import Refusals, array_means_us
+from linnapp.learn.judge import Refusals, array_means_us, score_reads
 from linnapp.learn.options import Recipe
-from linnapp.learn.trees import deviances, predict_newest
+from linnapp.learn.trees import deviances, hold_out_newest
 from linnapp.model import LatencyModel, Model
 
 #: Maximum p-value for "better". It is less than the 2.5 % with which a model that is only as
@@ -37,7 +39,7 @@ MIN_BLOCK_READS = 100
 MEASURES = {
     #: Half the mean gamma deviance, which training minimises.
     "deviance": "the deviance of its predictions",
-    #: See :func:`~linnapp.learn.network.expected_mean_us`. Without an active model, it is the
+    #: See :func:`~linnapp.learn.judge.expected_mean_us`. Without an active model, it is the
     #: mean if every read is admitted.
     "us": "the array's mean latency in us",
 }
@@ -121,9 +123,14 @@ def compare(
         Number of drives that hold each block.
     """
     if isinstance(new, LatencyModel) and isinstance(active, LatencyModel):
-        newest, predicted_us = predict_newest(new, trace, recipe, own=True)
-        _, active_us = predict_newest(active, trace, recipe, own=False)
-        return compare_predictions(newest.arrival_ns, newest.latency_us, predicted_us, active_us)
+        newest, held_out = hold_out_newest(new, trace, recipe, own=True)
+        newest_for_active, _ = hold_out_newest(active, trace, recipe, own=False)
+        return compare_predictions(
+            newest.arrival_ns,
+            newest.latency_us,
+            predict_us(held_out, newest.features),
+            predict_us(active, newest_for_active.features),
+        )
     by_new = _decide(trace, new, recipe, own=True)
     if active is None:
         by_active = by_new[0], np.zeros_like(by_new[1])
@@ -177,9 +184,9 @@ def compare_means(
 def _decide(trace: AnyPath, model: Model | LatencyModel, recipe: Recipe, *, own: bool) -> Decisions:
     """Return the newest reads, and which of them a model refuses."""
     if isinstance(model, LatencyModel):
-        newest, predicted_us = predict_newest(model, trace, recipe, own=own)
-        return newest, predicted_us > model.refuse_us
+        newest, model = hold_out_newest(model, trace, recipe, own=own)
+        return newest, score_reads(model, newest.features)[1]
     recording, recipe = recipe.opened(trace)
     reads = load_reads(recording, **recipe.reader)
     newest = reads.take(split(len(reads), recipe.training).test)
-    return newest, engine.predict(model, newest.digits())
+    return newest, score_reads(model, newest.digits())[1]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp import engine
-from linnapp.engine import digits, predict_us
+from linnapp.engine import digits, predict_us, without_location
 from linnapp.errors import TraceError
 from linnapp.model import (
     CAP,
@@ -125,20 +125,20 @@ class View:
         return {"pending": now, "hist_pending": list(past), "hist_latency_us": list(latencies)}
 
     def decided(self, chunk: IoChunk) -> Table:
-        """Return the model's decisions about the next reads of a recording.
+        """Return the model's decisions about the next reads of a recording, if they had the hint.
 
         For a latency model, only served reads are included, because only they have features.
         """
-        latency = isinstance(self.model, LatencyModel)
-        features = self._drive.features_of(chunk) if latency else 0
-        reads = chunk.take(chunk.is_served_read if latency else chunk.is_read)
+        is_latency = isinstance(self.model, LatencyModel)
+        features = without_location(self._drive.features_of(chunk)) if is_latency else 0
+        reads = chunk.take(chunk.is_served_read if is_latency else chunk.is_read)
         table = np.zeros(len(reads), decisions.DECISION)
         table["time_us"] = reads.arrival_ns // np.uint64(1000)
         table["sector"] = reads.sector
         table["n_sectors"] = reads.size_bytes // np.uint32(512)
         for name in ("pending", "hist_pending", "hist_latency_us"):
             table[name] = getattr(reads, name)
-        table["of_latency"], table["features"] = latency, features
+        table["of_latency"], table["features"] = is_latency, features
         table["revoked"] = (reads.flags & REVOKED) != 0
         table["failed"] = ((reads.flags & ERROR) != 0) & ~table["revoked"]
         served_us = reads.latency_ns // np.uint64(1000)

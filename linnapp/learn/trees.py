@@ -310,8 +310,8 @@ def shipped_prior() -> LatencyModel:
 
 def begins_with_prior(model: LatencyModel) -> bool:
     """Return true if a drive's model begins with the prior in units of that drive."""
-    theirs = shipped_prior().leaves
-    return np.array_equal(model.leaves[: len(theirs)], theirs)
+    prior = shipped_prior().leaves
+    return np.array_equal(model.leaves[: len(prior)], prior)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -452,8 +452,8 @@ def _choose_training_data(
 
     The drive's own trees are chosen if there are enough reads, and if the trees predict the
     validation slice better than a constant. If that slice is short, it is sufficient that trees
-    pass a cross-validation over blocks of time. It is no reason against trees that the mean of the
-    last latencies predicts as well.
+    pass a cross-validation over blocks of time. The trees need not predict better than the mean of
+    the last latencies.
 
     Otherwise the prior is evaluated, if it is permitted. It was not trained on these reads, so for
     a short recording the training slice is used to evaluate it, too. In this case it is chosen
@@ -541,14 +541,25 @@ def _constant_quality(reads: Reads, parts: Split) -> Quality:
     return Quality.of_predicted(np.full(len(validation), mean_us, np.uint32), validation, mean_us)
 
 
-def predict_newest(
+def hold_out_newest(
     model: LatencyModel, trace: Recorded, recipe: Recipe, *, own: bool
-) -> tuple[Reads, npt.NDArray[np.uint32]]:
-    """Predict the test slice of a recording with trees that were trained without it.
+) -> tuple[Reads, LatencyModel]:
+    """Return the test slice of a recording, and a model that was trained without it.
 
-    With `own`, the model was trained on this recording. Its trees were then grown from all reads,
-    so they are grown again from the reads before the test slice. Return the reads of the test
-    slice, and their predicted latencies in us.
+    Parameters
+    ----------
+    model : LatencyModel
+    trace : path or IoTable
+    recipe : Recipe
+        Configuration with which the recording is read and divided into slices.
+    own : bool
+        True if the model was trained on this recording. Its trees were then grown from all reads,
+        so they are grown again from the reads before the test slice.
+
+    Returns
+    -------
+    Reads
+    LatencyModel
     """
     trace, recipe = recipe.opened(trace)
     _, step, _ = _measure_reads(trace, recipe)
@@ -558,8 +569,7 @@ def predict_newest(
         data = _training_data(trace, reads, step, model, recipe)
         data = dataclasses.replace(data, corrects_prior=begins_with_prior(model))
         model, _ = data.grow_trees(parts.validation.stop)
-    newest = reads.take(parts.test)
-    return newest, predict_us(model, newest.features)
+    return reads.take(parts.test), model
 
 
 def _measure_reads(trace: Recorded, recipe: Recipe) -> tuple[int, int, float]:

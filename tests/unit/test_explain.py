@@ -422,7 +422,8 @@ def test_explain_names_an_overdue_read_as_the_reason(explain: Explain, tmp_path:
     assert ran.stdout.splitlines()[-5:] == [
         "0.008000 s, read of 4 KiB at sector 808",
         "  saw       pages 1, read_pages 1, write_pages 0, reads_in_flight 1, oldest_us 5000, "
-        "overdue 1, in_region 1; last reads 100 us at 1, 100 us at 1, 100 us at 1, 100 us at 1",
+        "overdue 1, in_region 16777215; last reads 100 us at 1, 100 us at 1, 100 us at 1, "
+        "100 us at 1",
         "  said      4,990 us: slow, by the oldest read in flight",
         "  happened  predicted slow and admitted; took 150 us, fast: refusing it would have been "
         "a false revoke",

@@ -25,6 +25,7 @@ from fake_sysfs import FakeSysfs
 from test_exporter import check_rules, needs_prometheus
 from test_model_format import random_model
 from test_training import array_trace
+from trees_by_hand import one_tree
 
 from linnapp.drive import comparison as comparison_module
 from linnapp.drive import maintain, recording, switches
@@ -42,14 +43,15 @@ from linnapp.drive.maintain import (
 )
 from linnapp.drive.state import alone
 from linnapp.drive.sysfs import Drive
+from linnapp.engine import predict_us
 from linnapp.errors import LinnappError
 from linnapp.learn import network as training
 from linnapp.learn import trees as latency_training
 from linnapp.learn.examples import Reads, load_reads, split
 from linnapp.learn.labels import LatencyDistribution, find_inflection_points
 from linnapp.learn.options import LabellingOptions, Recipe, TrainingOptions
-from linnapp.learn.trees import predict_newest
-from linnapp.model import LatencyModel, Model
+from linnapp.learn.trees import hold_out_newest
+from linnapp.model import CAP, N_LEAVES, N_SPLITS, LatencyModel, Model
 
 Run = Callable[..., Any]
 
@@ -124,6 +126,18 @@ def test_recalibrate_compares_networks_by_what_refusing_saves() -> None:
             knowing += compare_means(knows, other, 15.0, 3).new_is_better
     assert blind / trials <= 0.025 + 2 * (0.025 * 0.975 / trials) ** 0.5
     assert knowing >= 45
+
+
+def test_refusals_are_compared_as_the_kernel_makes_them(tmp_path: Path) -> None:
+    trace = tmp_path / "sda.blk"
+    array_trace(trace, 1, n=6000, pause_us=14_000)
+    # Without a location, as for all reads that can be refused, this model refuses all of them.
+    leaves_us = [10.0] * (N_LEAVES // 2) + [1000.0] * (N_LEAVES // 2)
+    splits = [("in_region", CAP - 1)] * N_SPLITS
+    active = one_tree(splits, leaves_us, threshold_us=90, refuse_us=100, overdue_us=CAP)
+    admits, refuses = (network(90, slow=slow) for slow in (False, True))
+    found = compare(trace, admits, active, RECIPE, 3)
+    assert found.active == compare(trace, admits, refuses, RECIPE, 3).active > found.new
 
 
 # -- recalibration --
@@ -524,13 +538,16 @@ def test_newest_reads_evaluate_a_model_not_trained_on_them(array: Path) -> None:
     model = LatencyModel.load(out / "sda.linnos")
     recipe = dataclasses.replace(RECIPE, kind="latency")
     trace = array / "rec" / "sda.blk"
-    newest, predicted_us = predict_newest(model, trace, recipe, own=True)
+    newest, held_out = hold_out_newest(model, trace, recipe, own=True)
+    predicted_us = predict_us(held_out, newest.features)
     record = json.loads((out / "sda.json").read_text())
     assert len(newest) == record["test_reads"] == 900
     error = latency_training.Quality.of_predicted(predicted_us, newest, 1).mean_abs_log2_error
     assert error == pytest.approx(record["mean_abs_log2_error"])
     # All reads taught the model itself, which therefore does better on these.
-    _, flattered_us = predict_newest(model, trace, recipe, own=False)
+    _, same = hold_out_newest(model, trace, recipe, own=False)
+    assert same == model
+    flattered_us = predict_us(model, newest.features)
     flattered = latency_training.deviances(flattered_us, newest.latency_us).mean()
     assert flattered < latency_training.deviances(predicted_us, newest.latency_us).mean()
 
