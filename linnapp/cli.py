@@ -82,9 +82,9 @@ _EXAMPLES = {
     "Export": "linnapp dashboard grafana",
     "Lab and help": "linnapp demo",
 }
-_COMMANDS = {name: words for group in _GROUPS.values() for name, words in group.items()}
+_COMMANDS = {name: text for group in _GROUPS.values() for name, text in group.items()}
 
-#: commands that are elsewhere
+#: Modules of the commands that are not in linnapp/commands.
 _ELSEWHERE = {"lab": "linnapp.lab.cli"}
 
 
@@ -112,9 +112,9 @@ class LazyGroup(click.Group):
         def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
             if not issubclass(category, (TraceWarning, ConfWarning)):
                 python_shows(message, category, *rest)
-            elif (words := as_options(str(message))) not in shown:
-                shown.add(words)
-                click.echo(f"linnapp: warning: {words}", err=True)
+            elif (text := as_options(str(message))) not in shown:
+                shown.add(text)
+                click.echo(f"linnapp: warning: {text}", err=True)
 
         with warnings.catch_warnings():
             python_shows = warnings.showwarning
@@ -133,8 +133,8 @@ class LazyGroup(click.Group):
             from linnapp.arguments import did_you_mean
 
             # click suggests commands from 8.4 on, and only those that are imported.
-            if meant := did_you_mean(args[0], _COMMANDS):
-                raise click.UsageError(f"{error.message} {meant}", ctx) from None
+            if question := did_you_mean(args[0], _COMMANDS):
+                raise click.UsageError(f"{error.message} {question}", ctx) from None
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -177,7 +177,7 @@ class _EndSignalError(BaseException):
 
 @contextlib.contextmanager
 def _ending_in_order() -> Iterator[None]:
-    """After a signal that ends the program (kill, timeout, closed terminal), clean up, then end.
+    """Clean up after a signal that ends the program (kill, timeout, closed terminal), then end.
 
     Incomplete files are removed, kernel events are switched off, and the terminal is restored. At
     the second signal, the program ends immediately.
@@ -202,23 +202,24 @@ def _ending_in_order() -> Iterator[None]:
         signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(received[0]))
         signal.setitimer(signal.ITIMER_REAL, 0.1)
 
-    taken = [
+    handled = [
         number
         for number in (signal.SIGTERM, signal.SIGHUP)
         # nohup sets the signal to be ignored.
         if signal.getsignal(number) is signal.SIG_DFL
     ]
-    for number in taken:
+    for number in handled:
         signal.signal(number, end)
     report, sys.unraisablehook = sys.unraisablehook, lost
     try:
         yield
     except BaseException:
-        if not received:  # otherwise a library may have turned the signal into an error of its own
+        if not received:
             raise
+        # A library may have converted the signal to an error of its own.
     finally:
         # Code that held the signals may have restored our handler.
-        for number in taken:
+        for number in handled:
             signal.signal(number, signal.SIG_DFL)
     if received:
         # End as if the signal had not been caught: the parent process sees the signal.
@@ -226,7 +227,7 @@ def _ending_in_order() -> Iterator[None]:
 
 
 def main() -> None:
-    """Run the command line; user errors are one line on stderr and exit status 1."""
+    """Run the command line. An error that the user can fix is a line on stderr, with status 1."""
     _open_closed_streams()
     with _ending_in_order():
         _run()
@@ -267,7 +268,8 @@ def _run() -> None:
         status = 128 + signal.SIGPIPE
     except OSError as error:
         # An error of the machine, or a bad file name (too long, no permission, disk full, ...).
-        print(f"linnapp: error: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        reason = error.strerror or error
+        print(f"linnapp: error: {error.filename or 'output'}: {reason}", file=sys.stderr)
         try:
             sys.stdout.flush()
         except OSError:

@@ -130,13 +130,14 @@ class _Recorder:
     """Moves a tracer's data of one process to a file for each CPU."""
 
     def __init__(self, tracer: FunctionTracer, folder: Path, streams: list[int]) -> None:
+        # This can fail, so it comes before the files are opened.
+        self.layout = layout_of(tracer)
         self._tracer = tracer
         self._streams = streams
         self._paths = [folder / f"cpu{cpu}" for cpu in range(len(streams))]
         self._files = [
             os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600) for path in self._paths
         ]
-        self.layout = layout_of(tracer)
 
     @classmethod
     @contextlib.contextmanager

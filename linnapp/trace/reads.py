@@ -591,7 +591,7 @@ def _load(
     )
 
 
-#: No recording begins earlier after boot. A first event with a smaller time shows that times are
+#: No recording begins so soon after boot. If the time of the first event is smaller, the times are
 #: relative to the first event.
 _LEAST_UPTIME_NS = 10**8
 
@@ -610,7 +610,8 @@ def check_common_clock(traces: Sequence[Recorded], **options: Any) -> None:
         else:
             reader = open_recording(trace, **{**options, "chunk_ios": 1})
             name, files = str(trace), tuple(path.name for path in trace_files(trace))
-            first = next(iter(reader)) if isinstance(reader, BlktraceReader) else None
+            # A recording can contain no I/O, but other events.
+            first = next(iter(reader), None) if isinstance(reader, BlktraceReader) else None
         if any(is_per_cpu(file) for file in files):
             continue
         if first is not None and len(first) and first.arrival_ns[0] < _LEAST_UPTIME_NS:
@@ -668,7 +669,7 @@ def name_of(trace: Recorded) -> str:
 
 
 def drive_name(trace: Recorded) -> str:
-    """Return the name of a recording's drive, which is derived by :func:`drive_of`."""
+    """Return the name of a recording's drive, which :func:`drive_of` derives from the file name."""
     if isinstance(trace, IoTable):
         return drive_of(trace.files[0])
     return drive_of(trace_files(_path_of(trace))[0].name)

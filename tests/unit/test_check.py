@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -162,3 +163,9 @@ def test_recordings_of_blkparse_have_no_common_clock(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="its times begin at 0"):
         estimate_benefit([merged, RECORDED / "nullblk"], ["a", "b"])
     check_common_clock([RECORDED / "nullblk", RECORDED / "nullblk"])
+
+
+def test_recording_without_ios_has_no_clock_to_check(tmp_path: Path) -> None:
+    note = struct.pack("=IIQQIIIIIHH", 0x65617407, 0, 1, 0, 0, 1 << 26, 1, 8 << 20, 0, 0, 0)
+    (tmp_path / "sda.blk").write_bytes(note)
+    check_common_clock([tmp_path / "sda.blk"])

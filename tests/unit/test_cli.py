@@ -16,6 +16,7 @@ import pytest
 from test_model_format import random_model
 from test_training import array_trace
 
+from linnapp import cli as cli_module
 from linnapp import engine
 from linnapp.cli import _COMMANDS
 from linnapp.errors import LinnappError
@@ -275,3 +276,15 @@ def test_ctrl_c_keeps_the_best_epoch_of_every_drive(tmp_path: Path) -> None:
         assert record["interrupted"]
         assert len(record["epochs"]) >= 1
     assert "Traceback" not in err
+
+
+def test_error_of_the_system_without_a_number_has_a_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(**_: object) -> None:
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(cli_module.cli, "main", fail)
+    with pytest.raises(SystemExit):
+        cli_module._run()
+    assert capsys.readouterr().err == "linnapp: error: output: timed out\n"

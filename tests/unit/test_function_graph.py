@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from linnapp.cli import cli
 from linnapp.commands.layers import functions_json, show_functions
 from linnapp.drive import tracefs
 from linnapp.errors import DeviceError, LinnappError, TraceError
-from linnapp.insight.function_recording import overhead_of
+from linnapp.insight.function_recording import _Recorder, overhead_of
 from linnapp.insight.functions import (
     FunctionTimes,
     Overhead,
@@ -301,6 +303,18 @@ def test_command_does_not_start_if_linnapp_ends_before(stop: str) -> None:
     # Its output ends when both processes have ended.
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert ran.stdout == b""
+
+
+def test_recorder_of_an_unknown_format_leaves_no_file_open(tmp_path: Path) -> None:
+    tracer = SimpleNamespace(
+        streams=lambda: [os.open(os.devnull, os.O_RDONLY)],
+        page_format=lambda: {"commit": (8, 8), "data": (16, 4080)},
+        format=lambda _: (12, {"func": (8, 8)}),
+    )
+    before = sorted(Path("/proc/self/fd").iterdir())
+    with pytest.raises(DeviceError, match="does not support its format"):
+        _Recorder.opened(tracer, tmp_path).__enter__()  # type: ignore[arg-type]
+    assert sorted(Path("/proc/self/fd").iterdir()) == before
 
 
 def test_command_ignores_the_end_of_the_terminal_under_nohup() -> None:
