@@ -33,8 +33,8 @@ def check_number(
     """
     kind = numbers.Integral if whole else numbers.Real
     if isinstance(value, bool) or not isinstance(value, kind):
-        what = "an integer" if whole else "a number"
-        raise TypeError(f"{name}={value!r}: expected {what}, not {type(value).__name__}")
+        expected = "an integer" if whole else "a number"
+        raise TypeError(f"{name}={value!r}: expected {expected}, not {type(value).__name__}")
     try:
         number = float(value)
     except OverflowError:
@@ -77,9 +77,9 @@ def check_names(function: str, given: Collection[str], accepted: Sequence[str]) 
     for name in given:
         if name not in accepted:
             near = difflib.get_close_matches(name, accepted, n=1)
-            meant = f"did you mean {near[0]!r}? A" if near else "a"
+            accepted_are = f"did you mean {near[0]!r}? Accepted are" if near else "accepted are"
             raise TypeError(
-                f"{function}() has no argument {name!r}; {meant}ccepted are {', '.join(accepted)}"
+                f"{function}() has no argument {name!r}; {accepted_are} {', '.join(accepted)}"
             )
 
 

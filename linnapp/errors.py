@@ -80,18 +80,18 @@ def as_options(message: str) -> str:
 
     def option(found: re.Match[str]) -> str:
         name, value = found[1], found[2].strip("'\"")
-        words = [f"--{_OPTIONS.get(name, name).replace('_', '-')}"]
-        return " ".join(words + [value] * (value not in ("", "True")))
+        flag = f"--{_OPTIONS.get(name, name).replace('_', '-')}"
+        return flag if value in ("", "True") else f"{flag} {value}"
 
     return _ARGUMENT.sub(option, message)
 
 
 @contextlib.contextmanager
 def needs(what: str, install: str) -> Iterator[None]:
-    """Import optional libraries; if they are missing, raise an error that `what` needs them.
+    """Import optional libraries in the block; if one is missing, say how to install it.
 
-    `what` begins the message: "figures need matplotlib". `install` names an extra of this package,
-    as pip needs it in a shell.
+    `what` begins the message: "figures need matplotlib". `install` names an extra of this package
+    for pip, quoted for a shell.
     """
     try:
         yield
@@ -109,14 +109,14 @@ def install_command(libraries: str) -> str:
     """
     if sys.prefix != sys.base_prefix:
         return f"{shlex.quote(str(Path(sys.prefix, 'bin', 'pip')))} install {libraries}"
-    if own := os.environ.get("LINNAPP_ENVIRONMENT"):
-        own = shlex.quote(own)
+    if environment := os.environ.get("LINNAPP_ENVIRONMENT"):
+        folder = shlex.quote(environment)
         return (
-            f"sudo python3 -m venv --system-site-packages {own} && "
-            f"sudo {own}/bin/pip install {libraries}"
+            f"sudo python3 -m venv --system-site-packages {folder} && "
+            f"sudo {folder}/bin/pip install {libraries}"
         )
     clone = Path(__file__).parents[1]
     if (clone / "Makefile").is_file():
-        where = shlex.quote(str(clone))
-        return f"make -C {where} venv, and run {where}/.venv/bin/linnapp"
+        folder = shlex.quote(str(clone))
+        return f"make -C {folder} venv, and run {folder}/.venv/bin/linnapp"
     return f"pip install {libraries}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Save figures, and check in advance that this is possible."""
+"""Save figures, and check before a recording that this will be possible."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def check_can_draw(path: AnyPath) -> None:
     """Raise an error if a figure cannot be drawn, before anything is recorded for it."""
     path = Path(path)
     if path.suffix not in SUFFIXES:
-        raise LinnappError(f"{path}: a picture's name ends in {' or '.join(SUFFIXES)}")
+        raise LinnappError(f"{path}: the name of a picture must end in {' or '.join(SUFFIXES)}")
     if not path.parent.is_dir():
-        raise LinnappError(f"{path.parent}: no such folder; {path.name} goes there")
+        raise LinnappError(f"{path.parent}: no such folder for {path.name}")
     with needs("figures need matplotlib", "'linnapp[figures]'"):
         import matplotlib  # noqa: F401
 

@@ -12,7 +12,7 @@ import click
 
 
 class NamedPath(click.Path):
-    """A path; "-" is refused, and no file of that name is ever written."""
+    """A path. "-" is refused, because no command reads standard input or writes such a file."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(path_type=Path, **options)
@@ -36,9 +36,9 @@ FOLDER = NamedPath(file_okay=False)
 #: Readability is not checked: the check for root has the better message.
 DRIVE = NamedPath(readable=False)
 
-#: nearly three centuries; in nanoseconds this fits in 63 bits
+#: Nearly three centuries. In nanoseconds, this fits in 63 bits.
 _MOST_SECONDS = 9e9
-#: an EiB; offsets and values computed from them fit in 63 bits
+#: An EiB. Offsets and values computed from them fit in 63 bits.
 _MOST_BYTES = 1 << 60
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 

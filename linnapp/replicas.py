@@ -64,11 +64,11 @@ def best(fds: Sequence[int], size: int) -> list[int]:
         ENOTTY on a kernel without LinnOS, otherwise the error of a descriptor.
     """
     ffi, lib = _library()
-    most = lib.linnos_replicas_max()
-    if not 1 <= len(fds) <= most:
-        raise ValueError(f"{len(fds)} drives; it must be between 1 and {most}")
+    maximum = lib.linnos_replicas_max()
+    if not 1 <= len(fds) <= maximum:
+        raise ValueError(f"fds has {len(fds)} drives; it must have 1 to {maximum}")
     if size < 1:
-        raise ValueError(f"a read of {size} bytes; it must be 1 or more")
+        raise ValueError(f"size is {size}; it must be 1 or more")
     mask = lib.linnos_kernel_best_drives(len(fds), fds, size, ffi.NULL)
     if mask < 0:
         why = _NO_BEST.get(-mask, os.strerror(-mask))
@@ -77,6 +77,7 @@ def best(fds: Sequence[int], size: int) -> list[int]:
 
 
 def _paths(name: str, paths: Sequence[AnyPath | None], n: int | None) -> Any:
+    """Return C strings of the paths of `n` replicas, or of any number of them without `n`."""
     if isinstance(paths, (str, bytes, os.PathLike)):
         raise TypeError(
             f"{name} is one path, {os.fspath(paths)!r}; it must be a list with one for each replica"
@@ -107,10 +108,12 @@ class Replicas(Closable):
         Minimum margin by which the prediction of another replica must be lower for a redirect.
     probe_after_ms : int
         Time after which a replica without reads is probed; 0 for never.
-    hedge_us, hedge_percentile, duplicates
-        When a second replica is read as well: after a time in us, after a percentile of the
-        observed latencies in percent (95, not 0.95), or according to the expected gain. Without
-        them, never.
+    hedge_us : int
+        Time in us after which a second replica is read as well; 0 for never.
+    hedge_percentile : float
+        The same, as a percentile of the observed latencies in percent (95, not 0.95); 0 for never.
+    duplicates : bool
+        Read a second replica as well if the expected gain justifies it.
     max_duplicates : float, optional
         Maximum number of hedges and probe copies in percent of the reads: 5, not 0.05. By default
         there is no limit with `duplicates`, and 5 for hedges after a fixed time.
@@ -161,9 +164,9 @@ class Replicas(Closable):
         library = _library()
         ffi, lib = library
         check_fits(31, home=0 if home is None else home)
-        given = _paths("paths", paths, None)
+        path_strings = _paths("paths", paths, None)
         self._n = len(paths)
-        known = ffi.NULL if models is None else _paths("models", models, self._n)
+        model_strings = ffi.NULL if models is None else _paths("models", models, self._n)
         flags = {
             lib.LINNOS_BUFFERED: buffered,
             lib.LINNOS_QUERY_KERNEL: ask,
@@ -183,7 +186,7 @@ class Replicas(Closable):
             max_duplicates=-1 if max_duplicates is None else max_duplicates,
         )
         array = ffi.new("struct linnos_array **")
-        self._check(lib.linnos_array_open(array, self._n, given, known, options))
+        self._check(lib.linnos_array_open(array, self._n, path_strings, model_strings, options))
         self._handle = array[0]
 
     @staticmethod
@@ -202,7 +205,7 @@ class Replicas(Closable):
         with self._lock:
             if thread in self._queues:
                 return self._queues[thread]
-            for ended in [one for one in self._queues if not one.is_alive()]:
+            for ended in [owner for owner in self._queues if not owner.is_alive()]:
                 lib.linnos_queue_close(self._queues.pop(ended))
             queue = ffi.new("struct linnos_queue **")
             self._check(lib.linnos_queue_create(queue, array, ffi.NULL))
@@ -321,11 +324,11 @@ class Replicas(Closable):
         library = _library()
         stats = library.new("linnos_stats")
         library.lib.linnos_array_get_stats(self._open(), stats, library.ffi.sizeof(stats[0]))
-        by = [self._replica_stats(k) for k in range(self._n)]
+        by_replica = [self._replica_stats(k) for k in range(self._n)]
         return Counters(
             **library.counters(stats[0]),
-            served_by=tuple(one["served"] for one in by),
-            errors_by=tuple(one["errors"] for one in by),
+            served_by=tuple(replica["served"] for replica in by_replica),
+            errors_by=tuple(replica["errors"] for replica in by_replica),
         )
 
     def _replica_stats(self, replica: int) -> dict[str, Any]:
@@ -346,10 +349,10 @@ class Replicas(Closable):
         ffi, lib = _library()
         stats = self._replica_stats(replica)
         stats |= {"state": STATES[stats["state"]], "chooses": bool(stats["chooses"])}
-        known = lib.linnos_array_predictor(self._open())
-        n = lib.linnos_predictor_get_histogram(known, replica, ffi.NULL, 0)
+        predictor = lib.linnos_array_predictor(self._open())
+        n = lib.linnos_predictor_get_histogram(predictor, replica, ffi.NULL, 0)
         counts = ffi.new("uint64_t[]", n)
-        lib.linnos_predictor_get_histogram(known, replica, counts, n)
+        lib.linnos_predictor_get_histogram(predictor, replica, counts, n)
         buckets = {lib.linnos_bucket_ns(bucket): counts[bucket] for bucket in range(n)}
         return Counters(**stats, histogram={ns: count for ns, count in buckets.items() if count})
 

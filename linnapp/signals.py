@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 
-#: linux/prctl.h
+#: From linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
 # Not loaded after a fork, when another thread may have held the loader's lock.
 _prctl = ctypes.CDLL(None).prctl
@@ -24,8 +24,8 @@ def end_with_parent(number: signal.Signals) -> None:
 def signals_held(*numbers: signal.Signals) -> Iterator[Callable[[], None]]:
     """Delay signals that end this program (ctrl-C, SIGTERM and SIGHUP by default) until the end.
 
-    So nothing is left half done. Yield a function that delivers the signals received so far, for
-    points at which this is safe: on ctrl-C, it raises KeyboardInterrupt.
+    The block is then never left half done. Yield a function that delivers the signals received so
+    far, for points at which this is safe. After ctrl-C, it raises KeyboardInterrupt.
     """
     held: list[int] = []
     numbers = numbers or (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -34,18 +34,18 @@ def signals_held(*numbers: signal.Signals) -> Iterator[Callable[[], None]]:
     # the main thread may change any.
     if threading.current_thread() is not threading.main_thread():
         before.clear()
-    taken = {number: handler for number, handler in before.items() if callable(handler)}
-    for number in taken:
+    replaced = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in replaced:
         signal.signal(number, lambda number, _: held.append(number))
 
-    def let_in() -> None:
+    def deliver() -> None:
         while held:
             number = held.pop(0)
-            taken[signal.Signals(number)](number, None)
+            replaced[signal.Signals(number)](number, None)
 
     try:
-        yield let_in
+        yield deliver
     finally:
-        for number, handler in taken.items():
+        for number, handler in replaced.items():
             signal.signal(number, handler)
-        let_in()
+        deliver()

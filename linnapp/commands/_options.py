@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 #: Options that do not apply to the training of a latency model.
 OF_NETWORKS = {"bias": "--bias", "max_epochs": "--epochs"}
 
-#: where :class:`BeforeACommand` leaves the command in the context's ``meta``
+#: Key of the command in the ``meta`` of a context; see :class:`CommandAfterDashes`.
 COMMAND = "linnapp.command"
 
 
-class BeforeACommand(click.Command):
-    """Takes the arguments after ``--`` as the command to run, before click reads the options."""
+class CommandAfterDashes(click.Command):
+    """A command whose arguments after ``--`` are another command, which it runs.
+
+    They are stored as a list in ``ctx.meta[COMMAND]``, and click does not parse them.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Split the arguments at the first ``--``."""
@@ -156,8 +159,8 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
         "--bias",
         type=Bias(),
         default="auto",
-        help="How much worse a false submit is than a false revoke; auto: what gives the array the "
-        "lowest mean latency.",
+        help="Weight of a false submit relative to a false revoke. auto chooses the weight with "
+        "which the array has the lowest mean latency.",
     )(command)
     return array_options(reader_options(command))
 

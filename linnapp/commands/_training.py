@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from linnapp.model import LatencyModel, Model
 
 
-#: fraction of refused reads in a recording from which a warning is shown
-MAY_LACK = 0.01
+#: Share of refused reads in a recording above which a warning is shown.
+WARNED_REFUSED_SHARE = 0.01
 
 
 def latency_quality(record: dict[str, Any]) -> str:
@@ -51,7 +51,7 @@ class TrainingDisplay(Observer):
     """Prints an array's training to stderr."""
 
     def __init__(self, what: str = "model", *, shows_labels: bool = True) -> None:
-        """`what` is trained. The inflection points are not shown if another display has."""
+        """Show the training of `what`; without `shows_labels`, omit the inflection points."""
         self._line = StatusLine()
         self._start = time.monotonic()
         self._what, self._shows_labels = what, shows_labels
@@ -94,7 +94,7 @@ class TrainingDisplay(Observer):
         stopped = " (interrupted: the best epoch so far)" if record["interrupted"] else ""
         verdicts = ""
         recorded = record["trace"]
-        if recorded["revoked"] > MAY_LACK * recorded["reads"]:
+        if recorded["revoked"] > WARNED_REFUSED_SHARE * recorded["reads"]:
             self._line.log(
                 f"{drive}: {recorded['revoked'] / recorded['reads']:.0%} OF THE READS WERE REFUSED "
                 "while it was recorded: their latencies are unknown and the model is trained on "

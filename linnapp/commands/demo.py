@@ -31,9 +31,8 @@ def demo(seed: int, output: Path) -> None:
     stalls: for 100 of every 500 ms its reads take 2 ms longer. The paper's network is an example
     model, trained on another recording.
 
-    It prints the read latencies, and writes picture.svg, summary.json, and in replays/ the results
-    of `replayer`, from which the table is made. A seed always gives the same numbers, another seed
-    gives others.
+    It prints a table of the read latencies, and writes picture.svg, summary.json and, in replays/,
+    the results of `replayer` from which the table is computed. Equal seeds give equal numbers.
     """
     from linnapp.lab.demo import check_demo, explain_runs, run_small_demo
 
@@ -45,4 +44,4 @@ def demo(seed: int, output: Path) -> None:
     )
     runs = run_small_demo(output, seed)
     click.echo(explain_runs(runs, output))
-    click.echo("Next: sudo linnapp check /dev/md0, whether this would help an array of yours.")
+    click.echo("Next: sudo linnapp check /dev/md0 estimates whether this would help your array.")

@@ -27,9 +27,13 @@ if TYPE_CHECKING:
     help="Folder for <array>/<drive>.linnos and its record.",
 )
 @click.option(
-    "--scheduler", metavar="ADDRESS", help="A Dask scheduler; a local cluster if not given."
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Address of a Dask scheduler; by default a local cluster is started.",
 )
-@click.option("--workers", type=click.IntRange(1, 1024), help="Processes of the local cluster.")
+@click.option(
+    "--workers", type=click.IntRange(1, 1024), help="Number of processes of the local cluster."
+)
 @click.option(
     "--kind",
     type=click.Choice(["latency", "network"]),
@@ -49,7 +53,7 @@ def fleet(
     kind: Kind,
     **options: Any,
 ) -> None:
-    """Train the drives of many arrays; the traces of one directory are one array.
+    """Train the drives of many arrays. The traces of a directory belong to one array.
 
     TRACE is a .blk file, packed or not, or a directory that is searched for them. Drives that
     have a model and a record in DIR are skipped, so that an interrupted command can be continued.
@@ -57,7 +61,9 @@ def fleet(
     """
     check_kind(context, kind)
     if scheduler is not None and workers is not None:
-        raise click.UsageError("--workers are those of a local cluster; --scheduler has its own")
+        raise click.UsageError(
+            "--workers applies to a local cluster; leave it out with --scheduler"
+        )
 
     from linnapp.errors import LinnappError
     from linnapp.learn.fleet import group_by_directory, train_fleet
@@ -72,7 +78,7 @@ def fleet(
     if not found:
         raise LinnappError(f"{', '.join(map(str, traces))}: no .blk file there")
     start = time.monotonic()
-    n_done = trained = failed = 0
+    n_done = n_trained = n_failed = 0
     for result in train_fleet(
         group_by_directory(found),
         output,
@@ -81,29 +87,29 @@ def fleet(
         workers=workers,
     ):
         n_done += 1
-        trained += result.model is not None
-        failed += result.failed
+        n_trained += result.model is not None
+        n_failed += result.failed
         if result.model is None:
             error = str(result.error) or repr(result.error)
-            what = f"{'FAILED' if result.failed else 'no model'}: {error}"
+            outcome = f"{'FAILED' if result.failed else 'no model'}: {error}"
         else:
-            what = f"model {result.model.model_id}"
+            outcome = f"model {result.model.model_id}"
             percentile = result.model.record_["threshold_percentile"]
             if percentile < LOWEST_PERCENTILE:
-                what += (
+                outcome += (
                     f"; WARNING: its inflection point is at p{percentile:.1f}, below the median, "
                     "and it may refuse most reads (linnapp help labelling)"
                 )
         print(
             f"[{n_done}/{len(found)}] {time.monotonic() - start:7.1f} s  "
-            f"{result.array}/{result.drive}: {what}",
+            f"{result.array}/{result.drive}: {outcome}",
             file=sys.stderr,
             flush=True,
         )
     click.echo(
-        f"{trained} of {len(found)} drives trained in {time.monotonic() - start:.1f} s, "
-        f"{len(found) - n_done} had a model, of {n_done - trained - failed} none is "
-        f"better, {failed} failed"
+        f"{n_trained} of {len(found)} drives trained in {time.monotonic() - start:.1f} s; "
+        f"{len(found) - n_done} already had a model, for {n_done - n_trained - n_failed} no model "
+        f"is better, {n_failed} failed"
     )
-    if failed:
-        raise LinnappError(f"{failed} drives failed; run the same command again for these")
+    if n_failed:
+        raise LinnappError(f"{n_failed} drives failed; run the same command again for these")

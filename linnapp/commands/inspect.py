@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "--queue-depth",
     type=click.IntRange(1, 1_000_000),
     default=32,
-    help="I/Os that a drive accepts at once, for burstiness: 32 for SATA, more for NVMe.",
+    help="Number of I/Os that a drive accepts at once, for burstiness: 32 for SATA, more for NVMe.",
 )
 @reader_options
 def inspect(
@@ -44,10 +44,10 @@ def inspect(
     log, a latency begins at the submission, and a response time when the I/O was due. `linnapp help
     traces` explains slack and burstiness.
     """
-    from linnapp.trace.inspection import inspect as look
+    from linnapp.trace.inspection import inspect as inspect_trace
 
     inspections = [
-        look(trace, source_format, queue_depth=queue_depth, volume=volume, **reader)
+        inspect_trace(trace, source_format, queue_depth=queue_depth, volume=volume, **reader)
         for trace in traces
     ]
     if as_json:
@@ -94,8 +94,8 @@ def _show(inspection: Inspection) -> None:
             f"{queue.queue_depth}"
         )
     for name, latency in inspection.latencies.items():
-        figures = latency.to_json().items()
-        words = "  ".join(f"{key.removesuffix('_us')} {value:.0f}" for key, value in figures)
+        values = latency.to_json().items()
+        words = "  ".join(f"{key.removesuffix('_us')} {value:.0f}" for key, value in values)
         click.echo(f"  {name.replace('_', ' ')} us: {words}")
     wrong = {
         name.replace("_", " "): inspection.events[name]

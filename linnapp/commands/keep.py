@@ -42,8 +42,8 @@ def keep(conf: Path, window_s: float, every_s: float) -> None:
     from linnapp.drive.drives_conf import load_filled_conf
     from linnapp.drive.maintain import Watchdog
 
-    # Fail now if the file is missing. If it becomes unreadable later, that is logged and waited
-    # out.
+    # Fail now if the file is missing. If it becomes unreadable later, the error is logged, and the
+    # next check reads it again.
     load_filled_conf(conf)
     watchdog = Watchdog(conf, window_s, partial(click.echo, err=True))
     while True:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from linnapp.commands._options import COMMAND, BeforeACommand, reader_options
+from linnapp.commands._options import COMMAND, CommandAfterDashes, reader_options
 from linnapp.option_types import DRIVE, PATH
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _BAR = 56
 _GROUP_WIDTH = 52
 
 
-@click.command(cls=BeforeACommand, options_metavar="[OPTIONS]")
+@click.command(cls=CommandAfterDashes, options_metavar="[OPTIONS]")
 @click.argument("traces", nargs=-1, type=PATH, metavar="[TRACE...]")
 @click.option(
     "--device",
@@ -245,10 +245,10 @@ def _show_call(call: Call, overhead: Overhead) -> None:
 
     groups = call.groups(overhead)
     us = sum(group.us for group in groups.values())
-    taken = 1 - us / call.measured_us if call.measured_us else 0.0
+    tracing_share = 1 - us / call.measured_us if call.measured_us else 0.0
     click.echo(
         f"{call.name}: {call.calls} calls, {us / call.calls:.1f} us each; as recorded "
-        f"{call.measured_us / call.calls:.1f}, of which tracing took {taken:.1%}"
+        f"{call.measured_us / call.calls:.1f}, of which tracing took {tracing_share:.1%}"
     )
     click.echo(
         f"  {'':{_GROUP_WIDTH}}{'us a call':>12}{'share':>8}{'recorded':>10}{'functions':>11}"

@@ -14,7 +14,9 @@ from linnapp.option_types import FILE
 @click.argument("weights", type=FILE, metavar="WEIGHTS.npz")
 @click.option("-o", "--output", type=FILE, required=True, help="The model file, .linnos.")
 @click.option(
-    "--threshold-us", type=click.IntRange(1, 2**32 - 1), help="Instead of the one in WEIGHTS.npz."
+    "--threshold-us",
+    type=click.IntRange(1, 2**32 - 1),
+    help="Inflection point in us, instead of that in WEIGHTS.npz.",
 )
 @click.option(
     "--scale",
@@ -25,9 +27,9 @@ from linnapp.option_types import FILE
 def pack(weights: Path, output: Path, threshold_us: int | None, scale: int | None) -> None:
     """Make a model file from WEIGHTS.npz.
 
-    It holds hidden_weights [31, H], hidden_bias [H], output_weights [H, 2], output_bias [2] and
-    threshold_us. Float arrays are quantised; integer arrays carry their scales already (s, s, s
-    and s squared) and are taken as they are.
+    The file contains the arrays hidden_weights [31, H], hidden_bias [H], output_weights [H, 2],
+    output_bias [2] and threshold_us. Arrays of floats are quantised. Arrays of integers must
+    already be scaled: the first three by the scale s, and output_bias by s squared.
     """
     from linnapp.commands._arrays import load
     from linnapp.errors import ModelError, errors_about

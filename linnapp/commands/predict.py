@@ -18,20 +18,21 @@ from linnapp.option_types import FILE
     "--features",
     type=FILE,
     required=True,
-    help="F.npy: [n, 31] digits; for a latency model [n, 23] integers, or 22 if it knows no more.",
+    help="An .npy file: digits of shape [n, 31] for a network, features of shape [n, 23] for a "
+    "latency model (or [n, 22] for an older one).",
 )
 @click.option(
     "--engine",
     type=click.Choice(["numpy", "c"]),
     default="numpy",
-    help="c is the kernel's own code.",
+    help="c runs the kernel's code, numpy an independent implementation.",
 )
 def predict(model_path: Path, features: Path, engine: str) -> None:
     """Print a line for each feature vector: 0 (fast) or 1 (slow), or the predicted us."""
     import numpy as np
 
     from linnapp.commands._arrays import load
-    from linnapp.engine import predict as verdicts
+    from linnapp.engine import predict as predict_slow
     from linnapp.engine import predict_us
     from linnapp.errors import LinnappError, errors_about
     from linnapp.model import Model, find_model, load_model
@@ -45,7 +46,7 @@ def predict(model_path: Path, features: Path, engine: str) -> None:
         part = np.asarray(digits[start : start + (1 << 18)])
         with errors_about(features):
             if isinstance(model, Model):
-                answers = verdicts(model, part, engine).astype(int)  # type: ignore[arg-type]
+                answers = predict_slow(model, part, engine).astype(int)  # type: ignore[arg-type]
             else:
                 answers = predict_us(model, part, engine)  # type: ignore[arg-type]
         sys.stdout.write("".join(f"{answer}\n" for answer in answers.tolist()))

@@ -22,11 +22,11 @@ from linnapp.option_types import FiniteRange
     help="Seconds to wait in total for drives that do not exist yet.",
 )
 def restore(conf: Path, wait_s: float) -> None:
-    """Give drives and md arrays the models, modes and md's linnos that drives.conf has for them.
+    """Apply the models and modes of drives.conf to drives, and its setting of linnos to md arrays.
 
     A drive or array whose name has changed is found by the values recorded in drives.conf (WWID,
-    serial number, UUID), and drives.conf gets the new name. A different drive with the name of a
-    recorded one is left unchanged, as far as it can be recognised.
+    serial number, UUID), and drives.conf gets the new name. If another drive has the name of a
+    recorded one, it is not changed, provided that its values differ.
 
     Each drive is restored independently: if one fails, it is named, and the exit status is 1.
     Settings that are already correct are not written again.

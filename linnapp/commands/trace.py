@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
-from linnapp.commands._options import COMMAND, BeforeACommand
+from linnapp.commands._options import COMMAND, CommandAfterDashes
 from linnapp.errors import DeviceError
 from linnapp.option_types import DRIVE, FOLDER, FiniteRange
 from linnapp.terminal import StatusLine
 
 
-@click.command(cls=BeforeACommand, options_metavar="[OPTIONS]")
+@click.command(cls=CommandAfterDashes, options_metavar="[OPTIONS]")
 @click.argument("devices", nargs=-1, required=True, type=DRIVE, metavar="DEV...")
 @click.option(
     "-o",

@@ -65,13 +65,14 @@ def train(
 
     Several traces are the drives of one array, each other's replicas; their order does not matter.
     A single trace represents its replicas, too. Models of other drives in DIR are kept. Ctrl-C
-    keeps the best network so far; pressed again, or during the training of a latency model, it
-    keeps none.
+    keeps the best network so far. A second ctrl-C, or one during the training of a latency model,
+    keeps no model.
 
-    A network is compared with predicting every read fast, on reads that were not used to train it.
-    If that would be better for the array's mean latency, the drive gets no network, and DIR keeps
-    its old files. A network that refuses more of the fast reads than --max-refused gets a margin,
-    by which its output for slow must be larger. The exit status is 1 if a drive gets no model.
+    A network is compared with admitting every read, on reads that were not used to train it. If
+    admitting every read gives the array a lower mean latency, the drive gets no network, and DIR
+    keeps its old files. If a network would refuse more of the fast reads than --max-refused, a read
+    is refused only if the output for slow exceeds that for fast by a margin. The exit status is 1
+    if a drive gets no model.
     """
     if output is None and len(traces) > 1:
         raise click.UsageError("several traces: name the directory of their models with -o")
@@ -86,7 +87,7 @@ def train(
 
     directory = output or Path("models") / drive_name(traces[0])
     names = drive_names(traces)
-    kinds = {each: what for each, what in _KINDS.items() if kind in ("both", each)}
+    kinds = {each: title for each, title in _KINDS.items() if kind in ("both", each)}
     if kind == "both" and importlib.util.find_spec("tensorflow") is None:
         del kinds["network"]
         remedy = install_command("'linnapp[train]'")
@@ -97,10 +98,10 @@ def train(
         )
     found: dict[str, dict[str, Any]] = {name: {"drive": name, "better": None} for name in names}
     with releasing():  # each recording is parsed once for both kinds
-        for each, what in kinds.items():
+        for each, title in kinds.items():
             suffix = LATENCY_SUFFIX if (kind, each) == ("both", "latency") else SUFFIX
             display = TrainingDisplay(
-                what if kind == "both" else "model", shows_labels=each == next(iter(kinds))
+                title if kind == "both" else "model", shows_labels=each == next(iter(kinds))
             )
             trained: dict[str, FittedModel] = {}
             try:

@@ -20,7 +20,7 @@ from linnapp.commands._elasticsearch import (
     prepared_server,
     print_outcome,
 )
-from linnapp.commands._options import COMMAND, BeforeACommand
+from linnapp.commands._options import COMMAND, CommandAfterDashes
 from linnapp.files import os_errors
 from linnapp.option_types import FOLDER, FiniteRange
 from linnapp.terminal import printable
@@ -50,7 +50,7 @@ def _words_option(
     )
 
 
-@click.command(cls=BeforeACommand, options_metavar="[OPTIONS]")
+@click.command(cls=CommandAfterDashes, options_metavar="[OPTIONS]")
 @click.option(
     "--pid",
     "pids",
@@ -142,8 +142,8 @@ def watch(
     With --elasticsearch the connection is checked before CMD starts. ELASTIC_API_KEY, or
     ELASTIC_PASSWORD and a user in the URL, contain the credentials. Documents are sent about half a
     second after the call. They wait on the disk while the server is away or refuses them, and up to
-    three minutes after the end. Those that still are not sent stay in the folder, and `linnapp
-    query FOLDER --elasticsearch URL` sends them.
+    three minutes after the end. Documents that could not be sent by then stay in the folder, and
+    `linnapp query FOLDER --elasticsearch URL` sends them.
 
     The exit status is that of CMD. Needs root, and a kernel with BTF.
     """
@@ -239,8 +239,11 @@ def _show(found: dict[str, Any], output: Path | None) -> None:
         decisions = ", ".join(f"{n} {decision}" for decision, n in found["decisions"].items())
         click.echo(f"LinnOS decisions: {decisions}")
     for row in found["by_tag"]:
-        took = ", ".join(f"{p} {row[f'{p}_us']:.1f}" for p in ("p50", "p99") if row["p50_us"])
-        click.echo(f"tag {row['tag']}: block I/Os {_ios(row)}" + (f"; {took} us" if took else ""))
+        percentiles = ", ".join(
+            f"{p} {row[f'{p}_us']:.1f}" for p in ("p50", "p99") if row["p50_us"]
+        )
+        latency = f"; {percentiles} us" if percentiles else ""
+        click.echo(f"tag {row['tag']}: block I/Os {_ios(row)}{latency}")
     click.echo(
         f"{found['calls']} calls in {found['seconds']:.1f} s, "
         f"{found['calls_without_path']} of them without a path; "

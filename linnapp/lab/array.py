@@ -24,7 +24,7 @@ left_ns=$((1000000000 - $(/bin/date +%s%N) % 1000000000))
 class Array:
     """An array of `flashsim` drives, `/dev/flash0` and on."""
 
-    #: Replicas; three in the paper.
+    #: Number of drives, which are replicas of each other; three in the paper.
     n_drives: int = 3
     #: Profile of every drive, or one per drive, separated by commas.
     profile: str = "enterprise"
@@ -32,9 +32,9 @@ class Array:
     size_mb: int = 1024
     #: Drive k is seeded with ``seed + k``.
     seed: int = 1
-    #: Start from a drive in steady state, not from a fresh one.
+    #: True if the drives begin in a steady state, False if they are new.
     precondition: bool = True
-    #: More flashsim attributes for every drive, name to value.
+    #: Values of other flashsim attributes of every drive, by name.
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -43,7 +43,7 @@ class Array:
         return [f"/dev/flash{k}" for k in range(self.n_drives)]
 
     def setup_script(self) -> str:
-        """Shell commands that power the drives on; empty if there are no drives."""
+        """Return shell commands that switch the drives on; empty if there are no drives."""
         if not self.n_drives:
             return ""
         profiles = self.profile.split(",")
@@ -69,7 +69,8 @@ class Array:
                 attributes["precondition"] = "1"
             lines.append(f"mkdir {drive}")
             for name, value in attributes.items():
-                what = shlex.quote(f"flashsim refused {name}={value} for drive flash{k}")
+                message = shlex.quote(f"flashsim refused {name}={value} for drive flash{k}")
                 target = f"{drive}/{shlex.quote(name)}"
-                lines.append(f"echo {shlex.quote(value)} >{target} || {{ echo {what}; exit 1; }}")
+                write = f"echo {shlex.quote(value)} >{target}"
+                lines.append(f"{write} || {{ echo {message}; exit 1; }}")
         return "\n".join(lines) + "\n"

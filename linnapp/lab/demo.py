@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The demo: policies replay the same reads on three emulated drives that stall in turn.
 
-`linnapp demo` runs a few policies with models that are at hand or quickly trained. `make demo` in a
-clone also trains the paper's network and runs more policies.
+`linnapp demo` runs a few policies, with models that are shipped or trained within seconds. `make
+demo` in a clone also trains the paper's network and runs more policies.
 """
 
 from __future__ import annotations
@@ -33,21 +33,23 @@ from linnapp.lab.places import find_replayer
 from linnapp.lab.uml import DEFAULT_KERNEL, check_kernel
 from linnapp.lab.work import Step, Steps, Work, aligned, write_json, write_text
 
-#: Extra I/O that the capped rows may cause: in an outage hedging would otherwise double the load.
+#: Maximum of additional I/O in the rows with a limit. Without one, hedging would double the load if
+#: a drive fails.
 CAP = "5%"
 
-#: A burst of continuous slowness on one drive at a time: every read of the
-#: drive takes 2 ms longer for 100 ms, every 500 ms, then the next drive's turn.
+#: One drive at a time is slow: for 100 ms, each of its reads takes 2 ms longer. The next drive
+#: follows 500 ms after the beginning of this burst.
 BURSTS_EVERY_S = 0.5
 INJECT = (
     "continuous:latency_us=2000,op=read,ratio=100%,slot_ms=100,"
     f"every_ms={BURSTS_EVERY_S * 1000:.0f},rotate"
 )
 
-#: Seconds of the workload in each of its halves: one to learn from and one to replay.
+#: Duration in seconds of each half of the workload: the first is for training, the second is
+#: replayed.
 HALF_S = 10
 
-#: In an installed package, or in a checkout: networks that were trained on another recording.
+#: Networks that were trained on another recording, in an installed package or in a checkout.
 _EXAMPLE = Path(__file__).parents[1] / "example"
 EXAMPLE_MODELS = _EXAMPLE if _EXAMPLE.is_dir() else REPOSITORY / "models" / "example"
 
@@ -58,7 +60,7 @@ def with_duplicates(policy: str, limit: str = CAP) -> str:
 
 
 class Row(NamedTuple):
-    """A line of the table: a policy of the replayer, its hedges capped or as published."""
+    """A row of the table: a policy of the replayer, with or without a limit on additional I/O."""
 
     policy: str
     capped: bool = False
@@ -92,7 +94,7 @@ class Row(NamedTuple):
         return self.policy == "hedge" or self.policy.endswith(("-hl", "-h95"))
 
 
-#: The rows of `linnapp demo`, and what each does.
+#: The rows of `linnapp demo`, with a description of each policy.
 ROWS = {
     Row("baseline"): "read from the default replica and wait",
     Row("clone"): "read from two drives at once",
@@ -117,7 +119,7 @@ COLUMNS = (
 
 
 def table(runs: list[dict[str, Any]], columns: Sequence[tuple[str, str, str]] = COLUMNS) -> str:
-    """The runs as a text table, latencies in us."""
+    """Return the runs as a text table, with latencies in us."""
     rows = [[title for _, title, _ in columns]]
     rows += [
         ["-" if run[key] is None else form.format(run[key]) for key, _, form in columns]
@@ -181,8 +183,8 @@ class Demo:
     ) -> list[Step[dict[str, Any]]]:
         """Add a replay for each row; `models` returns a row's models or the step that trains them.
 
-        The hedging time is what an operator would know beforehand: the 95th percentile of the
-        recording, without the bursts to come.
+        Hedging begins after the 95th percentile of the recording, which an operator would know. The
+        recording does not contain the bursts of the replay.
         """
         p95_us = float(np.percentile(read_latency_us(self.recorded_log), 95))
         scenario = Scenario("bursts", self.array, replayed, self.seed, INJECT, self.options)
@@ -222,7 +224,7 @@ def slice_traces(
 
 
 def parallel_guests() -> int:
-    """Return how many guests fit this machine: each takes one CPU and its memory."""
+    """Return the number of guests for which this machine has enough CPUs and memory."""
     memory_mb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     return max(1, min(len(os.sched_getaffinity(0)), memory_mb // Guest.memory_mb))
 

@@ -7,6 +7,7 @@ A flashsim drive has its rules in configfs. The target ``linnos-faults`` of the 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -92,8 +93,8 @@ class TargetRules:
 
     def add_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> None:
         for first in range(0, len(ranges), _RANGES_PER_WRITE):
-            some = ranges[first : first + _RANGES_PER_WRITE]
-            self._message("range", name, *(str(number) for pair in some for number in pair))
+            part = ranges[first : first + _RANGES_PER_WRITE]
+            self._message("range", name, *(str(number) for pair in part for number in pair))
 
     def enable(self, name: str) -> None:
         self._message("enable", name)
@@ -184,7 +185,7 @@ def on_member(disk: str, ranges: Sequence[tuple[int, int]], member: str) -> list
 
 
 def _use_of(device: str) -> str:
-    """Return how a device is used that cannot be opened for exclusive use."""
+    """Describe how a device that cannot be opened exclusively is used, and the remedy."""
     node = Path(device).stat().st_rdev
     number = f"{os.major(node)}:{os.minor(node)}"
     for line in _MOUNTS.read_text().splitlines():
@@ -201,14 +202,14 @@ def _use_of(device: str) -> str:
 def attach(device: str, name: str, seed: int) -> Path:
     """Put a fault target on a block device, and return the new device's path.
 
-    Nothing of the device changes until rules are installed.
+    The device works as before until rules are installed.
     """
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", name):
         raise DeviceError(f"{name}: must consist of letters, digits, '_', '.' and '-'")
     try:
         fd = os.open(device, os.O_RDWR | os.O_EXCL)
     except OSError as error:
-        if stat.S_ISBLK(_mode_of(device)) and error.errno == 16:
+        if stat.S_ISBLK(_mode_of(device)) and error.errno == errno.EBUSY:
             raise DeviceError(
                 f"{device}: {_use_of(device)}, because the target lies between the device and"
                 " its user"
@@ -237,7 +238,7 @@ def attach(device: str, name: str, seed: int) -> Path:
             ) from None
         raise
     if not path.exists():
-        # No udev runs that would make it.
+        # Without udev, the node must be made here.
         _dmsetup("mknodes", name)
     return path
 

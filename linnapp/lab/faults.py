@@ -87,9 +87,10 @@ class FaultRule:
 
 
 def _only(where: str, entry: Mapping[str, Any], *allowed: str) -> None:
-    """Refuse other keys.
+    """Raise an error if an entry has other keys than those allowed.
 
-    With a misspelt key a fault would not be injected, which would look like a fault survived.
+    With a misspelt key, a fault would not be injected, and the program under test would seem to
+    survive it.
     """
     unknown = sorted(set(entry) - set(allowed))
     if unknown:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Common parts of both labs: boot a guest, run one command in it, report how it ended.
+"""Boot a guest, run a command in it and report its outcome: the parts that both labs share.
 
 Both labs share a folder with their guest for one boot, the control folder:
-setup.sh and command.sh go in, status and dmesg come out. The command's
-environment has only the variables that it is given, not the caller's.
+it contains setup.sh and command.sh for the guest, which writes status and dmesg. The
+command's environment has only the variables that it is given, not the caller's.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _REDIRECT = (
 )
 
 #: Interval between checks whether a guest that receives keys has ended.
-_KEYS_LOOK_S = 0.2
+_KEYS_CHECK_S = 0.2
 
 
 class LabError(LinnappError):
@@ -215,7 +215,7 @@ def _typed(terminal: int) -> Iterator[int]:
     def pump() -> None:
         with contextlib.suppress(OSError):  # the guest or the terminal is gone
             while not done.is_set():
-                if select.select([terminal], [], [], _KEYS_LOOK_S)[0]:
+                if select.select([terminal], [], [], _KEYS_CHECK_S)[0]:
                     os.write(write, os.read(terminal, 4096))
 
     thread = threading.Thread(target=pump, daemon=True)

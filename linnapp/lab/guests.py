@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Recordings and replays, each in a guest of its own.
+"""Record and replay workloads, each time in a new guest.
 
-Its drives start from the same state, and it sees everything at fixed places.
+The drives of all guests begin in the same state, and files have the same paths in all guests.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from linnapp.lab.uml import DEFAULT_KERNEL, run
 from linnapp.lab.work import StepError, keep_copy, tail
 from linnapp.trace import replay_log
 
-#: Charged in virtual time for each network inference, which the guest's clock
-#: does not see: all of LinnOS's work on a read, history included, as `make bench`
+#: Virtual time that each inference of a network costs, because computation takes no virtual time.
+#: It is the time of all of LinnOS's work for a read, including its history, as `make bench`
 #: measures it for the plain C engine, rounded up.
 INFERENCE_NS = 400
 
-#: Charged between a revocation and the next try, the paper's figure.
+#: Time between a revocation and the next attempt, as in the paper.
 FAILOVER_US = 15
 
-#: Every drive's flush interval (8 ms to 1 s) divides this: however long the
-#: guest took to get there, a replay meets the drives in the same phase. Waiting is free.
+#: A replay begins at a multiple of this time, which is a multiple of every drive's flush interval
+#: (8 ms to 1 s). The drives are then in the same phase, however long the guest took until then.
+#: Waiting takes no real time.
 START_EVERY_S = 8
 
-#: Rest between uploading models and replaying: what an upload leaves to the kernel to tidy up must
-#: be over by then.
+#: Time between the upload of models and the replay, in which the kernel completes deferred work.
 REST_S = 4
 
-#: Policies whose reads carry the hint, and so need a model in the kernel.
+#: Policies whose reads have the hint, and which therefore need a model in the kernel.
 NEEDS_MODEL = frozenset({"linnos", "linnos-hl", "linnos-h99"})
 
-#: Policies that need only a model's inflection point; the drives stay off.
+#: Policies that need only a model's inflection point. The mode of the drives is off.
 NEEDS_THRESHOLD = frozenset({"hedge-ip", "heuristic-adv", "verdict"})
 
-#: Policies that run models of latencies themselves.
+#: Policies whose latency models are run by the replayer.
 NEEDS_LATENCY_MODEL = frozenset({"fastest"})
 
-#: Policies that run Heimdall's networks (eval/heimdall.py).
+#: Policies for which the replayer runs Heimdall's networks (eval/heimdall.py).
 NEEDS_HEIMDALL = frozenset({"heimdall"})
 
 _kernel = DEFAULT_KERNEL
@@ -57,23 +57,27 @@ _programs: Path | None = None
 
 
 def use_copies(kernel: Path, programs: Path | None) -> None:
-    """Boot this kernel, and look for programs first in this folder; not in what `make` built."""
+    """Boot this kernel from now on, and search this folder for programs first.
+
+    The defaults are the kernel and the programs that `make` builds.
+    """
     global _kernel, _programs
     _kernel, _programs = kernel, programs
 
 
 @contextmanager
 def on_kernel(kernel: Path, target: str, programs: Path) -> Iterator[None]:
-    """Boot another kernel, a copy of what this target of make builds, for as long as this lasts.
+    """Boot a copy of another kernel until the block ends.
 
-    `programs` is the folder with the programs of the run: see `eval.programs`.
+    `target` is the target of make that builds it, for the error message. `programs` is the folder
+    of the run's programs, which receives the copy; see `eval.programs`.
     """
     if not kernel.exists():
         raise StepError(f"{kernel}: not there; `make {target}` builds it")
     before = _kernel, _programs
-    kept = programs / kernel.parent.name
-    keep_copy(kernel, kept)
-    use_copies(kept, programs)
+    copy = programs / kernel.parent.name
+    keep_copy(kernel, copy)
+    use_copies(copy, programs)
     try:
         yield
     finally:
@@ -84,17 +88,17 @@ def on_kernel(kernel: Path, target: str, programs: Path) -> Iterator[None]:
 class Scenario:
     """A replay: its traces, its drives and its options."""
 
-    #: A name that every run's summary contains.
+    #: Name of the scenario in the summary of every run.
     name: str
     #: The drives.
     array: Array
-    #: One fio iolog (version 3) a drive.
+    #: One fio iolog (version 3) for each drive.
     traces: tuple[Path, ...]
-    #: The replayer's seed: for the written data, and for policies that choose at random.
+    #: Seed of the replayer, for the data that it writes and for random choices of policies.
     seed: int = 1
     #: The replayer's `--inject`.
     inject: str | None = None
-    #: More options of the replayer; a file of the host as a Path.
+    #: Other options of the replayer. Files of the host are of type Path.
     options: tuple[str | Path, ...] = ()
     inference_ns: int = INFERENCE_NS
     failover_us: int = FAILOVER_US
@@ -102,7 +106,7 @@ class Scenario:
     memory_mb: int = Guest.memory_mb
 
     def config(self) -> dict[str, Any]:
-        """Everything needed to repeat a run, for its record; nothing of where it was run."""
+        """Return the settings that are needed to repeat a run, without paths of this machine."""
         config = asdict(self)
         config["traces"] = [_name(trace) for trace in self.traces]
         config["options"] = [_name(o) if isinstance(o, Path) else o for o in self.options]
@@ -110,12 +114,12 @@ class Scenario:
 
 
 def _name(path: Path) -> str:
-    """A file of a run by its folder in the run's output and its name."""
+    """Return the name of a run's file and of the folder that contains it."""
     return "/".join(path.parts[-2:])
 
 
 def places_of(out_dir: Path) -> Places:
-    """The places of a run that writes to a folder, with the programs of :func:`use_copies`."""
+    """Return the paths in the guest of a run that writes to `out_dir`."""
     return Places(out_dir, _programs)
 
 
@@ -128,14 +132,26 @@ def run_in_guest(
     setup: str = "",
     memory_mb: int = Guest.memory_mb,
 ) -> None:
-    """Run a command in a fresh guest, on the kernel of :func:`use_copies`.
+    """Run a command in a new guest, on the kernel of :func:`use_copies`.
 
     Parameters
     ----------
+    command : sequence of str
+    places : Places
+        The paths in the guest.
     log : Path
-        Gets the command's output. The guest's kernel log has the same name with ``.dmesg``.
+        Receives the command's output. The guest's kernel log has the same name with ``.dmesg``.
+    array : Array or Cluster
+        The drives, or the nodes with their drives.
     setup : str
-        Shell commands that come once they are there.
+        Shell commands that run once the drives exist.
+    memory_mb : int
+        Memory of the guest in MB.
+
+    Raises
+    ------
+    StepError
+        If the guest dies or the command fails.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     guest = Guest(
@@ -159,14 +175,14 @@ def run_in_guest(
 
 
 def _run(command: Sequence[str], scenario: Scenario, places: Places, log: Path) -> None:
-    """Run a command on a scenario's drives, where inferences cost time, if there can be any."""
+    """Run a command on a scenario's drives, with the cost of inferences in virtual time."""
     charge = f"echo {scenario.inference_ns} >/sys/module/flashsim/parameters/charge_ns"
     run_in_guest(
         command,
         places,
         log,
         array=scenario.array,
-        # A kernel without LinnOS makes none.
+        # A kernel without LinnOS makes no inferences.
         setup=f"[ ! -e /sys/block/flash0/linnos ] || {charge}\n",
         memory_mb=scenario.memory_mb,
     )
@@ -199,14 +215,14 @@ def _replayer(scenario: Scenario, policy: str, places: Places) -> list[str]:
 
 
 def record(scenario: Scenario, out_dir: Path) -> list[Path]:
-    """Replay a scenario's traces under blktrace, with no policy."""
+    """Replay a scenario's traces under blktrace without a policy; return the recordings."""
     places = places_of(out_dir)
     drives = scenario.array.devices
     blks = [out_dir / f"{Path(drive).name}.blk" for drive in drives]
-    # To write over a file takes the guest other moments than to make one: a recording that is made
-    # again would not be the same.
-    for left in (*blks, out_dir / "baseline.json", out_dir / "baseline.log"):
-        left.unlink(missing_ok=True)
+    # Overwriting a file takes a different virtual time than creating one, so a repeated recording
+    # would differ from the first.
+    for old in (*blks, out_dir / "baseline.json", out_dir / "baseline.log"):
+        old.unlink(missing_ok=True)
     command = ["linnapp", "trace", *drives, "-o", str(places.cwd), "--"]
     # The recording includes the replayer's writes before the replay.
     replayer = f"{WAIT_FOR_FULL_SECOND}exec {shlex.join(_replayer(scenario, 'baseline', places))}"
@@ -218,9 +234,10 @@ def record(scenario: Scenario, out_dir: Path) -> list[Path]:
 def upload(
     devices: Iterable[str], models: Iterable[str], mode: str, files: str = "/sys/block/{}/linnos"
 ) -> str:
-    """Shell commands that upload models; what `linnapp upload` does, in a hundredth of its time.
+    """Return shell commands that upload a model to each device and set its mode.
 
-    `files` is where those of a drive are, by its name.
+    They take a hundredth of the time of `linnapp upload`. `files` is the folder of a drive's files
+    in sysfs, with ``{}`` in place of the drive's name.
     """
     lines = []
     for device, model in zip(devices, models, strict=True):
@@ -244,15 +261,23 @@ def replay(
 
     Parameters
     ----------
+    scenario : Scenario
+    policy : str
+        Name of a policy of the replayer.
     out_dir : Path
-        Gets the policy's JSON summary and per-I/O log.
+        Receives the policy's JSON summary and its per-I/O log.
     models : sequence of Path
-        One model or network a drive, uploaded before the replay where the policy asks
-        the kernel, and given to the replayer where it predicts itself.
+        One model for each drive. It is uploaded before the replay if the policy queries the kernel,
+        and given to the replayer if that makes the predictions.
     hedge_us : float, optional
-        Timeout of the policies that hedge.
+        Time in us after which a policy hedges.
     prepare, finish : str
-        Shell commands in the guest after the upload and after the replay.
+        Shell commands that run in the guest after the upload, and after the replay.
+
+    Returns
+    -------
+    dict
+        The replayer's JSON summary, with the scenario as ``config["experiment"]``.
     """
     places = places_of(out_dir)
     command = _replayer(scenario, policy, places)
@@ -274,7 +299,7 @@ def replay(
 
 
 def read_latency_us(log: Path) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Latencies of the reads of a per-I/O log, in us, sorted."""
+    """Return the sorted latencies in us of the reads of a per-I/O log."""
     records = replay_log.read(log)
     latency_ns = records["latency_ns"][records["op"] == replay_log.READ]
     return np.sort(latency_ns.astype(np.float64) / 1000)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A picture of means and p99s as SVG, without matplotlib: the demo runs with few packages."""
+"""Draw means and p99s as SVG without matplotlib, because the demo must need few packages."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _TICKS_US = (20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)
 def draw_dots(title: str, rows: Sequence[tuple[str, float, float]]) -> str:
     """Return an SVG with a line per row: a dot at its mean and a ring at its p99, both in us.
 
-    A row's name is followed by ": " and an explanation, which gets a line of its own, so that it is
-    never as long as to reach the dots. The axis is logarithmic.
+    A row is a name, the mean and the p99. A name can be followed by ": " and an explanation, which
+    is drawn on a second line, so that the text does not reach the dots. The axis is logarithmic.
     """
     low = math.log(0.7 * min(mean for _, mean, _ in rows))
     high = math.log(1.3 * max(p99 for _, _, p99 in rows))

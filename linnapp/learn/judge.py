@@ -101,7 +101,10 @@ class ScoredReads(Rows):
         return float(self.refused(threshold)[fast].mean()) if fast.any() else 0.0
 
     def min_threshold(self, max_refused: float) -> int:
-        """Return the lowest threshold that refuses at most this share of the fast reads."""
+        """Return the lowest score with which at most this share of the fast reads is refused.
+
+        If the share is not a multiple of one read, the result can be one score too high.
+        """
         fast = self.score[self.fast]
         if not len(fast):
             return int(self.score.min())
@@ -534,11 +537,11 @@ class Judge:
         self._confusion += np.array(dataclasses.astuple(Confusion.of(slow, refused)))
         self._sums[:2] += float(latency_us.sum()), float(latency_us[~refused].sum())
         if isinstance(self._model, LatencyModel):
-            took_us = np.maximum(latency_us, 1)
+            actual_us = np.maximum(latency_us, 1)
             self._sums[2:] += (
                 score.sum(dtype=np.float64),
-                np.abs(np.log2(took_us / score)).sum(),
-                np.abs(np.log2(took_us / np.maximum(last_us, 1))).sum(),
+                np.abs(np.log2(actual_us / score)).sum(),
+                np.abs(np.log2(actual_us / np.maximum(last_us, 1))).sum(),
             )
         self._rank(score, last_us, pending, slow)
 
@@ -560,7 +563,7 @@ class Judge:
         return int(self._confusion.sum())
 
     def result(self) -> Evaluation:
-        """Return the metrics of all reads, of which there must be one."""
+        """Return the metrics of all reads; at least one must have been added."""
         model, confusion = self._model, Confusion(*self._confusion.tolist())
         *ranked, slow = self.ranked()
         auc, auc_last_latencies, auc_pending = (area_under_roc(score, slow) for score in ranked)

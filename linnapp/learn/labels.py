@@ -208,7 +208,8 @@ def find_inflection_points(
     replicas = options.replicas if n_drives == 1 else min(options.replicas, n_drives)
     # The search processes the drives one after another, so it needs an order that is independent of
     # the caller's. Equal drives share one point.
-    kinds = {one.contents: one for one in sorted(distributions, key=lambda one: one.contents)}
+    by_contents = sorted(distributions, key=lambda distribution: distribution.contents)
+    kinds = {distribution.contents: distribution for distribution in by_contents}
     places = {contents: place for place, contents in enumerate(kinds)}
     different = list(kinds.values())
     found = Counter(distribution.contents for distribution in distributions)
@@ -331,7 +332,10 @@ class _Exact:
     ) -> FloatArray:
         """Return :meth:`mean_sum` for each candidate threshold of the drive `place`."""
         tried = [candidates if i == place else us for i, us in enumerate(thresholds)]
-        admitted = [one.admitted(us) for one, us in zip(self._distributions, tried, strict=True)]
+        admitted = [
+            distribution.admitted(us)
+            for distribution, us in zip(self._distributions, tried, strict=True)
+        ]
         total = np.zeros(len(candidates))
         for first, count in enumerate(self._counts):
             total += count * self._mean(first, admitted)

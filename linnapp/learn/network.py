@@ -176,8 +176,8 @@ def train(
     # A training step cannot be interrupted safely, because TensorFlow then fails with an error of
     # its own. SIGINT is therefore held and handled between steps, where training has a result.
     # Other signals that end the process need no result.
-    with signals_held(signal.SIGINT) as let_in:
-        return _train(training, validation, options, on_epoch, let_in)
+    with signals_held(signal.SIGINT) as deliver_signals:
+        return _train(training, validation, options, on_epoch, deliver_signals)
 
 
 def _train(
@@ -185,12 +185,12 @@ def _train(
     validation: list[Examples],
     options: TrainingOptions,
     on_epoch: Callable[[Epoch], None] | None,
-    let_in: Callable[[], None],
+    deliver_signals: Callable[[], None],
 ) -> TrainedNetwork:
     """Train and keep the best epoch.
 
     `validation` has the recorded reads, then the synthetic bursts, if there are any. Ctrl-C is
-    handled when `let_in` is called, between two steps.
+    handled when `deliver_signals` is called, between two steps.
     """
     keras = import_tensorflow().keras
     network = build(training.digits.shape[1], options)
@@ -228,7 +228,9 @@ def _train(
             shuffle=False,
             verbose=0,
             callbacks=[
-                keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: let_in()),
+                keras.callbacks.LambdaCallback(
+                    on_train_batch_end=lambda batch, logs: deliver_signals()
+                ),
                 keras.callbacks.LambdaCallback(on_epoch_end=evaluate),
                 stopping,
                 keras.callbacks.LambdaCallback(on_epoch_end=finish),

@@ -55,7 +55,7 @@ class DriveReads(Rows):
 
     @classmethod
     def from_served(cls, served: IoChunk, predicted: npt.NDArray[Any]) -> DriveReads:
-        """Return served reads with their predictions. The alternative are the pending pages."""
+        """Return served reads with their predictions. The alternative policy uses pending pages."""
         return cls(
             served.arrival_ns,
             np.minimum(served.latency_ns // np.uint64(1000), CAP).astype(np.uint32),
@@ -89,10 +89,11 @@ class PairsJudged:
 def match_pairs(
     first: DriveReads, second: DriveReads, within_us: float = WITHIN_US
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Match reads of two drives: each read of a pair is the nearest one of the other's drive.
+    """Match reads of two drives that arrived at about the same time.
 
-    They arrived within `within_us` of each other. Return the rows of the first and of the
-    second drive's reads, each of shape (pairs,).
+    In a pair, each read is the nearest in time to the other among the reads of its drive and size
+    class, and they arrived within `within_us` of each other. Return the rows of the first and of
+    the second drive's reads, each of shape (pairs,).
     """
     found = [(np.empty(0, np.intp), np.empty(0, np.intp))]
     for size_class in np.intersect1d(first.size_class, second.size_class):

@@ -99,7 +99,7 @@ class Pool:
         # Whether this process has received ctrl-C, and whether the tasks have been interrupted.
         received = interrupted = False
         # Signals are held, so that every started process is known and every message is complete.
-        with signals_held() as let_in:
+        with signals_held() as deliver_signals:
             while len(self._workers) < limit:
                 self._workers.append(_Worker())
             while True:
@@ -114,7 +114,7 @@ class Pool:
                     worker = busy[cast("connection.Connection", pipe)]
                     stopped |= worker.receive(done, observer)
                 try:
-                    let_in()
+                    deliver_signals()
                 except KeyboardInterrupt:
                     if received or not keep_interrupted:
                         raise
@@ -191,7 +191,7 @@ class _Worker:
         """Receive an observer call or a result; return true if ctrl-C ended the task early."""
         assert self.task is not None
         try:
-            what, value = self.pipe.recv()
+            method_or_error, value = self.pipe.recv()
         except (EOFError, OSError) as error:
             self._process.join()
             code = self._process.exitcode or 0
@@ -200,15 +200,15 @@ class _Worker:
                 f"{self.task.name}: its process has ended ({by}); if memory was exhausted, use "
                 "fewer `processes=`"
             ) from error
-        if isinstance(what, str):
-            getattr(observer, what)(*value)
+        if isinstance(method_or_error, str):
+            getattr(observer, method_or_error)(*value)
             return False
-        if what is None:
+        if method_or_error is None:
             done[self.task.name] = value
-        elif not isinstance(what, KeyboardInterrupt):
-            raise what
+        elif not isinstance(method_or_error, KeyboardInterrupt):
+            raise method_or_error
         self.task = None
-        return what is not None or _was_interrupted(value)
+        return method_or_error is not None or _was_interrupted(value)
 
     def end(self) -> None:
         self._process.kill()

@@ -227,8 +227,8 @@ def _not_empty(
         empty = False
         yield chunk
     if empty:
-        of_these = f" by {' and '.join(chosen)}" if chosen else ""
-        raise TraceError(f"{source}: no I/O to convert{of_these}")
+        filters = f" by {' and '.join(chosen)}" if chosen else ""
+        raise TraceError(f"{source}: no I/O to convert{filters}")
 
 
 HEADER = "fio version 3 iolog"

@@ -139,7 +139,7 @@ def add_answers(text: bytes, table: npt.NDArray[Any]) -> None:
     order = np.argsort(table["time_us"], kind="stable").tolist()
     times = table["time_us"][order].tolist()
     k = 0
-    for seconds, micros, what, major, minor, sector, count, tail in _REQUEST.findall(text):
+    for seconds, micros, event, major, minor, sector, count, error in _REQUEST.findall(text):
         time_us = int(seconds) * 1_000_000 + int(micros)
         # A decision in the same microsecond was made before the request.
         while k < len(order) and times[k] <= time_us:
@@ -152,17 +152,20 @@ def add_answers(text: bytes, table: npt.NDArray[Any]) -> None:
             k += 1
         device = int(major) << 20 | int(minor)
         first, end = int(sector), int(sector) + int(count)
-        if what == b"issue":
-            reads = _taken(waiting.get(device, []), first, end)
+        if event == b"issue":
+            reads = _take_reads(waiting.get(device, []), first, end)
             if reads:
                 request = _Request(first, end, time_us, reads)
                 in_drive.setdefault(device, []).append(request)
         else:
-            _complete(in_drive.get(device, []), first, end, time_us, int(tail) != 0, table)
+            _complete(in_drive.get(device, []), first, end, time_us, int(error) != 0, table)
 
 
-def _taken(waiting: list[_Read], first: int, end: int) -> list[_Read]:
-    """Return the oldest reads that contain these sectors, each sector in one read only."""
+def _take_reads(waiting: list[_Read], first: int, end: int) -> list[_Read]:
+    """Return the oldest waiting reads of these sectors, at most one for each sector.
+
+    Reads whose sectors have all been issued are removed from `waiting`.
+    """
     taken: list[_Read] = []
     for read in waiting:
         low, high = max(read.first, first), min(read.end, end)

@@ -40,7 +40,8 @@ class QueueSummary:
         self.ios = 0
         self._slack = 0
         self._waiting = 0
-        self._arrival = self._completion = np.empty(0, np.int64)
+        #: Completion times of the I/Os that were in flight at the last arrival.
+        self._completion = np.empty(0, np.int64)
         self._idle_since: int | None = None
 
     def add(self, arrival_ns: npt.NDArray[np.int64], completion_ns: npt.NDArray[np.int64]) -> None:
@@ -53,16 +54,13 @@ class QueueSummary:
         self._slack += int(np.count_nonzero(arrival_ns - latest[:-1] >= SLACK_MS * 1_000_000))
         self._idle_since = int(latest[-1])
 
-        n_kept = len(self._arrival)
-        arrival = np.concatenate((self._arrival, arrival_ns))
+        n_arrived = len(self._completion) + np.arange(len(arrival_ns))
         completion = np.concatenate((self._completion, completion_ns))
         # I/Os that arrive at the same time are in each other's queue.
-        over = np.searchsorted(np.sort(completion), arrival_ns, side="right")
-        others = np.arange(n_kept, len(arrival)) - over
-        self._waiting += int(np.count_nonzero(others >= self.queue_depth))
+        n_completed = np.searchsorted(np.sort(completion), arrival_ns, side="right")
+        self._waiting += int(np.count_nonzero(n_arrived - n_completed >= self.queue_depth))
         self.ios += len(arrival_ns)
-        still = completion > arrival[-1]
-        self._arrival, self._completion = arrival[still], completion[still]
+        self._completion = completion[completion > arrival_ns[-1]]
 
     @property
     def slack(self) -> float | None:

@@ -138,7 +138,7 @@ def text_formats() -> dict[str, TextFormat]:
     table = lib.lt_text_formats(n)
     entries = [table[i] for i in range(n[0]) if not table[i].refusal]
     formats = [TextFormat(entry, entry.time_digits) for entry in entries]
-    return {one.name: one for one in formats}
+    return {text_format.name: text_format for text_format in formats}
 
 
 def find_format(name: str) -> TextFormat | None:

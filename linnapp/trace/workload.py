@@ -278,9 +278,9 @@ class Windowed:
         batches = np.flatnonzero(np.diff(np.cumsum(sizes) // BATCH)) + 1
         held = np.empty(0)
         for first, last in zip([0, *batches], [*batches, len(starts)], strict=True):
-            some = np.repeat(starts[first:last], sizes[first:last])
-            some += rng.random(len(some)) * spread_us
-            held = np.sort(np.concatenate((held, some)))
+            arrivals = np.repeat(starts[first:last], sizes[first:last])
+            arrivals += rng.random(len(arrivals)) * spread_us
+            held = np.sort(np.concatenate((held, arrivals)))
             # Arrivals after the first of the next batch must wait for it.
             ready = len(held) if last == len(starts) else int(np.searchsorted(held, starts[last]))
             yield np.minimum(held[:ready], np.nextafter(length_us, 0)).astype(np.int64)
@@ -453,7 +453,9 @@ def _parse_profile(name: str, raw: dict[str, Any]) -> Profile:
     unknown = [field for field in flat if field not in known]
     if missing or unknown:
         wrong = {"missing": missing, "unknown": unknown, "known are": known}
-        raise ValueError("; ".join(f"{what}: {', '.join(n)}" for what, n in wrong.items() if n))
+        raise ValueError(
+            "; ".join(f"{problem}: {', '.join(n)}" for problem, n in wrong.items() if n)
+        )
     arrivals = form(*(flat.pop(field) for field in forms[form]))
     sizes: dict[str, Any] = {key: _sizes(key, flat.pop(key)) for key in _SIZES}
     others = {field.rpartition(".")[2]: value for field, value in flat.items()}

@@ -181,7 +181,7 @@ def test_drives_that_cannot_be_queried_are_named(paths: list[Path]) -> None:
         with pytest.raises(OSError, match="this kernel lacks LinnOS") as caught:
             replicas.best([file.fileno()], 4096)
         assert caught.value.errno == errno.ENOTTY
-        with pytest.raises(ValueError, match="0 drives; it must be between 1 and 16"):
+        with pytest.raises(ValueError, match="fds has 0 drives; it must have 1 to 16"):
             replicas.best([], 4096)
         with pytest.raises(ValueError, match="17 drives"):
             replicas.best([file.fileno()] * 17, 4096)
