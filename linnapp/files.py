@@ -14,7 +14,7 @@ from typing import IO
 from linnapp.errors import LinnappError
 from linnapp.signals import signals_held
 
-#: type of all file and folder names that the package's functions accept
+#: Type of the file and folder names that the package's functions accept.
 AnyPath = str | os.PathLike[str]
 
 
@@ -43,7 +43,10 @@ def os_errors(
 
 @contextlib.contextmanager
 def locked_folder(folder: AnyPath, taken: str) -> Iterator[None]:
-    """Lock a folder, which is created if needed; `taken` is the message if it is locked already."""
+    """Lock a folder until the block ends, and create it if needed.
+
+    If another process has locked it, LinnappError is raised with the message `taken`.
+    """
     with contextlib.ExitStack() as stack:
         with os_errors(folder):
             Path(folder).mkdir(parents=True, exist_ok=True)
@@ -63,14 +66,14 @@ def replaced_file(path: AnyPath) -> Iterator[IO[bytes]]:
     regular file (a rename would replace a device by a file), `path` is unchanged.
     """
     path = _replaceable(Path(path), directory=False)
-    temporary = _beside(path)
+    temporary = _temporary_name(path)
     try:
         try:
             stream = temporary.open("xb")
         except OSError as error:
-            # The name of the temporary file would mean nothing to the user.
+            # The user does not know the name of the temporary file.
             raise LinnappError(
-                f"{path.parent}: {error.strerror}; {path.name} goes there"
+                f"{path.parent}: {error.strerror}; {path.name} cannot be created there"
             ) from error
         with stream:
             yield stream
@@ -91,7 +94,7 @@ def replace_text(path: AnyPath, text: str) -> None:
         stream.write(text.encode())
 
 
-def _beside(path: Path) -> Path:
+def _temporary_name(path: Path) -> Path:
     """Return a temporary name for the replacement of `path`.
 
     Unlike with tempfile, the name is known before the file exists, so the file can be removed after
@@ -117,7 +120,7 @@ def _replaceable(path: Path, *, directory: bool) -> Path:
     """Resolve links in `path`; raise an error if it exists and is not of the right kind."""
     try:
         real = path.resolve()
-        # Not of `real`: the name of the pipe behind /dev/stdout does not exist.
+        # `path` is checked, not `real`: the name of the pipe behind /dev/stdout does not exist.
         if path.exists() and not (path.is_dir() if directory else path.is_file()):
             wanted = "a directory" if directory else "a regular file"
             kinds = {"a directory": path.is_dir(), "a file": path.is_file()}
@@ -152,18 +155,20 @@ def check_replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Path:
 def check_can_make(path: AnyPath) -> None:
     """Check that files and folders can be created in the place of `path`."""
     path = Path(path)
-    there = next(parent for parent in path.parents if os.path.lexists(parent))
-    if not there.is_dir():
-        raise LinnappError(f"{there}: not a directory; {path.name} is to go there")
+    parent = next(parent for parent in path.parents if os.path.lexists(parent))
+    if not parent.is_dir():
+        raise LinnappError(f"{parent}: not a directory; {path.name} cannot be created there")
     # Permissions are not sufficient: some file systems refuse new folders even for root.
-    made = _beside(there / path.name)
+    probe = _temporary_name(parent / path.name)
     try:
-        made.mkdir(0o700)
+        probe.mkdir(0o700)
     except OSError as error:
-        raise LinnappError(f"{there}: {error.strerror}; {path.name} is to go there") from error
+        raise LinnappError(
+            f"{parent}: {error.strerror}; {path.name} cannot be created there"
+        ) from error
     finally:
         with contextlib.suppress(OSError):
-            made.rmdir()
+            probe.rmdir()
 
 
 @contextlib.contextmanager
@@ -182,12 +187,14 @@ def replaced_directory(
     parent = path.parent
     with os_errors(parent):
         parent.mkdir(parents=True, exist_ok=True)
-    temporary = _beside(path)
+    temporary = _temporary_name(path)
     try:
         try:
             temporary.mkdir(0o700)
         except OSError as error:
-            raise LinnappError(f"{parent}: {error.strerror}; {path.name} goes there") from error
+            raise LinnappError(
+                f"{parent}: {error.strerror}; {path.name} cannot be created there"
+            ) from error
         yield temporary
         if path.exists():
             _keep_others(path, temporary, {*replaced, *(each.name for each in temporary.iterdir())})
@@ -208,7 +215,7 @@ def replaced_directory(
 
 
 def _is_made_of(entry: Path, suffixes: tuple[str, ...]) -> bool:
-    """Return true if a file has one of the suffixes, or a folder contains only such files."""
+    """Return true if `entry` is a file with one of the suffixes or a folder of only such files."""
     if entry.is_dir() and not entry.is_symlink():
         return all(_is_made_of(each, suffixes) for each in entry.iterdir())
     return entry.suffix in suffixes and entry.is_file()

@@ -47,7 +47,7 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
     The table is followed by the md arrays that query their drives, as in `linnapp status`, and by
     what a prediction costs on this machine.
 
-    Nothing is traced.
+    The command reads counters only. It traces no I/Os.
     """
     from linnapp.drive.md import guards
     from linnapp.drive.snapshots import WatchedArray

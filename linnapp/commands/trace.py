@@ -35,14 +35,14 @@ def trace(
     with blktrace are needed.
     """
     from linnapp.drive.recording import RecordingProgress, record
-    from linnapp.drive.sysfs import disk_name, has_no_node, has_no_queue
+    from linnapp.drive.sysfs import disk_name, explain_no_node, explain_no_queue
 
     display = StatusLine()
     for device in devices:
-        if why := has_no_node(device.name):
+        if why := explain_no_node(device.name):
             raise DeviceError(why)
         with contextlib.suppress(DeviceError):  # the recording reports the error
-            if why := has_no_queue(disk_name(str(device))):
+            if why := explain_no_queue(disk_name(str(device))):
                 display.log(f"linnapp: warning: no requests are issued to this device: {why}")
 
     def show(progress: RecordingProgress) -> None:

@@ -16,10 +16,10 @@ from linnapp.drive.stable_ids import name_to_keep
 from linnapp.drive.sysfs import (
     Drive,
     disk_name,
+    explain_no_node,
+    explain_no_queue,
     has_module,
-    has_no_node,
-    has_no_queue,
-    is_made_up,
+    is_virtual_disk,
     node_of,
     nvme_paths,
     read_text,
@@ -30,7 +30,7 @@ from linnapp.errors import DeviceError
 #: Levels whose members hold the same data.
 _MIRRORED = ("raid1", "raid10")
 
-#: md does not read from such a member: it is incomplete, or to be read last.
+#: States of members from which md does not read: they are incomplete or to be read last.
 _NOT_READ = frozenset({"faulty", "spare", "write_mostly"})
 
 #: A recording is written and then merged. 10,000 I/Os a second for 15 minutes take 3 GB, and twice
@@ -54,7 +54,7 @@ class Target:
 
     @property
     def folder(self) -> Path:
-        """The folder of its recordings and models."""
+        """Folder of its recordings and models."""
         return state.models_root() / (self.array or "+".join(self.drives))
 
     @property
@@ -71,7 +71,7 @@ class Target:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all devices that drives.conf gets."""
+        """Names of all devices that `linnapp enable` writes to drives.conf."""
         return self.drives if self.array is None else (*self.drives, self.array)
 
     @property
@@ -150,9 +150,9 @@ def _check_disk(name: str) -> None:
     disk = sysfs_root() / "block" / name
     if array := _array_below(name):
         raise DeviceError(f"{name} is a volume on {array}: name /dev/{array}")
-    if why := has_no_queue(name) or has_no_node(name):
+    if why := explain_no_queue(name) or explain_no_node(name):
         raise DeviceError(why)
-    if is_made_up(name) or not ((disk / "mq").is_dir() or nvme_paths(name)):
+    if is_virtual_disk(name) or not ((disk / "mq").is_dir() or nvme_paths(name)):
         raise DeviceError(f"{name} is not a drive that serves requests itself; name drives")
     if read_text(disk / "queue" / "rotational") == "1":
         raise DeviceError(

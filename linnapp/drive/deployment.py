@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Give drives models and modes, and arrays their setting: upload, apply, undo, restore.
 
-drives.conf is the journal of every change: its entries are written before the drives change. So a
-command that is killed leaves nothing that only it knows: `linnapp restore` completes the change, at
-the next boot or when it is run, and `linnapp disable` undoes it. Only differences are written to
-the kernel, so all of this can be repeated at any time.
+drives.conf is the journal of every change: its entries are written before the drives change. If a
+command is killed, drives.conf therefore describes the intended state. `linnapp restore` completes
+the change, at the next boot or when it is run, and `linnapp disable` undoes it. Only differences
+are written to the kernel, so all of this can be repeated at any time.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def deploy(
 
 
 def _undo_drive(drive: Drive, entry: DriveEntry, log: Log, *, forget: bool) -> None:
-    """Give a drive its settings of before; if `forget`, the module stops observing it."""
+    """Restore a drive's previous settings; if `forget`, the module stops observing it."""
     with errors_logged(log):
         if drive.is_observed:
             _set_drive(drive, entry)
@@ -229,10 +229,10 @@ def disable(
 
 
 def _find_disabled(devices: list[str], conf: DrivesConf) -> tuple[set[str], set[str], list[Path]]:
-    """Return the selected drives and arrays of drives.conf, and the folders of their models."""
+    """Return the names of the drives and arrays to switch off, and the folders of their models."""
     root = state.models_root()
     if not devices:
-        # The folders are also those of models that were replaced by others.
+        # Models that were replaced by others are also in these folders.
         return set(conf.drives), set(conf.arrays), [p for p in root.iterdir() if p.is_dir()]
     target = find_target(devices)
     drives = {name_to_keep(name) for name in target.drives}
@@ -249,9 +249,9 @@ def _find_disabled(devices: list[str], conf: DrivesConf) -> tuple[set[str], set[
 
 
 def _drive_off(name: str) -> None:
-    """Switch a drive off, and remove the state of our upload.
+    """Switch a drive off, and remove what linnapp saved about the upload of its active model.
 
-    That of another model, from before it, is kept.
+    If a different model was active before, it stays saved as the previous one.
     """
     drive = Drive(name, is_added=True)
     if not drive.is_observed:
@@ -289,18 +289,19 @@ def restore(
             if isinstance(entry, ArrayEntry):
                 array = MdArray(device)
                 array.set_asks(entry.asks)
-                current, text = array.name, f"linnos {'on' if entry.asks else 'off'}"
+                current, setting = array.name, f"linnos {'on' if entry.asks else 'off'}"
             else:
                 drive = observed(device)
                 _set_drive(drive, entry)
-                current, text = drive.name, f"model {drive.model_id or 'none'}, mode {drive.mode}"
+                current = drive.name
+                setting = f"model {drive.model_id or 'none'}, mode {drive.mode}"
             if device != name:
                 renamed[name] = name_to_keep(current)
                 log(f"{name} is {device} now, according to the values that it reports")
-            log(f"{current}: {text} ({name})")
+            log(f"{current}: {setting} ({name})")
         except LinnappError as error:
-            text = str(error)
-            failures.append(text if text.startswith(name) else f"{name}: {text}")
+            message = str(error)
+            failures.append(message if message.startswith(name) else f"{name}: {message}")
     if renamed:
         try:
             with state.alone():

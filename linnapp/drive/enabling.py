@@ -105,20 +105,22 @@ def enable(
         if why := warn_of_name(name):
             log(f"warning: {why}")
     with state.alone():
-        own = target.folder / "recording"
+        own_recordings = target.folder / "recording"
         # Another run of the same second may have made models that drives.conf names.
         models = target.folder / f"{datetime.datetime.now():%Y%m%d-%H%M%S.%f}"
         try:
             if recordings is None:
-                _record(target, own, for_s, recipe, log, show)
-            trained = _train(target, Path(recordings or own), models, recipe, log, observer)
+                _record(target, own_recordings, for_s, recipe, log, show)
+            folder = Path(recordings or own_recordings)
+            trained = _train(target, folder, models, recipe, log, observer)
             # Read it again, because it may have changed during the recording.
             drives = check(target, load_conf(conf_path))
             conf = deploy(drives, target.md, trained, models, conf_path, log)
         except BaseException as error:
             shutil.rmtree(models, ignore_errors=True)
             if recordings is None and not isinstance(error, UnmergedError):
-                _keep_or_remove(target, own, isinstance(error, NoGainError | TraceError), log)
+                is_useless = isinstance(error, NoGainError | TraceError)
+                _keep_or_remove(target, own_recordings, is_useless, log)
             with contextlib.suppress(OSError):
                 target.folder.rmdir()
             state.remove_unused()
@@ -227,6 +229,7 @@ def _train(
         )
     reasons = [f"{name}: no model: {why}" for name, why in no_gain.items()]
     if not reasons:
+        # Ctrl-C ended the training after the first drives.
         if len(trained) < len(target.drives):
             raise KeyboardInterrupt
         found = {name: why_not(result.record_) for name, result in trained.items()}
@@ -237,19 +240,21 @@ def _train(
 
 
 def why_not(record: Mapping[str, Any]) -> str:
-    """Return the reason why a drive's model has no benefit; empty if it has one.
+    """Return the reason why a drive's model has no benefit, or an empty text if it has one.
 
-    It is compared with the choice made without it: md's, by pending I/Os, or none. The record of
-    its training has statistics of the newest reads, by trees that were not trained on them.
+    The model is compared with choosing by pending I/Os, as md does, and with chance. `record` is
+    the record of its training. The statistics of the newest reads in it are those of trees that
+    were not trained on these reads.
     """
     area = record["auc"]
     if area is None:
-        own, last = record["mean_abs_log2_error"], record["mean_abs_log2_error_last_latencies"]
-        if own <= last:
+        error = record["mean_abs_log2_error"]
+        error_of_last = record["mean_abs_log2_error_last_latencies"]
+        if error <= error_of_last:
             return ""
         return (
             f"its model has no benefit: for the newest reads, its error is a factor of "
-            f"{2**own:.2f}, that of the mean of the last latencies {2**last:.2f}"
+            f"{2**error:.2f}, that of the mean of the last latencies {2**error_of_last:.2f}"
         )
     others = {"the number of pending pages": record["auc_pending"] or 0.0, "chance": 0.5}
     best = max(others, key=lambda name: others[name])

@@ -32,7 +32,7 @@ from linnapp.errors import LinnappError, ModelError
 from linnapp.files import AnyPath, replace_text
 from linnapp.model import LATENCY_SUFFIX, SUFFIX, LatencyModel, Model, load_model, model_from_bytes
 
-#: larger than any model or record
+#: Limit that no model or record reaches.
 _MAX_BYTES = 64 << 20
 _TIMEOUT_S = 30.0
 
@@ -84,7 +84,8 @@ class ModelStore:
     def preferred(self, name: str) -> str:
         """Return the name of a drive's latency model, or `name` if the store has none for it.
 
-        A server that does not answer may have one, so that this is not a reason to take the other.
+        If a server does not answer, the latency model is preferred, because the server may have
+        one.
         """
         latency = name + LATENCY_SUFFIX.removesuffix(SUFFIX)
         try:
@@ -137,7 +138,7 @@ def fetch(
     failures = []
     with state.alone():
         conf = load_conf(conf_path)
-        had_none = conf.is_empty
+        was_empty = conf.is_empty
         for device, name in wanted.items():
             try:
                 drive = observed(device)
@@ -145,7 +146,7 @@ def fetch(
                 save_conf(conf_path, conf)
             except LinnappError as error:
                 failures.append(f"{device}: {error}")
-        if had_none and not conf.is_empty:
+        if was_empty and not conf.is_empty:
             enable_unit(conf_path, log)
     return failures
 
@@ -159,12 +160,12 @@ def _fetch(
     name = store.preferred(name)
     model_id, record = store.record(name)
     model = None
-    with contextlib.suppress(ModelError):  # it was not fetched before
+    with contextlib.suppress(ModelError):  # No model was fetched before.
         model = load_model(path)
     if model is None or model.model_id != model_id:
         model = store.model(name, model_id)
-    was = drive.model_id
-    if was != model_id:
+    previous_id = drive.model_id
+    if previous_id != model_id:
         replace_model(drive, model, log)
     model.save(path)
     # `linnapp keep` reads it.
@@ -173,6 +174,6 @@ def _fetch(
     known = identity_of(drive.name)
     entry = dataclasses.replace(entry, model=path, mode=mode or entry.mode, identity=known)
     drive.set(entry.mode)
-    had = "has it already" if was == model_id else f"it had {was or 'none'}"
+    had = "has it already" if previous_id == model_id else f"it had {previous_id or 'none'}"
     log(f"{drive.name}: model {model_id} ({store.where}/{name}), mode {entry.mode}; {had}")
     return DrivesConf({keep: entry})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Distribution of read latencies as counted by the kernel: four buckets per doubling.
+"""Distribution of read latencies that the kernel counts in ``latency_us_histogram``.
 
-The buckets of ``latency_us_histogram`` (docs/ABI-sysfs-block-linnos).
+There are four buckets for each doubling of the latency; see docs/ABI-sysfs-block-linnos.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ N_BUCKETS = 88
 
 
 def _lowest_us(bucket: int) -> int:
-    # The first one contains all latencies less than 4 us.
+    # The first bucket contains all latencies of less than 4 us.
     doubling, quarter = divmod(bucket + 3, 4)
     return (4 + quarter) << (doubling - 1) if bucket else 0
 
 
-#: lower bound of each bucket; its upper bound is the next one's, the last one has none
+#: Lower bound of each bucket, which is the upper bound of the one before. The last has no upper
+#: bound.
 LOWEST_US = tuple(map(_lowest_us, range(N_BUCKETS)))
 
 #: Latency assumed for the reads of a bucket: the geometric mean of its bounds, with an error of at
@@ -32,12 +33,12 @@ MIDDLE_US = (
 
 
 def percentile_us(counts: Sequence[int], percent: float) -> float | None:
-    """Return a percentile of the latencies, within 12 %; None if there are no reads.
+    """Return a percentile of the latencies in us, within 12 %, or None without reads.
 
-    `counts` are the numbers of reads in the `N_BUCKETS` buckets; it is empty if there are none.
+    `counts` are the numbers of reads in the `N_BUCKETS` buckets, or empty without reads.
     """
     rank = math.ceil(sum(counts) * percent / 100)
     if not rank:
         return None
-    below = zip(itertools.accumulate(counts), MIDDLE_US, strict=True)
-    return next(us for reads, us in below if reads >= rank)
+    up_to = zip(itertools.accumulate(counts), MIDDLE_US, strict=True)
+    return next(us for n_reads, us in up_to if n_reads >= rank)

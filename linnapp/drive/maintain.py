@@ -52,7 +52,7 @@ from linnapp.drive.latencies import percentile_us
 from linnapp.drive.md import arrays_of
 from linnapp.drive.recording import record
 from linnapp.drive.stable_ids import name_to_keep
-from linnapp.drive.sysfs import Drive, has_no_node, node_of
+from linnapp.drive.sysfs import Drive, explain_no_node, node_of
 from linnapp.errors import DeviceError, LinnappError, NoGainError, as_options
 from linnapp.files import AnyPath, locked_folder, os_errors
 from linnapp.learn.fit import read_latencies, train_array
@@ -184,7 +184,7 @@ def recalibrate(
     drives = [Drive(name) for name in find_target([str(device) for device in devices]).drives]
     if recordings is None:
         for drive in drives:
-            if why := has_no_node(drive.name):
+            if why := explain_no_node(drive.name):
                 raise DeviceError(why)
     recipe = dataclasses.replace(recipe, kind=kind or _active_kind(drives), check_losses=True)
     if recipe.kind == "network" and recipe.training.n_hidden != KERNEL_HIDDEN:
@@ -349,19 +349,20 @@ def _scratch(models_dir: Path) -> Iterator[Path]:
 
 # -- the watchdog --
 
-#: Minimum number of reads for a share: it is then known within 5 percent of the reads.
+#: Minimum number of reads for a share. Its standard error is then at most five percentage points.
 MIN_READS = 100
 
-#: Minimum number of checks at which a share must exceed its bound, for any window.
+#: Minimum number of checks at which a share must exceed its bound, however short the window is.
 MIN_CHECKS = 3
 
-#: Minimum number of reads to find a drive slow; it still receives one of a hundred.
+#: Minimum number of reads for the median latency. A drive that is predicted to be slow serves only
+#: one of a hundred.
 MIN_SERVED = 10
 
 #: Factor and margin by which a share may exceed the expected one.
 SHARE_FACTOR, SHARE_MARGIN = 2.0, 0.10
 
-#: Minimum of the permitted age of the reads of a share, for any window.
+#: A share can be computed from reads of the last minute, even if the window is shorter.
 _MIN_AGE_S = 60.0
 
 
@@ -384,10 +385,10 @@ class ExpectedShares:
         try:
             record = json.loads(path.read_text())
             test, model_id = record["test"], str(record["model_id"])
-            fast = test["true_fast"] + test["false_submit"]
+            admitted = test["true_fast"] + test["false_submit"]
             refused = test["true_slow"] + test["false_revoke"]
-            slow = test["false_submit"] / fast if fast else 0.0
-            expected = cls(model_id, refused / (refused + fast), slow)
+            slow = test["false_submit"] / admitted if admitted else 0.0
+            expected = cls(model_id, refused / (refused + admitted), slow)
         except OSError as error:
             raise LinnappError(f"{path}: {error.strerror}") from error
         except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:

@@ -46,13 +46,13 @@ _COUNTERS = {
     "read_ios": ("linnos_disk_reads", 1, "Reads that the disk completed."),
     "read_ms": (
         *("linnos_disk_read_seconds", 1e3),
-        "Time of reads from request to completion, a scheduler's included.",
+        "Time of reads from request to completion, including time in a scheduler.",
     ),
     "read_sectors": ("linnos_disk_read_bytes", 1 / 512, "Bytes read."),
     "write_ios": ("linnos_disk_writes", 1, "Writes that the disk completed."),
     "write_ms": (
         *("linnos_disk_write_seconds", 1e3),
-        "Time of writes from request to completion, a scheduler's included.",
+        "Time of writes from request to completion, including time in a scheduler.",
     ),
     "write_sectors": ("linnos_disk_write_bytes", 1 / 512, "Bytes written."),
     "busy_ms": ("linnos_disk_busy_seconds", 1e3, "Time with I/O in flight."),
@@ -83,7 +83,7 @@ def _reset_times() -> GaugeMetricFamily:
 
 
 def _array_asks() -> GaugeMetricFamily:
-    """Return which arrays query LinnOS; one that cannot is left out."""
+    """Return for each array whether it queries LinnOS. Arrays that cannot are left out."""
     family = GaugeMetricFamily(
         "linnos_array_asks",
         "1 if the md array queries LinnOS before it reads, 0 if this is switched off.",
@@ -150,9 +150,9 @@ class DriveCollector(Collector):
                 found.append(Snapshot.take(Drive(name)))
         for now in found:
             counters = {**now.stats, **now.disk}
-            for column, (metric, per_one, text) in _COUNTERS.items():
+            for column, (metric, divisor, text) in _COUNTERS.items():
                 if column in counters:
-                    add(CounterMetricFamily, metric, text, now.name, counters[column] / per_one)
+                    add(CounterMetricFamily, metric, text, now.name, counters[column] / divisor)
             for metric, text, value, labels in _gauges(now):
                 if value is not None:
                     add(GaugeMetricFamily, metric, text, now.name, value, **labels)

@@ -195,10 +195,10 @@ def record(
     check_can_trace(drives)
     paths = [out_dir / f"{device.resolve().name}.blk" for device in drives]
     with os_errors(out_dir):
-        there = next((path for path in paths if path.exists()), None)
-    if there is not None:
+        existing = next((path for path in paths if path.exists()), None)
+    if existing is not None:
         # An existing recording cannot be repeated, so it is not overwritten.
-        raise LinnappError(f"{there}: exists already; name another folder, or remove this file")
+        raise LinnappError(f"{existing}: exists already; name another folder, or remove this file")
     scratch = out_dir / f"unmerged.{os.urandom(4).hex()}"
     keeps = False
     try:
@@ -358,7 +358,7 @@ def _wait_for_end(
     try:
         if command:
             with signals_held():
-                child = started(command)
+                child = start_command(command)
         start = time.monotonic()
         with _ends([process for process in (tracer, child) if process is not None]) as ends:
             while tracer.poll() is None:
@@ -426,7 +426,7 @@ def check_command(command: Sequence[str]) -> None:
         raise LinnappError(f"{command[0]}: no such command, or not executable")
 
 
-def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+def start_command(command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start a command. Call this within :func:`linnapp.signals.signals_held` to avoid an orphan."""
     try:
         return subprocess.Popen(list(command))

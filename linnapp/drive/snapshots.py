@@ -13,7 +13,7 @@ from linnapp.drive.latencies import percentile_us
 from linnapp.drive.sysfs import Drive, disk_stat, drives, md_drives
 from linnapp.errors import DeviceError
 
-#: maximum number of snapshots in a sparkline
+#: Maximum number of snapshots in a sparkline.
 HISTORY = 120
 
 #: Share of refused hinted reads from which a drive is regarded as in a burst.
@@ -203,9 +203,8 @@ def _with_shares(rows: list[DriveRow], arrays: dict[str, list[str]]) -> list[Dri
     """Add each drive's share of its md array's reads to the rows."""
     shown = {row.drive: row for row in rows}
     for array, names in arrays.items():
-        here = [name for name in names if name in shown]
-        # Partitions of a drive can be in several arrays.
-        here = [name for name in here if shown[name].array is None]
+        # Partitions of a drive can be in several arrays. It is then shown with the first.
+        here = [name for name in names if name in shown and shown[name].array is None]
         reads_per_s = sum(shown[name].reads_per_s for name in here)
         is_known = len(here) == len(names) and reads_per_s > 0
         for name in here:

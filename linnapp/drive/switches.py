@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Settings that a command changes for a while, and drives that `linnapp keep` has reset.
+"""Settings that a command changes until it ends, and drives that `linnapp keep` has reset.
 
-A recording must show the full default load of a drive. In ``enforce``, a refused read is never seen
-to be slow. If md queries LinnOS, reads that it redirects from a slow mirror are not seen there
-either. The inflection point of such a recording would drift away from the drive's own, other reads
-would be refused, and it would drift further. A trial switches md's queries on and off.
+A recording must contain all reads of the drive's default load. In ``enforce``, it would lack the
+reads that are refused, and if md queries LinnOS, those that md redirects from a slow mirror. The
+inflection point of such a recording differs from that of the drive. With this point, other reads
+would be refused, and the next recording would differ more. A trial switches md's queries on and
+off.
 
 The settings are restored however the command ends. After ctrl-C, a signal or an error, the command
 does it. If it is killed, a shell that waits for its end does so immediately. If that is killed as

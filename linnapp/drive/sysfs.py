@@ -136,7 +136,7 @@ class Drive(Switchable):
             raise explained(error, error.filename or device) from error
         if self.is_observed:
             return
-        if why := has_no_queue(self.name):
+        if why := explain_no_queue(self.name):
             raise DeviceError(why if why.startswith(device) else f"{device}: {why}")
         if not is_added:
             self.check_observed(device)
@@ -309,7 +309,7 @@ def drives() -> list[str]:
         size = ""
         with contextlib.suppress(OSError):  # the disk is being removed
             size = (sysfs_root() / "block" / name / "size").read_text().strip()
-        if size != "0" and not is_made_up(name):
+        if size != "0" and not is_virtual_disk(name):
             found.append(name)
     return found
 
@@ -335,7 +335,7 @@ def _with_linnos() -> list[str]:
     return sorted({*patched, *observed})
 
 
-def is_made_up(name: str) -> bool:
+def is_virtual_disk(name: str) -> bool:
     """Return true if it is a disk in memory, backed by a file, or without storage."""
     return name.startswith(_NO_DRIVES)
 
@@ -372,7 +372,7 @@ def nvme_paths(name: str) -> list[str]:
     return sorted(path for path in found if _NVME_PATH.fullmatch(path))
 
 
-def has_no_queue(name: str) -> str | None:
+def explain_no_queue(name: str) -> str | None:
     """Explain why LinnOS cannot observe a disk that serves no requests itself, and what to do.
 
     None if the disk has request queues, or is an NVMe multipath drive that the module can observe.
@@ -406,7 +406,7 @@ def has_no_queue(name: str) -> str | None:
     )
 
 
-def has_no_node(name: str) -> str | None:
+def explain_no_node(name: str) -> str | None:
     """Explain why a disk cannot be opened, and what to do; None if the reason is not known."""
     path = _NVME_PATH.fullmatch(name)
     if path is None:

@@ -3,7 +3,7 @@
 
 The array runs its usual load. Each block of time lasts a minute, and the order in each pair of
 blocks is random. A minute is long compared with the causes of slow reads (garbage collection and
-flushes, up to seconds), and short compared with the changes of a load during a day, which has 720
+flushes, up to seconds), and short compared with the changes of a load during a day. A day has 720
 pairs. Reads in the first two seconds after each change are not counted: in that time the reads sent
 before end, md updates its positions of the disk heads, and probes complete.
 
@@ -295,15 +295,18 @@ class _Trial:
 
 
 def read_latencies_us(path: AnyPath) -> npt.NDArray[np.float64]:
-    """Return the latencies of a recording's reads, until its end for those still in flight then."""
-    ended, open_since, end_ns = [], [], 0
+    """Return the latencies of a recording's reads in us, shape (n,).
+
+    For a read that is still in flight when the recording ends, it is the time until then.
+    """
+    completed_ns, open_since_ns, end_ns = [], [], 0
     for chunk in BlktraceReader(path):
         is_open = chunk.is_read & ((chunk.flags & (COMPLETED | ERROR)) == 0)
-        ended.append(chunk.latency_ns[chunk.is_served_read])
-        open_since.append(chunk.arrival_ns[is_open])
+        completed_ns.append(chunk.latency_ns[chunk.is_served_read].astype(np.float64))
+        open_since_ns.append(chunk.arrival_ns[is_open].astype(np.float64))
         end_ns = max(end_ns, int((chunk.arrival_ns + chunk.latency_ns).max()))
-    waited = [end_ns - since.astype(np.float64) for since in open_since]
-    return np.concatenate([*(ns.astype(np.float64) for ns in ended), *waited]) / 1000
+    open_ns = [end_ns - since_ns for since_ns in open_since_ns]
+    return np.concatenate([*completed_ns, *open_ns]) / 1000
 
 
 def to_json(found: TrialOutcome) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def enable_unit(conf_path: AnyPath, log: Log) -> None:
 
 
 def disable_unit(conf_path: AnyPath, log: Log) -> None:
-    """Disable it."""
+    """Disable restoring at boot, if it is enabled."""
     if not is_restored_by_systemd(conf_path) or _systemctl("is-enabled", UNIT):
         return
     if why := _systemctl("disable", UNIT):
@@ -42,9 +42,11 @@ def disable_unit(conf_path: AnyPath, log: Log) -> None:
 def _systemctl(*words: str) -> str:
     """Run systemctl; return the reason for a failure, otherwise an empty text."""
     try:
-        ran = subprocess.run(
+        result = subprocess.run(
             ["systemctl", "--quiet", *words], capture_output=True, text=True, check=False
         )
     except OSError as error:
         return f"systemctl: {error.strerror}"
-    return "" if not ran.returncode else ran.stderr.strip() or f"systemctl: status {ran.returncode}"
+    if not result.returncode:
+        return ""
+    return result.stderr.strip() or f"systemctl: status {result.returncode}"

@@ -87,14 +87,14 @@ COUNTS = {
     "names_left_out": "names exceeded the number that is kept",
     "files_left_out": "calls used files beyond those whose first access is kept",
 }
-#: those of data that were wanted
+#: Names of the counters of data that should have been recorded.
 DROPPED = tuple(
     name
     for name in COUNTS
     if name not in ("other_ios", "unfinished_calls", "filtered_calls", "filtered_ios")
 )
 
-#: rows of each table that are buffered in memory
+#: Number of rows of each table that are buffered in memory.
 _ROWS = 65536
 
 
@@ -247,7 +247,7 @@ class Reader:
         self._checked(status, DeviceError, "the kernel does not allow watching: ")
 
     def follow(self, pid: int, *, is_launcher: bool = False) -> None:
-        """Follow a process and its children; of a launcher only the children, from exec onward."""
+        """Follow a process and its children; of a launcher, only the children after their exec."""
         how = self._library.LW_LAUNCHER if is_launcher else self._library.LW_FOLLOWED
         self._checked(self._library.lw_follow(self._handle, pid, how), DeviceError)
 
@@ -313,7 +313,7 @@ MOVES_BYTES = (
 
 
 def check_can_store() -> None:
-    """Raise if the libraries for Parquet and SQL are missing."""
+    """Raise LinnappError if the libraries for Parquet and SQL are missing."""
     with needs(
         "recordings are Parquet tables queried with SQL, which needs pyarrow and duckdb",
         "'linnapp[watch]'",
@@ -323,7 +323,7 @@ def check_can_store() -> None:
 
 
 def check_is_text(folder: AnyPath) -> None:
-    """Raise if the folder's name is not UTF-8: pyarrow and duckdb cannot open it."""
+    """Raise LinnappError if a folder's name is not UTF-8: pyarrow and duckdb cannot open it."""
     try:
         str(Path(folder).absolute()).encode()
     except UnicodeEncodeError as error:
@@ -533,7 +533,7 @@ def _device(number: int) -> str | None:
     return place.resolve().name if place.exists() else pair
 
 
-#: names of the `PARTS` for people
+#: Descriptions of the `PARTS`.
 PART_NAMES = {
     "on_cpu_ns": "on a CPU",
     "io_wait_ns": "its own I/Os",

@@ -72,7 +72,7 @@ class Outcome:
     there_already: int = 0
     #: number of refused documents by the server's reason
     refused: Counter[str] = dataclasses.field(default_factory=Counter)
-    #: number of rows that were not sent, and the reason, None if all were sent
+    #: `left`, `why`: number of rows that were not sent, and the reason; None if all were sent
     left: int = 0
     why: str | None = None
     #: percentiles of the time from a call's end until the answer to the request with its document,
@@ -112,7 +112,7 @@ class Server:
     name : str
         The URL without user and password, for messages.
     sends_plain_password : bool
-        Whether credentials are sent to another machine without encryption.
+        True if credentials are sent to another machine without encryption.
     """
 
     def __init__(self, url: str, environment: Mapping[str, str] = os.environ) -> None:
@@ -272,7 +272,7 @@ class Server:
     def _explained(
         self, request: str, error: elasticsearch.ApiError, remedy: str
     ) -> ElasticsearchError:
-        """The exception for a refused request, with the server's reason and the remedy."""
+        """Return the error for a refused request, with the server's reason and the remedy."""
         status, details, reason = error.meta.status, _details(error.body), _reason(error.body)
         prefix = f"{self.name}: {request}: status {status}"
         if isinstance(details, dict) and details.get("type") == "media_type_header_exception":
@@ -289,9 +289,9 @@ class Server:
             )
         if status == 401:
             fault = "refuses the key or the password" if self._has_credentials else "needs a user"
-            said = f": {reason}" if details else ""
+            detail = f": {reason}" if details else ""
             return ElasticsearchError(
-                f"{self.name}: the server {fault} (401){said}; set ELASTIC_API_KEY, or "
+                f"{self.name}: the server {fault} (401){detail}; set ELASTIC_API_KEY, or "
                 "ELASTIC_PASSWORD and the user in the URL"
             )
         if status == 403:
@@ -384,9 +384,10 @@ def _details(body: Any) -> Any:
 
 
 def _is_block(status: int, error: Any) -> bool:
-    """Return whether an operator's or a full disk's block refuses the request.
+    """Return true if the request was refused because of a block.
 
-    A cluster that has just started also blocks everything, but with status 503 and temporarily.
+    An operator can set a block, and a full disk causes one. A cluster that has just started also
+    blocks all requests, but only temporarily, and with status 503.
     """
     is_block = isinstance(error, dict) and error.get("type") == "cluster_block_exception"
     return is_block and status in (403, 429)
@@ -399,7 +400,7 @@ def _unblocking(reasons: Iterable[str]) -> str:
 
 
 def _summary(reasons: Counter[str]) -> str:
-    """The most frequent reasons, each with its number of documents."""
+    """Return the most frequent reasons, each with its number of documents."""
     shown = reasons.most_common(_MAX_REASONS)
     texts = [f"{n} documents: {reason}" for reason, n in shown]
     if rest := reasons.total() - sum(n for _, n in shown):
@@ -423,13 +424,13 @@ def _authorization(parts: urllib.parse.SplitResult, environment: Mapping[str, st
 
 
 def _printable(text: str) -> str:
-    """The server's text on one line without control characters."""
+    """Return a text of the server on one line, without control characters."""
     words = " ".join(text.split())
     return "".join(c if c.isprintable() else "?" for c in words)[:_MAX_REASON_LENGTH]
 
 
 def _reason(body: Any) -> str:
-    """The error's reason and the innermost cause, on one line."""
+    """Return the reason of an error and its innermost cause, on one line."""
     error = _details(body)
     if not isinstance(error, dict):
         return _printable(str(error or body or "no reason was given"))
@@ -441,7 +442,7 @@ def _reason(body: Any) -> str:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """The system's error that the client's libraries have wrapped."""
+    """Return the error of the system that the client's libraries have wrapped."""
     found: BaseException | None = error
     while found is not None:
         error = found

@@ -199,7 +199,7 @@ class Explanation:
 
     @property
     def slow(self) -> bool:
-        """Return whether the read was classified as slow."""
+        """True if the read was classified as slow."""
         return bool(self.row["out_slow"] > self.row["out_fast"])
 
     def to_json(self, view: View) -> dict[str, Any]:
@@ -343,17 +343,17 @@ def outcome(row: Any, model: AnyModel) -> str:
     if latency_us == decisions.UNKNOWN:
         return f"{words}; its completion was not recorded"
     slow = latency_us > model.threshold_us
-    took = f"{words}; took {latency_us} us, {'slow' if slow else 'fast'}"
+    result = f"{words}; took {latency_us} us, {'slow' if slow else 'fast'}"
     # A latency model that refuses no reads does not classify them as fast or slow.
     if not getattr(model, "refuses", True):
-        return took
+        return result
     assessment = {
         (True, True): "correct",
         (True, False): "refusing it would have been a false revoke",
         (False, True): "a slow read admitted",
         (False, False): "correct",
     }[predicted_slow, slow]
-    return f"{took}: {assessment}"
+    return f"{result}: {assessment}"
 
 
 #: Number of inputs that a description names, in order of importance.

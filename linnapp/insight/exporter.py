@@ -19,14 +19,14 @@ from linnapp.drive.snapshots import WatchedArray
 from linnapp.errors import LinnappError
 from linnapp.insight.hour_page import Hour, render
 
-#: the page is self-contained and may load nothing else
+#: The page is self-contained, and a browser must not load anything else for it.
 _PAGE_HEADERS = (
     ("Content-Type", "text/html; charset=utf-8"),
     ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:"),
     ("Cache-Control", "no-store"),
 )
 _TEXT_HEADERS = (("Content-Type", "text/plain"),)
-#: health check that accesses no drive
+#: Path of a health check that accesses no drive.
 _HEALTHY = "/-/healthy"
 
 

@@ -81,8 +81,9 @@ def timeline(
             session = sessions[0]
         if session not in sessions:
             names = ", ".join(sorted(name for name in sessions if name)) or "none"
-            which = "several sessions" if session is None and sessions else f"no session {session}"
-            raise TraceError(f"{folder}: {which}; --session names one: {names}")
+            is_ambiguous = session is None and bool(sessions)
+            problem = "several sessions" if is_ambiguous else f"no session {session}"
+            raise TraceError(f"{folder}: {problem}; --session names one: {names}")
         [bounds] = fetch_rows(database, _BOUNDS, {"session": session})
         first_ns, start_ns, end_ns = bounds["start_ns"], bounds["start_ns"], bounds["end_ns"]
         if window_s is not None:
@@ -90,8 +91,8 @@ def timeline(
         parameters = {"session": session, "start_ns": start_ns, "end_ns": end_ns}
         [counts] = fetch_rows(database, _COUNTS, parameters)
         if not counts["calls"] or end_ns <= start_ns:
-            took_s = (bounds["end_ns"] - first_ns) / 1e9
-            raise TraceError(f"{folder}: no calls in that time; the session took {took_s:.3f} s")
+            session_s = (bounds["end_ns"] - first_ns) / 1e9
+            raise TraceError(f"{folder}: no calls in that time; the session took {session_s:.3f} s")
         return Timeline(
             session,
             first_ns,

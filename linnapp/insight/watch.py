@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from linnapp.drive.recording import check_command, exit_status, started
+from linnapp.drive.recording import check_command, exit_status, start_command
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath, replaced_directory
 from linnapp.insight.calls import (
@@ -57,7 +57,7 @@ class Watched:
 
 
 def check_can_watch() -> None:
-    """Raise the first reason why watching cannot work on this machine."""
+    """Raise an error if programs cannot be watched on this machine."""
     check_can_store()
     library()
     if os.geteuid() != 0:
@@ -78,16 +78,16 @@ def _check_empty(folder: Path) -> None:
     """Raise if the folder is not empty: a recording cannot be repeated, so it is not replaced."""
     check_is_text(folder)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        held = min((entry.name for entry in folder.iterdir()), default=None)
-        if held is not None:
+        existing = min((entry.name for entry in folder.iterdir()), default=None)
+        if existing is not None:
             raise LinnappError(
-                f"{folder}: already contains {held}; name another folder, remove this one, or keep "
-                "several recordings in it with --session NAME"
+                f"{folder}: already contains {existing}; name another folder, remove this one, or "
+                "keep several recordings in it with --session NAME"
             )
 
 
 def process_id(pid: int) -> int:
-    """Return `pid`. Raise if it is no process."""
+    """Return `pid`, or raise LinnappError if no process has this number."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError as error:
@@ -168,7 +168,7 @@ def watch(
             if command:
                 reader.follow(os.getpid(), is_launcher=True)
                 with signals_held():
-                    child = started(command)
+                    child = start_command(command)
             for pid in pids:
                 reader.follow(pid)
             _record_until_end(reader, store, [child.pid] if child else pids, duration_s, live)

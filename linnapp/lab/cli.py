@@ -45,7 +45,7 @@ def _parameters(_: click.Context, __: click.Parameter, values: tuple[str, ...]) 
 
 
 @lab.command("run", context_settings=_COMMAND)
-@click.option("--drives", default=3, help="Drives, /dev/flash0 and on.")
+@click.option("--drives", default=3, help="Number of drives: /dev/flash0 and so on.")
 @_PROFILE
 @_SEED
 @click.option("--fresh", is_flag=True, help="Start from empty drives, not from a steady state.")
@@ -55,7 +55,7 @@ def _parameters(_: click.Context, __: click.Parameter, values: tuple[str, ...]) 
     multiple=True,
     metavar="NAME=VALUE",
     callback=_parameters,
-    help="Another flashsim attribute, for every drive.",
+    help="Value of another flashsim attribute of every drive; repeatable.",
 )
 @guest_options(uml.DEFAULT_KERNEL, "make kernel", memory_mb=3072)
 def run_command(
@@ -105,13 +105,13 @@ def run_command(
     "--one-way-us",
     type=click.IntRange(0, 1_000_000),
     default=50,
-    help="Network latency from the client to a node, and of the way back.",
+    help="Network latency in us between the client and a node, in each direction.",
 )
 @click.option(
     "--osd-us",
     type=click.IntRange(0, 1_000_000),
     default=0,
-    help="With `ceph`: time that an OSD's thread sleeps for a read; 0 for none.",
+    help="With `ceph`: time in us that an OSD's thread sleeps for a read; 0 for none.",
 )
 @_PROFILE
 @_SEED
@@ -169,8 +169,8 @@ def cluster(
 
 
 @lab.command("qemu", context_settings=_COMMAND)
-@click.option("--drives", default=3, help="NVMe drives, /dev/nvme0n1 and on.")
-@click.option("--cpus", default=2, help="CPUs of the guest.")
+@click.option("--drives", default=3, help="Number of NVMe drives: /dev/nvme0n1 and so on.")
+@click.option("--cpus", default=2, help="Number of CPUs of the guest.")
 @click.option(
     "--accel",
     type=click.Choice(["auto", "kvm", "tcg"]),

@@ -82,7 +82,7 @@ class Cluster:
         return Hosts(self.devices, self.addresses, size_mb, is_wired, self.replicas, self.osd_us)
 
     def setup_script(self) -> str:
-        """Shell commands that set up drives, links and servers, in this order."""
+        """Return shell commands that set up drives, links and servers, in this order."""
         parts = [self.drives.setup_script(), self._wires(), self._agents()]
         if self._engine:
             parts.append(_lines(self._engine.set_up(self._hosts)))
@@ -108,23 +108,23 @@ class Cluster:
                 f"{inside} link set lo up",
             ]
             if self.one_way_us:
-                lines += self._delayed(k, "add")
+                lines += self._delay_link(k, "add")
         return _lines(lines)
 
-    def cut(self, node: int) -> tuple[str, str]:
+    def fail_link(self, node: int) -> tuple[str, str]:
         """Return shell commands that cut a node's link and restore it.
 
         Datagrams are lost without an error.
         """
-        lossy = [f"{line} loss 100%" for line in self._delayed(node, "change")]
-        return "; ".join(lossy), "; ".join(self._delayed(node, "change"))
+        lossy = [f"{line} loss 100%" for line in self._delay_link(node, "change")]
+        return "; ".join(lossy), "; ".join(self._delay_link(node, "change"))
 
-    def halted(self, node: int) -> tuple[str, str]:
+    def halt_server(self, node: int) -> tuple[str, str]:
         """Return shell commands that stop and resume a node's server process."""
         process = f"$(cat {self._server(node)}.pid)"
         return f"kill -STOP {process}", f"kill -CONT {process}"
 
-    def gone(self, node: int) -> tuple[str, str]:
+    def kill_node(self, node: int) -> tuple[str, str]:
         """Return shell commands that kill a node's server and agent and start them again."""
         killed = f"kill -KILL $(cat {self._server(node)}.pid {FOLDER}/agent{node}.pid)"
         assert self._engine
@@ -134,7 +134,7 @@ class Cluster:
         assert self._engine
         return f"{FOLDER}/{self._engine.SERVER}{node}"
 
-    def _delayed(self, node: int, command: str) -> list[str]:
+    def _delay_link(self, node: int, command: str) -> list[str]:
         netem = f"root netem delay {self.one_way_us}us limit 100000"
         return [
             f"tc qdisc {command} dev wire{node} {netem}",
@@ -157,7 +157,7 @@ class Cluster:
     def _agent(self, node: int) -> str:
         agent = f"{FOLDER}/agent{node}"
         command = f"{shlex.quote(str(AGENT))} --config {agent}.conf"
-        return self._hosts.started(node, command, agent)
+        return self._hosts.start_server(node, command, agent)
 
 
 def _lines(lines: Sequence[str]) -> str:

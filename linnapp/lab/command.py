@@ -15,7 +15,7 @@ import click
 from linnapp.lab.guest import REPOSITORY, Result
 from linnapp.option_types import FILE, FOLDER, FiniteRange
 
-#: Variables of the caller's environment that a command in the lab also has, besides PATH.
+#: Variables of the caller's environment, in addition to PATH, that a command in the lab has.
 _KEPT = ("LANG", "TERM")
 
 
@@ -24,7 +24,7 @@ def guest_options(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the options and the argument of every lab command.
 
-    All that the command does not name itself are passed to :class:`~.guest.Guest`, as its fields.
+    The options that a command does not use itself are fields of :class:`~.guest.Guest`.
     """
     options = [
         click.option("--size-mb", default=1024, help="Size of each drive."),

@@ -6,10 +6,10 @@ tmpfs and to the folders of the host that it is given. Time in the guest advance
 only when nothing in it can run (`time-travel=inf-cpu`), so a latency measured
 there does not depend on the load of the host.
 
-The machine does not depend on where, by whom and with which environment it was
-started either: it runs in the control folder, and everything it is given has a
-short name there, which is the same in every run. The host's side of a mount
-is `/proc/self/cwd/NAME/.`, which the host resolves.
+The machine does not depend either on the user, the folder or the environment that it is
+started with: it runs in the control folder, where all of its inputs have short names that are the
+same in every run. Folders of the host are mounted as `/proc/self/cwd/NAME/.`, a path that the host
+resolves.
 """
 
 from __future__ import annotations

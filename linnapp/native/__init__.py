@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-#: from the kernel's code: number of past reads in the input, and inputs of a latency model
+#: From the kernel's code: number of past reads among the inputs, and of inputs of a latency model.
 HISTORY, N_FEATURES = 4, 23
-#: Minimum number of inputs of a latency model; models from before the last was added have this.
+#: Minimum number of inputs of a latency model. Models that are older than the last input have this.
 N_FEATURES_MIN = 22
 
 _HERE = Path(__file__).resolve().parent

@@ -76,10 +76,18 @@ def is_replay_log(path: AnyPath) -> bool:
 
 
 def read(path: AnyPath) -> NDArray[Any]:
-    """Map a log of `replayer --log` into memory: one element per user I/O, in order of completion.
+    """Map a log of `replayer --log` into memory.
 
-    The log may be larger than memory and can be read in slices. If it is not a complete log of the
-    current version, ValueError is raised.
+    Returns
+    -------
+    array of `RECORD`, shape (n,)
+        An element for each user I/O, in order of completion. It is read from the file when it is
+        accessed, so the log may be larger than memory.
+
+    Raises
+    ------
+    ValueError
+        If the file is not a complete log of the current version.
     """
     path = Path(path)
     file = unpacked(path)

@@ -111,7 +111,7 @@ def test_each_node_stores_the_data_and_serves_its_reads(tmp_path: Path) -> None:
 
 @with_engine("gluster")
 def test_other_nodes_serve_reads_while_a_node_is_gone(tmp_path: Path) -> None:
-    killed, back = Cluster(Array(3), "gluster").gone(0)
+    killed, back = Cluster(Array(3), "gluster").kill_node(0)
     script = f"""{READS_AND_MOUNTS}
     read_it() {{
         echo 3 >/proc/sys/vm/drop_caches

@@ -54,7 +54,7 @@ def test_cpu_time_of_an_osd_is_in_the_setup_script() -> None:
     # 105 us are a delay of 35 us, three times per read
     assert "dispatch delay duration = 0.0000350\n" in charged
     assert charged.count("timerslack_ns; exec ceph-osd") == 3
-    killed, back = Cluster(Array(3), "ceph", osd_us=105).gone(1)
+    killed, back = Cluster(Array(3), "ceph", osd_us=105).kill_node(1)
     assert killed == "kill -KILL $(cat /run/cluster/osd1.pid /run/cluster/agent1.pid)"
     assert all(line in charged for line in back.splitlines())
     free = Cluster(Array(3), "ceph").setup_script()

@@ -141,7 +141,7 @@ def test_command_is_ended_if_ctrl_c_comes_as_it_starts(
         signal.raise_signal(signal.SIGINT)
         return programs[0]
 
-    monkeypatch.setattr(recording, "started", interrupted)
+    monkeypatch.setattr(recording, "start_command", interrupted)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):

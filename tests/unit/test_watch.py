@@ -1241,7 +1241,7 @@ def test_watch_counts_records_that_do_not_fit_the_buffer(
             os.write(fd, b"x")
     """)
     programs: list[subprocess.Popen[bytes]] = []
-    start, read = watching.started, Reader.read
+    start, read = watching.start_command, Reader.read
 
     def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
         programs.append(start(command))
@@ -1251,7 +1251,7 @@ def test_watch_counts_records_that_do_not_fit_the_buffer(
         programs[0].wait()
         return read(reader, 0)
 
-    monkeypatch.setattr(watching, "started", started)
+    monkeypatch.setattr(watching, "start_command", started)
     monkeypatch.setattr(Reader, "read", late)
     seen = watching.watch(
         tmp_path / "seen", command=[sys.executable, "-S", "-c", script], buffer_mib=1

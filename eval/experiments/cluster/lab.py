@@ -228,7 +228,7 @@ def _failing(situation: Situation) -> str:
     if not situation.fails:
         return "failing=\n"
     cluster = situation.cluster()
-    fail = {"server": cluster.halted, "network": cluster.cut, "node": cluster.gone}
+    fail = {"server": cluster.halt_server, "network": cluster.fail_link, "node": cluster.kill_node}
     begin, end = fail[situation.fails](0)
     round_s = situation.nodes * TURN_US / 1e6
     # they run a second after a common start; the programs begin at the next one

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from linnapp.errors import LinnappError
-from linnapp.lab.engines.hosts import FOLDER, Hosts, waited, written
+from linnapp.lab.engines.hosts import FOLDER, Hosts, wait_until, write_file
 
 NEEDED: tuple[str, ...] = ("sfdisk", "ceph", "ceph-mon", "ceph-osd", "monmaptool")
 INSTALLED_BY = "make deps-ceph"
@@ -79,10 +79,10 @@ def set_up(hosts: Hosts) -> list[str]:
     # They store a few files in folders of the host, to which the guest may not write.
     lines = [f"mount -t tmpfs tmpfs {place}" for place in ("/tmp",)]
     lines += [
-        *hosts.halved(),
-        *hosts.linked(),
+        *hosts.divide_drives(),
+        *hosts.route_nodes(),
         "mkdir -p /run/ceph",
-        written(_CONFIGURATION, configuration(hosts)),
+        write_file(_CONFIGURATION, configuration(hosts)),
         f"export CEPH_CONF={_CONFIGURATION}",
         f"monmaptool --create --fsid {_FSID} --addv a '[{_monitor(hosts)}]' {FOLDER}/monmap",
         f"{monitor} --mkfs --monmap {FOLDER}/monmap",
@@ -97,7 +97,9 @@ def set_up(hosts: Hosts) -> list[str]:
             server(hosts, k),
         ]
     lines += [
-        waited(f"grep -q 'state: booting -> active' {FOLDER}/osd.{k}.log", f"{FOLDER}/osd{k}.out")
+        wait_until(
+            f"grep -q 'state: booting -> active' {FOLDER}/osd.{k}.log", f"{FOLDER}/osd{k}.out"
+        )
         for k in nodes
     ]
     return [*lines, _commands([f"osd pool create {POOL} {N_GROUPS} {N_GROUPS} replicated"])]
@@ -109,7 +111,7 @@ def server(hosts: Hosts, node: int) -> str:
     if hosts.osd_us:
         # otherwise each wait takes 50 us longer
         osd = f"sh -c 'echo 1 >/proc/self/timerslack_ns; exec {osd}'"
-    return hosts.started(node, osd, f"{FOLDER}/{SERVER}{node}")
+    return hosts.start_server(node, osd, f"{FOLDER}/{SERVER}{node}")
 
 
 def environment(hosts: Hosts) -> dict[str, str]:

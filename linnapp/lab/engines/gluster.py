@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from linnapp.lab.engines.hosts import FOLDER, Hosts, written
+from linnapp.lab.engines.hosts import FOLDER, Hosts, write_file
 
 NEEDED: tuple[str, ...] = ("sfdisk", "glusterfsd")
 INSTALLED_BY = "make deps-gluster"
@@ -23,7 +23,7 @@ READ_HASH_MODES = range(6)
 
 def set_up(hosts: Hosts) -> list[str]:
     """Return shell commands that start bricks and servers, and write the clients' volume files."""
-    lines = hosts.halved()
+    lines = hosts.divide_drives()
     for k, device in enumerate(hosts.devices):
         place = f"{FOLDER}/node{k}"
         lines += [
@@ -41,28 +41,28 @@ def set_up(hosts: Hosts) -> list[str]:
     lines.append("mkdir -p /run/gluster /var/log/glusterfs")
     for k, address in enumerate(hosts.addresses):
         volfile = server_volfile(f"{FOLDER}/node{k}/brick", address)
-        lines += [written(f"{FOLDER}/{SERVER}{k}.vol", volfile), server(hosts, k)]
+        lines += [write_file(f"{FOLDER}/{SERVER}{k}.vol", volfile), server(hosts, k)]
     for number, nodes in enumerate(hosts.sets):
         addresses = [hosts.addresses[k] for k in nodes]
         for k in nodes:
             only = client_volfile(addresses, read_node=k - nodes[0])
-            lines.append(written(f"{FOLDER}/read-node{k}.vol", only))
+            lines.append(write_file(f"{FOLDER}/read-node{k}.vol", only))
         for mode in READ_HASH_MODES:
             chosen = client_volfile(addresses, read_hash_mode=mode)
             of_set = f"-{number}" if number else ""
-            lines.append(written(f"{FOLDER}/read-hash-mode{mode}{of_set}.vol", chosen))
+            lines.append(write_file(f"{FOLDER}/read-hash-mode{mode}{of_set}.vol", chosen))
     all_nodes = range(len(hosts.addresses))
-    return lines + [hosts.listens(k, PORT, f"{FOLDER}/{SERVER}{k}.log") for k in all_nodes]
+    return lines + [hosts.wait_for_port(k, PORT, f"{FOLDER}/{SERVER}{k}.log") for k in all_nodes]
 
 
 def server(hosts: Hosts, node: int) -> str:
     """Return the shell command that starts a node's server."""
     own = f"{FOLDER}/{SERVER}{node}"
-    return hosts.started(node, f"glusterfsd -N -f {own}.vol -l {own}.log", own)
+    return hosts.start_server(node, f"glusterfsd -N -f {own}.vol -l {own}.log", own)
 
 
 def environment(hosts: Hosts) -> dict[str, str]:
-    """Return no variables: its files are in the common folder of all engines."""
+    """Return no variables, because its files are in the common folder of all engines."""
     return {}
 
 

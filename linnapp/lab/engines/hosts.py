@@ -42,12 +42,12 @@ class Hosts:
         """Return the prefix of a command that runs on a node."""
         return f"ip netns exec node{node} " if self.is_wired else ""
 
-    def started(self, node: int, command: str, log: str) -> str:
-        """Start a server of a node, which outlives the set-up; its process id is in `log`.pid."""
+    def start_server(self, node: int, command: str, log: str) -> str:
+        """Return the shell command that starts a node's server; its process id is in `log`.pid."""
         return f"{self.inside(node)}{command} </dev/null >{log}.out 2>&1 & echo $! >{log}.pid"
 
-    def halved(self) -> list[str]:
-        """Divide each drive: the first half is for the engine, the second one for other load."""
+    def divide_drives(self) -> list[str]:
+        """Return shell commands that divide each drive: one half is for the engine."""
         lines = []
         for device in self.devices:
             lines += [
@@ -56,8 +56,8 @@ class Hosts:
             ]
         return lines
 
-    def linked(self) -> list[str]:
-        """Let nodes reach each other through the client's machine, over two links."""
+    def route_nodes(self) -> list[str]:
+        """Return shell commands with which nodes reach each other through the client's machine."""
         if not self.is_wired:
             return []
         routes = [
@@ -66,11 +66,11 @@ class Hosts:
         ]
         return ["echo 1 >/proc/sys/net/ipv4/ip_forward", *routes]
 
-    def listens(self, node: int, port: int, log: str) -> str:
-        """Wait until a node's server listens on a port."""
+    def wait_for_port(self, node: int, port: int, log: str) -> str:
+        """Return the shell command that waits until a node's server listens on a port."""
         octets = reversed(self.addresses[node].split("."))
         address = "".join(f"{int(octet):02X}" for octet in octets)
-        return waited(
+        return wait_until(
             f"{self.inside(node)}grep -q '{address}:{port:04X} .* 0A ' /proc/net/tcp", log
         )
 
@@ -95,8 +95,8 @@ class Engine(Protocol):
         """Return additional environment variables for the command on the client."""
 
 
-def waited(condition: str, log: str) -> str:
-    """Wait until a command succeeds; on failure, show a log."""
+def wait_until(condition: str, log: str) -> str:
+    """Return shell commands that wait until a command succeeds, or print a log if it does not."""
     return (
         f"left={_WAIT_S * 10}\n"
         f"until {condition}; do\n"
@@ -105,6 +105,6 @@ def waited(condition: str, log: str) -> str:
     )
 
 
-def written(path: str, text: str) -> str:
-    """Write lines to a file of the guest."""
+def write_file(path: str, text: str) -> str:
+    """Return the shell command that writes lines to a file of the guest."""
     return f"cat >{path} <<'END'\n{text}END"
