@@ -32,6 +32,7 @@ SPDK-enabled Storage Stacks", 2023, Annex I.
 from __future__ import annotations
 
 import array
+import contextlib
 import fcntl
 import json
 import os
@@ -44,7 +45,7 @@ from typing import Any
 
 from linnapp.errors import LinnappError, errors_about
 from linnapp.files import AnyPath, os_errors
-from linnapp.lab.fault_rules import DriveRules, TargetRules, on_member, rules_of
+from linnapp.lab.fault_rules import on_member, rules_of
 
 SECTOR_BYTES = 512
 
@@ -312,17 +313,12 @@ def install(rules: Iterable[FaultRule], member: str | None = None) -> list[tuple
         if member is not None and disk != member:
             disk, ranges = member, on_member(disk, ranges, member)
         placed.append((rule, disk, ranges, rules_of(disk)))
-    made: list[tuple[DriveRules | TargetRules, str]] = []
-    try:
+    with contextlib.ExitStack() as undo:
         for k, (rule, _, ranges, store) in enumerate(placed):
-            name = f"faults{k}"
-            store.add(name, rule.knobs)
-            made.append((store, name))
-            store.add_ranges(name, ranges)
-        for store, name in made:
-            store.enable(name)
-    except BaseException:
-        for store, name in made:
-            store.remove(name)
-        raise
+            store.add(f"faults{k}", rule.knobs)
+            undo.callback(store.remove, f"faults{k}")
+            store.add_ranges(f"faults{k}", ranges)
+        for k, (_, _, _, store) in enumerate(placed):
+            store.enable(f"faults{k}")
+        undo.pop_all()
     return [(disk, f"faults{k}") for k, (_, disk, _, _) in enumerate(placed)]

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from linnapp.errors import DeviceError, LinnappError
-from linnapp.lab import fault_rules
+from linnapp.lab import fault_rules, faults
 from linnapp.lab.faults import FaultRule, install, load_rules, parse_rules, resolve
 
 
@@ -218,3 +218,31 @@ def test_listed_rules_are_shown_and_removed(sysfs: Path) -> None:
         fault_rules.rules_of("dm-0").add("mine", {})
     assert fault_rules.remove_rules("dm-0") == 2
     assert calls(sysfs) == ["message bad 0 remove faults0", "message bad 0 remove mine"]
+
+
+def test_failed_installation_removes_all_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Rules:
+        """Rules of a disk whose second rule can be neither enabled nor removed."""
+
+        names: ClassVar[list[str]] = []
+
+        def add(self, name: str, knobs: object) -> None:
+            self.names.append(name)
+
+        def add_ranges(self, name: str, ranges: object) -> None:
+            pass
+
+        def enable(self, name: str) -> None:
+            if name == "faults1":
+                raise DeviceError("not enabled")
+
+        def remove(self, name: str) -> None:
+            if name == "faults1":
+                raise DeviceError("not removed")
+            self.names.remove(name)
+
+    monkeypatch.setattr(faults, "resolve", lambda _: ("dm-0", []))
+    monkeypatch.setattr(faults, "rules_of", lambda _: Rules())
+    with pytest.raises(DeviceError):
+        install([FaultRule("/dev/dm-0", {})] * 3)
+    assert Rules.names == ["faults1"]
