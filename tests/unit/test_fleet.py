@@ -131,5 +131,5 @@ def test_missing_scheduler_and_wrong_address_are_errors(
 
 def test_workers_option_is_refused_with_a_scheduler(tmp_path: Path) -> None:
     command = ["fleet", str(tmp_path), "-o", "m", "--scheduler", "tcp://127.0.0.1:1"]
-    with pytest.raises(click.UsageError, match="--workers are those of a local cluster"):
+    with pytest.raises(click.UsageError, match="--workers applies to a local cluster"):
         cli.main([*command, "--workers", "2"], standalone_mode=False)
