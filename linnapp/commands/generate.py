@@ -36,8 +36,7 @@ def generate(
 ) -> None:
     """Make a workload from PROFILE: a fio iolog (version 3) per drive, DIR/flash0.iolog and so on.
 
-    The files are DIR/flash0.iolog, DIR/flash1.iolog and so on. PROFILE is a name that --list
-    prints, or a TOML file as described in traces/README.md.
+    PROFILE is a name that --list prints, or a TOML file as described in traces/README.md.
 
     The profiles of the LinnOS paper's Table 1, az-c to co-e, have all values of the table in 120 s
     or more. A shorter file has the mean rate, and may have a lower maximum over 10 s.
