@@ -52,7 +52,7 @@ def counted(script: str, **settings: Any) -> str:
     )
     output, errors = io.BytesIO(), io.BytesIO()
     result = run(["sh", "-ec", script], guest, stdout=output, stderr=errors)
-    said = output.getvalue().decode()
+    text = output.getvalue().decode()
     if result.status:
-        raise LabError(f"the guest failed: {(said + errors.getvalue().decode())[-1000:]}")
-    return said
+        raise LabError(f"the guest failed: {(text + errors.getvalue().decode())[-1000:]}")
+    return text

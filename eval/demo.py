@@ -190,16 +190,16 @@ def inspected(trace: Path) -> dict[str, Any]:
     return facts
 
 
-def check_teaches(trace: Path, given: dict[str, Any]) -> None:
+def check_teaches(trace: Path, facts: dict[str, Any]) -> None:
     """Refuse a trace of which there is too little, or whose times cannot be."""
-    if given["reads"] < LEAST_READS:
+    if facts["reads"] < LEAST_READS:
         raise StepError(
-            f"{trace}: {given['reads']} reads; {LEAST_READS} are the least that three drives learn "
+            f"{trace}: {facts['reads']} reads; {LEAST_READS} are the least that three drives learn "
             "from and are replayed: name a longer trace"
         )
-    if not 0 < given["duration_s"] < LONGEST_S:
+    if not 0 < facts["duration_s"] < LONGEST_S:
         raise StepError(
-            f"{trace}: its I/Os lie over {given['duration_s']:g} s; above 0 and below "
+            f"{trace}: its I/Os lie over {facts['duration_s']:g} s; above 0 and below "
             f"{LONGEST_S:g} are accepted: a time in it is wrong"
         )
 
@@ -210,13 +210,13 @@ def workload(
     """Convert a given trace to an iolog; return it and the length in seconds of its halves."""
     out.mkdir(parents=True, exist_ok=True)
     volume = out / "volume.iolog"
-    given = inspected(trace)
-    rerate = max(1.0, target_iops / given["iops_mean"])
+    facts = inspected(trace)
+    rerate = max(1.0, target_iops / facts["iops_mean"])
     linnapp(
         "convert", str(trace), str(volume),
         "--rerate", str(rerate), "--fit", str(array.size_mb << 20),
     )  # fmt: skip
-    return [volume], given["duration_s"] / rerate / 2
+    return [volume], facts["duration_s"] / rerate / 2
 
 
 if __name__ == "__main__":

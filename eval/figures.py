@@ -154,20 +154,20 @@ def shown_policies(table: LongTable, place: Place) -> dict[str, str]:
 
     All policies together would hide each other; the table has them all.
     """
-    there = table.policies(place)
+    present = table.policies(place)
     rivals = {
         table.best_rival(place, most_extra=most_extra): words
         for most_extra, words in (
             (contenders.LITTLE, "best rival, 5 %"), (math.inf, "best rival"),
         )
     }  # fmt: skip
-    ours = contenders.ours(there)
+    ours = contenders.ours(present)
     main = {"linnos", "fastest", with_duplicates("fastest"), with_duplicates("fastest", "")}
-    first = [name for name in ("baseline", *rivals) if name in there]
+    first = [name for name in ("baseline", *rivals) if name in present]
     last = [name for name in ours if name in main] or ours
     return {
         name: contenders.label(name) + (f"\n({rivals[name]})" if name in rivals else "")
-        for name in (*first, *last, *({"oracle"} & {*there}))
+        for name in (*first, *last, *({"oracle"} & {*present}))
     }
 
 

@@ -95,23 +95,23 @@ class Reads:
         return len(self.latency_us)
 
 
-def reads_of(here: NDArray[Any]) -> Reads:
+def reads_of(records: NDArray[Any]) -> Reads:
     """Return the features that the policy would have had for each read of a drive.
 
     `here` is what the drive was given, under a policy that sends each read to one drive.
     """
-    start = (here["due_ns"] + here["lag_ns"]).astype(np.int64)
+    start = (records["due_ns"] + records["lag_ns"]).astype(np.int64)
     # Sort I/Os of one moment by size and offset: the log has the order of completion, which was not
     # yet known at that moment.
-    order = np.lexsort((here["op"], here["offset_bytes"], here["size_bytes"], start))
-    here, start = here[order], start[order]
-    end = start + here["latency_ns"].astype(np.int64)
+    order = np.lexsort((records["op"], records["offset_bytes"], records["size_bytes"], start))
+    records, start = records[order], start[order]
+    end = start + records["latency_ns"].astype(np.int64)
     # Before an I/O: those submitted so far, as the policy counts them, less those that have ended.
     in_flight = np.arange(len(start)) - np.searchsorted(np.sort(end), start, side="right")
-    read = here["op"] == replay_log.READ
-    start, end, in_flight, here = start[read], end[read], in_flight[read], here[read]
-    size = here["size_bytes"].astype(np.int64)
-    latency_us = here["device_latency_us"].astype(np.int64)
+    read = records["op"] == replay_log.READ
+    start, end, in_flight, records = start[read], end[read], in_flight[read], records[read]
+    size = records["size_bytes"].astype(np.int64)
+    latency_us = records["device_latency_us"].astype(np.int64)
     bytes_per_us = size // np.maximum(latency_us, 1)
     by_end = np.lexsort((in_flight, latency_us, size, end))
     answered = np.searchsorted(end[by_end], start, side="right")
@@ -296,7 +296,7 @@ def learn(reads: Reads, seed: int) -> tuple[Network, dict[str, Any]]:
     enough = LEAST_SLOW <= np.count_nonzero(slow) <= len(rows) - LEAST_SLOW
     features = reads.features[rows]
     network = fit(features, slow, seed) if enough else never_slow()
-    said, truth = network.logit(reads.features[n_learnt:]) > 0, labels.slow[n_learnt:]
+    predicted, truth = network.logit(reads.features[n_learnt:]) > 0, labels.slow[n_learnt:]
     return network, {
         "reads": len(reads),
         "training_reads": len(rows),
@@ -306,8 +306,10 @@ def learn(reads: Reads, seed: int) -> tuple[Network, dict[str, Any]]:
         "learnt": bool(enough),
         "test": {
             "reads": len(truth),
-            "true_slow": int((truth & said).sum()), "false_submit": int((truth & ~said).sum()),
-            "false_revoke": int((~truth & said).sum()), "true_fast": int((~truth & ~said).sum()),
+            "true_slow": int((truth & predicted).sum()),
+            "false_submit": int((truth & ~predicted).sum()),
+            "false_revoke": int((~truth & predicted).sum()),
+            "true_fast": int((~truth & ~predicted).sum()),
         },
     }  # fmt: skip
 
@@ -320,15 +322,15 @@ def train(served: Sequence[NDArray[Any]], folder: Path, seed: int) -> list[Path]
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for drive, records in enumerate(served):
-        network, told = learn(reads_of(records), seed)
+        network, record = learn(reads_of(records), seed)
         path = folder / f"flash{drive}{SUFFIX}"
         network.save(path)
-        write_json(path.with_suffix(".json"), {"seed": seed, **told})
+        write_json(path.with_suffix(".json"), {"seed": seed, **record})
         paths.append(path)
     return paths
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     # This module is imported by eval.cells.
     from eval.cells import N_DRIVES, given
 
@@ -338,14 +340,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--drives", type=int, default=N_DRIVES, help=f"how many ({N_DRIVES})")
     parser.add_argument("--seed", type=int, default=1, help="of the training (1)")
     parser.add_argument("--replicate-writes", action="store_true", help="the run had that option")
-    told = parser.parse_args(arguments)
+    options = parser.parse_args(argv)
     try:
-        records = replay_log.read(told.log)
+        records = replay_log.read(options.log)
         served = [
-            given(records, drive, replicate_writes=told.replicate_writes)
-            for drive in range(told.drives)
+            given(records, drive, replicate_writes=options.replicate_writes)
+            for drive in range(options.drives)
         ]
-        paths = train(served, told.out, told.seed)
+        paths = train(served, options.out, options.seed)
     except (ValueError, OSError) as error:
         sys.exit(f"python -m eval.heimdall: {error}")
     for path in paths:

@@ -178,10 +178,12 @@ class LongTable:
         The comparisons of these policies are kept, also those with policies that are left out.
         """
         part = LongTable(self.factors)
-        wanted = None if policies is None else {*policies}
-        kept = None if measures is None else {*measures}
+        kept_policies = None if policies is None else {*policies}
+        kept_measures = None if measures is None else {*measures}
         for key, number in self._numbers.items():
-            if (wanted is None or key.policy in wanted) and (kept is None or key.measure in kept):
+            if (kept_policies is None or key.policy in kept_policies) and (
+                kept_measures is None or key.measure in kept_measures
+            ):
                 part._put(key, number)
         return part
 

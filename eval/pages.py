@@ -122,13 +122,13 @@ def share_of_oracle(table: LongTable, place: Place, policy: str) -> float:
 
 def environment() -> jinja2.Environment:
     """Return the environment of the templates of pages."""
-    made = jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, autoescape=False,
     )  # fmt: skip
-    made.filters.update(cell=cell, slower=percent_slower)
-    made.tests["capped"] = lambda policy: "cap" in policy
-    made.globals.update(
+    templates.filters.update(cell=cell, slower=percent_slower)
+    templates.tests["capped"] = lambda policy: "cap" in policy
+    templates.globals.update(
         table_of=committed,
         against=against,
         faster_and_slower=faster_and_slower,
@@ -143,7 +143,7 @@ def environment() -> jinja2.Environment:
         rivals=contenders.rivals,
         LITTLE=contenders.LITTLE,
     )
-    return made
+    return templates
 
 
 def render(template: str, table: LongTable, **more: Any) -> list[Table]:
@@ -172,7 +172,7 @@ def write(study: Study) -> None:
     for template, tables in tables_of(study).items():
         path = study.pages[template]
         page = path.read_text()
-        made = with_tables(page, tables)
-        if made != page:
-            write_text(path, made)
+        updated = with_tables(page, tables)
+        if updated != page:
+            write_text(path, updated)
             print(f"  {path.name}: written", flush=True)

@@ -164,9 +164,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m eval.prior", description=__doc__)
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--any-version", action="store_true", help="accept older recordings")
-    given = parser.parse_args()
-    keep_programs(given.out)
-    cache = Cache((given.out / "cache").resolve(), any_version=given.any_version)
+    arguments = parser.parse_args()
+    keep_programs(arguments.out)
+    cache = Cache((arguments.out / "cache").resolve(), any_version=arguments.any_version)
     try:
         recordings = [
             recorded(cache, cell) / "record" / f"flash{k}.blk"

@@ -55,10 +55,10 @@ def gains_and_losses(table: LongTable) -> Table:
     rows = []
     for policy in contenders.ours(table.policies()):
         for reference in AGAINST:
-            said = table.count_verdicts(policy, reference)
-            if any(said.values()):
-                slower_in = ", ".join(place[0] for place in said[SLOWER]) or "none"
-                counts = (str(len(said[word])) for word in (FASTER, SLOWER, NOT_SIGNIFICANT))
+            places = table.count_verdicts(policy, reference)
+            if any(places.values()):
+                slower_in = ", ".join(place[0] for place in places[SLOWER]) or "none"
+                counts = (str(len(places[word])) for word in (FASTER, SLOWER, NOT_SIGNIFICANT))
                 names = (contenders.title(policy), contenders.title(reference))
                 rows.append((*names, *counts, slower_in))
     header = ("policy", "compared with", FASTER, SLOWER, NOT_SIGNIFICANT, "slower in")
@@ -103,15 +103,15 @@ def narrow(table: Table | Mapping[str, Any]) -> list[Part]:
             leading = False
         if leading or header[index] == "policy":
             names.append(index)
-    left = ROW_CHARS - sum(min(widths[index], NAME_CHARS) for index in names)
+    room = ROW_CHARS - sum(min(widths[index], NAME_CHARS) for index in names)
     if sum(widths.values()) <= ROW_CHARS:
-        left = ROW_CHARS
+        room = ROW_CHARS
     parts: list[list[int]] = [[]]
     for index in columns:
         if index in names:
             continue
         follows = header[index].startswith(("% lower than", "minus ", "the paper's", "verdict"))
-        if parts[-1] and not follows and sum(widths[i] for i in (*parts[-1], index)) > left:
+        if parts[-1] and not follows and sum(widths[i] for i in (*parts[-1], index)) > room:
             parts.append([])
         parts[-1].append(index)
     return [
@@ -213,25 +213,27 @@ def page(results: Results) -> str:
 
 def pages(folder: Path) -> dict[str, str]:
     """Return the pages of all experiments with results, and their index, by file name."""
-    every = [results_of(load(name), folder) for name in (*NAMES, *ON_REQUEST)]
-    there = {one.study.name: one for one in every if one.record}
+    all_results = [results_of(load(name), folder) for name in (*NAMES, *ON_REQUEST)]
+    finished = {results.study.name: results for results in all_results if results.record}
     fig08 = folder / ("fig08.csv" if folder == RESULTS else "fig08/table.csv")
-    made = {f"{name}.md": page(one) for name, one in there.items()}
-    made["README.md"] = _template("report.md.j2").render(
-        results=[one for one in every if one.record or one.study.name in NAMES],
+    pages_by_name = {f"{name}.md": page(results) for name, results in finished.items()}
+    pages_by_name["README.md"] = _template("report.md.j2").render(
+        results=[
+            results for results in all_results if results.record or results.study.name in NAMES
+        ],
         gains=gains_and_losses(LongTable.load(fig08)) if fig08.exists() else None,
-        judged=judged_claims(there["claims"].tables if "claims" in there else {}),
-        times=times({one.study.name: one.record for one in every}),
+        judged=judged_claims(finished["claims"].tables if "claims" in finished else {}),
+        times=times({results.study.name: results.record for results in all_results}),
     )
-    return made
+    return pages_by_name
 
 
 def _template(name: str) -> jinja2.Template:
-    made = environment().overlay(keep_trailing_newline=True)
-    made.globals.update(
+    templates = environment().overlay(keep_trailing_newline=True)
+    templates.globals.update(
         fold_rows=FOLD_ROWS, max_rows=MAX_ROWS, narrow=narrow, is_listed=is_listed, listed=listed
     )
-    return made.get_template(name)
+    return templates.get_template(name)
 
 
 def main() -> None:

@@ -294,7 +294,7 @@ class Study:
                 shown[heading] = self._all_numbers(table, group, places)
         if self.more_tables is not None:
             shown.update(self.more_tables(table))
-        return {heading: made for heading, made in shown.items() if made.rows}
+        return {heading: shown_table for heading, shown_table in shown.items() if shown_table.rows}
 
     @staticmethod
     def is_compared(table: LongTable, policy: str) -> bool:
@@ -327,9 +327,9 @@ class Study:
             ]
         rows = []
         for place in places:
-            here = [place[table.factors.index(name)] for name in group]
+            factor_values = [place[table.factors.index(name)] for name in group]
             for policy in table.policies(place):
-                row = [*here, *([self.title_of(policy)] if with_policy else [])]
+                row = [*factor_values, *([self.title_of(policy)] if with_policy else [])]
                 for name, measure in measures.items():
                     row.append(measure.text(table.get(place, policy, name)))
                     if name in papers:
@@ -405,13 +405,13 @@ def against_best(
             reduction = table.reduction(place, policy, rival, measure)
             if reduction is None:
                 continue
-            said = verdict(reduction)
+            word = verdict(reduction)
             rows.append(
                 (
                     *place, contenders.title(policy), contenders.title(rival),
                     f"{table.value(place, policy, measure):.{digits}f}",
                     f"{table.value(place, rival, measure):.{digits}f}",
-                    REDUCTION.text(reduction), f"**{said}**" if reduction.excludes_zero else said,
+                    REDUCTION.text(reduction), f"**{word}**" if reduction.excludes_zero else word,
                 )
             )  # fmt: skip
     header = (

@@ -99,8 +99,8 @@ class Run:
 
     def best(self, policies: Iterable[str], measure: str = MEAN) -> str:
         """Return which of the policies has the lowest number; `baseline` if none was replayed."""
-        there = {name: us for name in policies if not math.isnan(us := self.of(name, measure))}
-        return min(there, key=there.__getitem__, default="baseline")
+        known = {name: us for name in policies if not math.isnan(us := self.of(name, measure))}
+        return min(known, key=known.__getitem__, default="baseline")
 
     @property
     def rival(self) -> str:

@@ -46,12 +46,12 @@ def files(given: Sequence[Path]) -> dict[str, Path]:
     for path in given:
         if not path.exists():
             raise StepError(f"{path}: no such file or folder (named in {VARIABLE})")
-        here = _below(path) if path.is_dir() else {path.name: path}
-        if not here:
+        below = _below(path) if path.is_dir() else {path.name: path}
+        if not below:
             raise StepError(f"{path}: no trace in it that linnapp can read (named in {VARIABLE})")
-        for name in here.keys() & found.keys():
-            raise StepError(f"{here[name]}: another trace has this name: {found[name]}")
-        found.update(here)
+        for name in below.keys() & found.keys():
+            raise StepError(f"{below[name]}: another trace has this name: {found[name]}")
+        found.update(below)
     return found
 
 

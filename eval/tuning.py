@@ -50,26 +50,26 @@ def queue_pages(
 
     In the recorded run the default replicas served all I/Os, except for replicated writes.
     """
-    met = []
+    met_pages = []
     for drive in np.unique(records["home"]):
-        here = given(records, drive, replicate_writes=replicate_writes)
-        start = here["due_ns"] + here["lag_ns"]
+        of_drive = given(records, drive, replicate_writes=replicate_writes)
+        start = of_drive["due_ns"] + of_drive["lag_ns"]
         by_start = np.argsort(start, kind="stable")
-        here, start = here[by_start], start[by_start]
-        all_done = np.full(len(here), COMPLETED)
+        of_drive, start = of_drive[by_start], start[by_start]
+        all_done = np.full(len(of_drive), COMPLETED)
         (pending,) = LoggedDrive().feed(
             ("pending",),
             *(
                 start,
-                here["latency_ns"],
-                here["offset_bytes"] // SECTOR_BYTES,
-                here["size_bytes"],
+                of_drive["latency_ns"],
+                of_drive["offset_bytes"] // SECTOR_BYTES,
+                of_drive["size_bytes"],
                 all_done,
             ),
         )
-        met.append(pending[here["op"] == replay_log.READ])
-    of_all = np.concatenate(met)
-    return [int(np.percentile(of_all, percent)) for percent in percents]
+        met_pages.append(pending[of_drive["op"] == replay_log.READ])
+    all_pages = np.concatenate(met_pages)
+    return [int(np.percentile(all_pages, percent)) for percent in percents]
 
 
 def _read_percentile_us(records: NDArray[Any], percent: float) -> int:

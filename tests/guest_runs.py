@@ -47,9 +47,9 @@ def run_script(
     """Boot a guest with `run`, and run a script in it; the test fails if the script does."""
     stdout, stderr = io.BytesIO(), io.BytesIO()
     result = run(["sh", "-ec", script], guest, stdout=stdout, stderr=stderr)
-    said, complained = (each.getvalue().decode(errors="replace") for each in (stdout, stderr))
+    output, errors = (each.getvalue().decode(errors="replace") for each in (stdout, stderr))
     assert not (check and result.status), (
-        f"status {result.status} of {shlex.quote(script)}\n{said}\n{complained}\n"
+        f"status {result.status} of {shlex.quote(script)}\n{output}\n{errors}\n"
         + result.dmesg[-3000:]
     )
-    return Ran(result.status, said, complained, result.dmesg, out)
+    return Ran(result.status, output, errors, result.dmesg, out)

@@ -68,10 +68,10 @@ def agent() -> None:
             server, at_once = case.removesuffix(" at once").split(", ")
             command = [str(program), "query", *servers[server], str(_QUERIES), at_once]
             command += [_KEYS[server]] if _KEYS.get(server) else []
-            ran = subprocess.run(command, capture_output=True, text=True, check=False)
-            if ran.returncode:
+            result = subprocess.run(command, capture_output=True, text=True, check=False)
+            if result.returncode:
                 raise BenchError(f"{_SOURCE.name}: a query was not answered")
-            return float(ran.stdout)
+            return float(result.stdout)
 
         cases = [f"{server}, {n} at once" for server in servers for n in (1, 32)]
         cpu_ns = {case: statistics.median(ns) for case, ns in in_turn(query, cases).items()}

@@ -81,10 +81,10 @@ def _script() -> str:
 def bypass() -> None:
     """Instructions of reads and writes by a module's bios, compared with direct I/O."""
     build(debian_kernel.release())
-    said = debian_kernel.counted(
+    output = debian_kernel.counted(
         _script(), memory_mb=2048, kernel_args=["transparent_hugepage=never"]
     )
-    times_ns = iter(map(int, said.split()))
+    times_ns = iter(map(int, output.split()))
     rows = {}
     for operation, size, calls in CASES:
         row = {

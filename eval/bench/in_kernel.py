@@ -143,8 +143,8 @@ def measure(which: Sequence[Case]) -> dict[str, dict[str, list[float]]]:
         there were inferences.
     """
     # The rate of the processor's time stamp counter.
-    told = subprocess.run([TOOLS / "null_reads", "--ticks"], check=True, capture_output=True)
-    rate = float(told.stdout)
+    clock_rate = subprocess.run([TOOLS / "null_reads", "--ticks"], check=True, capture_output=True)
+    rate = float(clock_rate.stdout)
     output = io.BytesIO()
     guest = null_guest(KERNELS["patched"], N_DRIVES, "", 600)
     guest.virtual_time = False

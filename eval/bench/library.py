@@ -57,10 +57,10 @@ def _build(program: Path, *options: str) -> None:
 
 
 def _run(*command: object) -> subprocess.CompletedProcess[str]:
-    ran = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-    if ran.returncode:
-        raise BenchError(f"{_SOURCE.name}: {ran.stderr or ran.returncode}")
-    return ran
+    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise BenchError(f"{_SOURCE.name}: {result.stderr or result.returncode}")
+    return result
 
 
 def _instructions(program: Path, files: list[Path], how: str) -> float:
@@ -68,10 +68,10 @@ def _instructions(program: Path, files: list[Path], how: str) -> float:
     valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
     totals = []
     for reads in (_COUNTED // 10, _COUNTED):
-        ran = _run(*valgrind, program, 1, reads, how, *files, *MODELS)
-        collected = re.search(r"Collected : (\d+)", ran.stderr)
+        result = _run(*valgrind, program, 1, reads, how, *files, *MODELS)
+        collected = re.search(r"Collected : (\d+)", result.stderr)
         if not collected:
-            raise BenchError(f"valgrind printed no count: {ran.stderr[-500:]}")
+            raise BenchError(f"valgrind printed no count: {result.stderr[-500:]}")
         totals.append(int(collected[1]))
     return (totals[1] - totals[0]) / (_COUNTED - _COUNTED // 10)
 
@@ -79,8 +79,8 @@ def _instructions(program: Path, files: list[Path], how: str) -> float:
 def _futex_calls(program: Path, files: list[Path], how: str) -> int:
     """Count the futex calls of eight threads."""
     traced = ["strace", "-f", "-c", "-e", "trace=futex"]
-    ran = _run(*traced, program, _FUTEX_THREADS, _FUTEX_READS, how, *files, *MODELS)
-    counted = re.search(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s.*futex$", ran.stderr, re.MULTILINE)
+    result = _run(*traced, program, _FUTEX_THREADS, _FUTEX_READS, how, *files, *MODELS)
+    counted = re.search(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s.*futex$", result.stderr, re.MULTILINE)
     return int(counted[1]) if counted else 0
 
 
@@ -112,9 +112,9 @@ def library() -> None:
 
         def measure(case: str) -> tuple[float, float]:
             how, with_models = CASES[case.removesuffix(TWO)]
-            given = [*files, *(MODELS if with_models else ())]
-            ran = _run(program, 1 + case.endswith(TWO), _READS, how, *given)
-            cpu_ns, thousands = map(float, ran.stdout.split())
+            files_and_models = [*files, *(MODELS if with_models else ())]
+            result = _run(program, 1 + case.endswith(TWO), _READS, how, *files_and_models)
+            cpu_ns, thousands = map(float, result.stdout.split())
             return cpu_ns, thousands
 
         with_two = [f"{case}{TWO}" for case in CASES if CASES[case][0] != "fixed"]
@@ -125,9 +125,9 @@ def library() -> None:
     print("processor time of a read:")
     compare(cpu_ns, lambda case: f"pread{TWO if case.endswith(TWO) else ''}", " ns")
     for case in with_two:
-        one = case.removesuffix(TWO)
+        single = case.removesuffix(TWO)
         print(
-            f"two threads, {one}: {2 * cpu_ns[one] / cpu_ns[case]:.2f} times one by processor "
-            f"time, {rate[case] / rate[one]:.2f} by the clock"
+            f"two threads, {single}: {2 * cpu_ns[single] / cpu_ns[case]:.2f} times one by "
+            f"processor time, {rate[case] / rate[single]:.2f} by the clock"
         )
     write("library", {"cpu_ns": cpu_ns, "thousand_reads_per_s": rate, **counts})

@@ -75,11 +75,11 @@ def count_instructions(
             f'{skipped} {counted} "{counts}" "{kernel}" "$@"\n'
         )
         stepper.chmod(0o755)
-        for left in reversed(range(_TRIES)):
+        for tries_left in reversed(range(_TRIES)):
             try:
                 result = run(list(command), null_guest(stepper, n_drives, setup, _TIMEOUT_S))
             except LabError:
-                if not left:
+                if not tries_left:
                     raise
                 continue
             found = [int(line) for line in counts.read_text().split()] if not result.status else []

@@ -61,8 +61,8 @@ def _watched(program: list[str], result: Path, log: Path, **options: Any) -> Non
     with result.open("w") as out:
         os.dup2(out.fileno(), 1)
     found = watch(log, command=program, buffer_mib=BUFFER_MIB, **options)
-    told = {**summary(log, 20), **found.counts}
-    result.with_suffix(".json").write_text(json.dumps(told, default=str))
+    counts = {**summary(log, 20), **found.counts}
+    result.with_suffix(".json").write_text(json.dumps(counts, default=str))
 
 
 def tracers_of(program: list[str], result: Path, log: Path) -> dict[str, Callable[[], None]]:
@@ -105,8 +105,8 @@ def _recorded(log: Path, name: str, result: Path) -> int:
     if name == "no tracer":
         return 0
     if log.is_dir():
-        told = json.loads(result.with_suffix(".json").read_text())
-        return sum(row["calls"] for row in told["by_path"])
+        counts = json.loads(result.with_suffix(".json").read_text())
+        return sum(row["calls"] for row in counts["by_path"])
     with log.open(errors="replace") as lines:
         return sum(1 for _ in lines)
 

@@ -133,8 +133,8 @@ def _wait_until(
     deadline = time.monotonic() + _READY_S
     while not is_ready():
         if process.poll() is not None or time.monotonic() > deadline:
-            said = log.read_text(errors="replace")[-500:] if log.exists() else ""
-            raise BenchError(f"{name} did not start: {said.strip()}")
+            log_text = log.read_text(errors="replace")[-500:] if log.exists() else ""
+            raise BenchError(f"{name} did not start: {log_text.strip()}")
         time.sleep(_LOOK_S)
 
 
@@ -258,14 +258,14 @@ def run_rate(
         with _started(
             [*command, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as program:
-            begin, told = program.stdin, program.stdout
-            assert begin is not None and told is not None
-            told.readline()
+            begin, answers = program.stdin, program.stdout
+            assert begin is not None and answers is not None
+            answers.readline()
             with _watched(program.pid, options, folder) as (reader, summary):
                 before = cpu_s(reader)
                 begin.write("\n")
                 begin.flush()
-                made, took_s = told.readline().split()
+                made, took_s = answers.readline().split()
                 used_s = cpu_s(reader) - before
                 begin.close()
         found = json.loads(summary.read_text())

@@ -96,11 +96,11 @@ def log_of(path: Path) -> drive_log.DriveLog:
     """Return the completed I/Os of a recording, in the order of their arrival."""
     table = load(path)
     done = table.take(table.flags & COMPLETED != 0)
-    start, took, size, sector = (
+    start, latency, size, sector = (
         getattr(done, name).astype(np.int64)
         for name in ("arrival_ns", "latency_ns", "size_bytes", "sector")
     )
-    return drive_log.DriveLog(start, start + took, size, 512 * sector, done.is_served_read)
+    return drive_log.DriveLog(start, start + latency, size, 512 * sector, done.is_served_read)
 
 
 def judge_drives(paths: list[Path], name: str, seed: int) -> list[dict[str, float]]:

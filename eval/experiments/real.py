@@ -127,8 +127,8 @@ def neighbours_us(arrival_ns: Array, latency_us: Array, pages: Array) -> Array:
     for size_class in np.unique(classes):
         rows = np.flatnonzero(classes == size_class)
         gaps = np.concatenate(([np.inf], np.diff(arrival_ns[rows].astype(float)), [np.inf]))
-        there = np.arange(len(rows)) + np.where(gaps[:-1] < gaps[1:], -1, 1)
-        found[rows] = latency_us[rows[np.minimum(there, len(rows) - 1)]]
+        nearest = np.arange(len(rows)) + np.where(gaps[:-1] < gaps[1:], -1, 1)
+        found[rows] = latency_us[rows[np.minimum(nearest, len(rows) - 1)]]
     return found
 
 

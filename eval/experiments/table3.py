@@ -105,10 +105,10 @@ def features(blk: Path, shape: Shape) -> tuple[NDArray[np.uint8], NDArray[Any]]:
     table = load(blk)
     served = table.take(table.is_served_read)
     names = ("arrival_ns", "latency_ns", "size_bytes", "pending", "sector")
-    arrival, took, size, pending, sector = (
+    arrival, latency, size, pending, sector = (
         getattr(served, name).astype(np.int64) for name in names
     )
-    end, offset, latency_us = arrival + took, 512 * sector, took // 1000
+    end, offset, latency_us = arrival + latency, 512 * sector, latency // 1000
     # Before the first reads there are none: zeros, as in the kernel.
     past = _last_completed(arrival, end, size, shape.history)
     both = np.concatenate((past, np.arange(len(arrival))[:, None]), axis=1)

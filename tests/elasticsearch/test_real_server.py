@@ -308,9 +308,9 @@ def test_dates_keep_nanoseconds_and_numbers_are_exact(url: str, seen: Path) -> N
     )["hits"]["hits"]
     assert hit["_source"]["first_access_ns"] == first_ns and hit["_source"]["result"] == result
     seconds, ns = divmod(time_ns, 10**9)
-    said = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{ns:09d}"
+    time_text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{ns:09d}"
     # The server omits trailing zeros.
-    assert hit["fields"]["@timestamp"] == [said.rstrip("0") + "Z"]
+    assert hit["fields"]["@timestamp"] == [time_text.rstrip("0") + "Z"]
 
 
 def test_documents_sent_twice_are_stored_once(url: str, seen: Path) -> None:
@@ -589,14 +589,14 @@ def test_no_document_is_lost_while_the_server_fails(
     wait_for_more_than(before)
     end.touch()
     status = watch.wait(300)
-    said = (tmp_path / "error").read_text()
-    assert status == 0, said
+    stderr = (tmp_path / "error").read_text()
+    assert status == 0, stderr
     found = json.loads((tmp_path / "out").read_text())
     made = int(end.read_text())
     assert count() == made == found["calls"]
     assert found["elasticsearch"]["left"] == 0 and not found["elasticsearch"]["refused"]
     if kind != "stopped":  # A server that is stopped for less than the timeout only is slow.
-        assert "recorded rows wait on the disk" in said and "stores documents again" in said
+        assert "recorded rows wait on the disk" in stderr and "stores documents again" in stderr
     asked(real.url, "/linnapp-recordings/_refresh", method="POST")
     term = {"query": {"term": {"recording": found["recording"]}}, "sort": {"time_ns": "desc"}}
     report = asked(real.url, "/linnapp-recordings/_search", term)["hits"]["hits"][0]["_source"]

@@ -47,8 +47,10 @@ class Damage:
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
-        kept = [path.read_bytes() for path in sorted(CORPUS.iterdir())]
-        self.seeds = [one[1:] for one in kept if one and not one[0] & CONFIGURATION]
+        corpus = [path.read_bytes() for path in sorted(CORPUS.iterdir())]
+        self.seeds = [
+            content[1:] for content in corpus if content and not content[0] & CONFIGURATION
+        ]
 
     def question(self) -> bytes:
         draw = self.chance.getrandbits
@@ -56,31 +58,33 @@ class Damage:
 
     def datagram(self) -> bytes:
         chance = self.chance
-        made = bytearray(self.question() if chance.random() < 0.5 else chance.choice(self.seeds))
+        mutated = bytearray(self.question() if chance.random() < 0.5 else chance.choice(self.seeds))
         for _ in range(chance.choice((0, 1, 1, 2, 3, 8))):
-            self._once(made)
-        plain = bytes(made)
+            self._mutate(mutated)
+        plain = bytes(mutated)
         if chance.random() < 0.3:
             plain = signed(plain[:PLAIN_BYTES]) + plain[PLAIN_BYTES:]
         return plain[:LONGEST]
 
-    def _once(self, made: bytearray) -> None:
-        chance, at = self.chance, self.chance.randrange(len(made) + 1)
+    def _mutate(self, datagram: bytearray) -> None:
+        chance, at = self.chance, self.chance.randrange(len(datagram) + 1)
         what = chance.randrange(7)
-        if what == 0 and made:
-            made[at % len(made)] ^= 1 << chance.randrange(8)
-        elif what == 1 and made:
-            made[at % len(made)] = chance.choice((0, 1, 2, 0x7F, 0x80, 0xFF, chance.getrandbits(8)))
+        if what == 0 and datagram:
+            datagram[at % len(datagram)] ^= 1 << chance.randrange(8)
+        elif what == 1 and datagram:
+            datagram[at % len(datagram)] = chance.choice(
+                (0, 1, 2, 0x7F, 0x80, 0xFF, chance.getrandbits(8))
+            )
         elif what == 2:
-            del made[at:]
+            del datagram[at:]
         elif what == 3:
-            made[at:at] = chance.randbytes(chance.randrange(40))
+            datagram[at:at] = chance.randbytes(chance.randrange(40))
         elif what == 4:
-            del made[at : at + chance.randrange(1, 9)]
+            del datagram[at : at + chance.randrange(1, 9)]
         elif what == 5:
-            made += chance.choice(self.seeds)
+            datagram += chance.choice(self.seeds)
         elif chance.random() < 0.01:
-            made += chance.randbytes(chance.randrange(LONGEST))
+            datagram += chance.randbytes(chance.randrange(LONGEST))
 
 
 class Sender:
@@ -131,9 +135,9 @@ class Sender:
 
 
 def udp(family: socket.AddressFamily, source: str) -> socket.socket:
-    made = socket.socket(family, socket.SOCK_DGRAM)
-    made.bind((source, 0))
-    return made
+    udp_socket = socket.socket(family, socket.SOCK_DGRAM)
+    udp_socket.bind((source, 0))
+    return udp_socket
 
 
 def free_port(family: socket.AddressFamily, address: str) -> int:
@@ -211,10 +215,10 @@ class Run:
     def ended(self) -> str:
         """Stop the agent, check that it counted each datagram once, and return its counts."""
         self.process.send_signal(signal.SIGTERM)
-        said: str = self.process.communicate(timeout=GIVE_UP_S)[1]
-        counted = re.search(r"answered \d+ queries; ignored .*", said)
+        stderr: str = self.process.communicate(timeout=GIVE_UP_S)[1]
+        counted = re.search(r"answered \d+ queries; ignored .*", stderr)
         if self.process.returncode or counted is None:
-            raise SystemExit(f"the agent ended with {self.process.returncode}:\n{said}")
+            raise SystemExit(f"the agent ended with {self.process.returncode}:\n{stderr}")
         if sum(map(int, re.findall(r"\d+", counted[0]))) != self.sent:
             raise SystemExit(f"{self.sent} datagrams were sent, and {counted[0]}")
         return counted[0]
@@ -226,20 +230,20 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    print(f"seed {given.seed}", flush=True)
-    run = Run(given.agent.resolve(), given.folder.resolve(), given.seed)
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    print(f"seed {arguments.seed}", flush=True)
+    run = Run(arguments.agent.resolve(), arguments.folder.resolve(), arguments.seed)
     begin = time.monotonic()
     try:
-        while time.monotonic() < begin + given.seconds:
+        while time.monotonic() < begin + arguments.seconds:
             run.batch()
         took_s = time.monotonic() - begin
         print(f"{run.sent} datagrams in {took_s:.1f} s; {run.ended()}")
     except OSError as error:
         run.process.kill()
-        said = run.process.communicate()[1]
-        raise SystemExit(f"after {run.sent} datagrams: {error}\n{said}") from error
+        stderr = run.process.communicate()[1]
+        raise SystemExit(f"after {run.sent} datagrams: {error}\n{stderr}") from error
     finally:
         if run.process.poll() is None:
             run.process.kill()

@@ -83,6 +83,6 @@ read("calm")
 for knob, value in {"pattern": "all", "op": "read", "latency_us": 2000, "arm": 1}.items():
     Path(f"/sys/kernel/config/flashsim/flash{SLOW}/inject/{knob}").write_text(str(value))
 read("slow")
-told = pool.client_stats()
-print(json.dumps({"what": "agents", "queries": told.queries, "answers": told.answers}))
+client = pool.client_stats()
+print(json.dumps({"what": "agents", "queries": client.queries, "answers": client.answers}))
 pool.close()

@@ -72,8 +72,8 @@ class CheckedArray:
             ]
             if settings[k]:
                 values = {**settings[k], "op": "read", "latency_us": stall_us}
-                said = " ".join(f"{name}={value}" for name, value in values.items())
-                lines.append(f"inject flash{k} arm=0 {said}")
+                parameters = " ".join(f"{name}={value}" for name, value in values.items())
+                lines.append(f"inject flash{k} arm=0 {parameters}")
         lines += [
             "mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 "
             f"--raid-devices={len(settings)} {devices} 2>/dev/null",

@@ -272,12 +272,12 @@ def die_with_parent() -> None:
 
 def refused(mode: str, drives: list[str]) -> str:
     """Return the message of linnos-ublk if it does not start, or "" if it does."""
-    ran = subprocess.run(
+    result = subprocess.run(
         ["timeout", "20", "linnos-ublk", "--device", "0", f"--{mode}",
          *(path_of(d) for d in drives)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    return ran.stderr if ran.returncode == 1 else ""
+    return result.stderr if result.returncode == 1 else ""
 
 
 def check_served(model: Model, drives: list[str], whole: bool) -> None:
@@ -425,9 +425,9 @@ def main(n_moments: int, seed: int) -> None:
         differed = differing_drives()
         done["differed"] += bool(differed)
         if differed and not is_stop:
-            said = refused("assume-clean", DRIVES)
-            if "linnos-ublk --resync /dev/dm-0" not in said:
-                raise SystemExit(f"--assume-clean was not refused as it should be: {said}")
+            message = refused("assume-clean", DRIVES)
+            if "linnos-ublk --resync /dev/dm-0" not in message:
+                raise SystemExit(f"--assume-clean was not refused as it should be: {message}")
             done["refused"] += 1
         # The next server uses the record, with all replicas or without one.
         mode = "resync"

@@ -142,11 +142,11 @@ def recent_model() -> Model:
     return network(dict.fromkeys((15, 19, 23, 27), 500), (250_000, 0), threshold_us=1000)
 
 
-def reads_of(ran: Ran, name: str) -> dict[str, Any]:
+def reads_of(result: Ran, name: str) -> dict[str, Any]:
     """Return the result of paced_reads; no read may be lost or wrong."""
-    one: dict[str, Any] = ran.json(name)
-    assert one["errors"] == one["wrong"] == 0, name
-    return one
+    reads: dict[str, Any] = result.json(name)
+    assert reads["errors"] == reads["wrong"] == 0, name
+    return reads
 
 
 def assert_avoids_bursts(off: dict[str, Any], on: dict[str, Any]) -> None:
@@ -162,15 +162,15 @@ def assert_whole(state: str) -> None:
     assert degraded == "0" and array_state in ("active", "clean") and set(errors) == {"0"}
 
 
-def assert_odd_mirrors(ran: Ran, n_reads: int) -> None:
+def assert_odd_mirrors(result: Ran, n_reads: int) -> None:
     """Check that reads are right while the first drive has the bad sectors of ``spoil``."""
-    assert reads_of(ran, "odd")["reads"] == n_reads
-    assert ran.words("after_odd")[0] == "0"
-    bad = [int(line.split()[0]) for line in ran.text("bad_blocks").splitlines()]
+    assert reads_of(result, "odd")["reads"] == n_reads
+    assert result.words("after_odd")[0] == "0"
+    bad = [int(line.split()[0]) for line in result.text("bad_blocks").splitlines()]
     assert bad and all(10240 <= sector < 10496 for sector in bad)
-    assert ran.words("mismatches") == ["0"]
+    assert result.words("mismatches") == ["0"]
     # md queries drives, and never sends hinted reads.
-    stats = dict(re.findall(r"(\w+) (\d+)", ran.text("stats")))
+    stats = dict(re.findall(r"(\w+) (\d+)", result.text("stats")))
     assert stats["latency_critical"] == stats["revoked"] == "0"
     assert int(stats["probes"]) > 10
 

@@ -81,10 +81,10 @@ def replay(
     **how: Any,
 ) -> Replay:
     """Replay traces in a guest; the replayer must end with this status."""
-    ran = boot(
+    result = boot(
         f"{before}\nstatus=0\n"
         f"replayer --devices {','.join(devices)} --trace {traces} {options} --json $OUT/o.json"
         f" --log $OUT/o.log || status=$?\n[ $status = {status} ]\n{after}",
         **how,
     )
-    return Replay(summary(folder / "o.json"), replay_log.read(folder / "o.log"), ran)
+    return Replay(summary(folder / "o.json"), replay_log.read(folder / "o.log"), result)

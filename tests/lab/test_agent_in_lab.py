@@ -45,7 +45,7 @@ def test_agent_reports_the_predictions_of_the_kernel(boot, tmp_path: Path) -> No
     (tmp_path / "agent.conf").write_text(f"{drives}listen 127.0.0.1\nallow 127.0.0.1\n")
     latency = next((MODELS / "latency").glob("*.linnos"))
     assert LatencyModel.load(latency).n_trees >= 16
-    ran = boot(
+    result = boot(
         f'cd "$OUT"\n{AGENT} --config agent.conf 2>said & agent=$!\nsleep 0.1\n'
         "python3 ask.py\n"
         f"linnapp upload --model {MODELS}/flash0.linnos --device /dev/flash0 --mode observe\n"
@@ -57,17 +57,17 @@ def test_agent_reports_the_predictions_of_the_kernel(boot, tmp_path: Path) -> No
         "python3 ask.py\n"
         "kill $agent; wait $agent; echo $?\n"
     )
-    lines = [line for line in ran.stdout.splitlines() if line.startswith("[")]
+    lines = [line for line in result.stdout.splitlines() if line.startswith("[")]
     off, on, busy = (json.loads(line) for line in lines)
     assert [drive["known"] for drive in off] == [OFF] * 3
     assert [drive["known"] for drive in on] == [VERDICT, LATENCY, OFF]
-    for told in (*off, *on):
+    for answer in (*off, *on):
         # the kernel's bits of the state, and all other fields, are equal
-        assert [told["known"], told["state"] & 255, told["latency_us"]] == told["kernel"]
+        assert [answer["known"], answer["state"] & 255, answer["latency_us"]] == answer["kernel"]
         # LinnOS counts pages
-        assert told["state"] & ~255 == PENDING_KNOWN | (told["known"] != OFF and PENDING_PAGES)
-        assert told["pending"] == 0
+        assert answer["state"] & ~255 == PENDING_KNOWN | (answer["known"] != OFF and PENDING_PAGES)
+        assert answer["pending"] == 0
     assert on[1]["latency_us"] > 0
     assert busy[1]["pending"] > 100 and busy[1]["latency_us"] > on[1]["latency_us"]
-    assert ran.stdout.split()[-1] == "0"
+    assert result.stdout.split()[-1] == "0"
     assert "answered 9 queries; ignored 0 from other addresses" in (tmp_path / "said").read_text()

@@ -70,11 +70,11 @@ def test_application_reads_from_mirrors_that_are_predicted_fast(
     # These models have no gain, so the guard would soon stop following them.
     for state in ("off", "unguarded"):
         folder = tmp_path / state
-        ran = run_once(app, Case(name, "ext4", state, n_mirrors), setup, folder)
+        result = run_once(app, Case(name, "ext4", state, n_mirrors), setup, folder)
         # The guest compared every row or value, and the mirrors block by block.
         done = app.operations(app, folder)[name]
-        reads[state], keys[state] = ran["counted"], done.start_us.tolist()
-        assert ran["reads"] > 1000 and ran["data_errors"] == 0
+        reads[state], keys[state] = result["counted"], done.start_us.tolist()
+        assert result["reads"] > 1000 and result["data_errors"] == 0
         assert 900 < len(done.latency_us) < 1100
         assert 50 < np.median(done.latency_us) < 1000
     assert keys["off"] == keys["unguarded"]
@@ -97,7 +97,7 @@ def test_application_runs_with_the_modules_on_a_kernel_without_linnos(tmp_path: 
     shutil.copy2(REPLAYER, tmp_path / "bin")
     with guests.on_kernel(MODULE_KERNEL, "kernel-um-module", tmp_path / "bin"):
         setup = Setup(ARRAY, tmp_path / lab.DATA, background(tmp_path), models, 1, 1024)
-        ran = run_once(app, Case("sqlite", "ext4", MODULE), setup, tmp_path / MODULE)
-    assert ran["reads"] > 1000 and ran["data_errors"] == 0
+        result = run_once(app, Case("sqlite", "ext4", MODULE), setup, tmp_path / MODULE)
+    assert result["reads"] > 1000 and result["data_errors"] == 0
     # The guard of the module lets md follow the models for a while.
-    assert all(ran["counted"]["inferences"]) and ran["counted"]["probes"][0] > 0
+    assert all(result["counted"]["inferences"]) and result["counted"]["probes"][0] > 0

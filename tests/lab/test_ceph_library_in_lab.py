@@ -56,8 +56,8 @@ def test_example_program_reads_its_own_writes(tmp_path: Path) -> None:
 
 
 def test_reads_leave_a_slow_drive_except_for_fresh_objects(tmp_path: Path) -> None:
-    said = in_lab(sys.executable, Path(__file__).with_name("ceph_reads.py"), out=tmp_path)
-    found = {one.pop("what"): one for one in map(json.loads, said.splitlines())}
+    output = in_lab(sys.executable, Path(__file__).with_name("ceph_reads.py"), out=tmp_path)
+    found = {counts.pop("what"): counts for counts in map(json.loads, output.splitlines())}
     agents = found.pop("agents")
     assert 0.9 * agents["queries"] <= agents["answers"] > 100
     fresh, old = (found.pop(f"{age} replicas") for age in ("fresh", "old"))
@@ -66,10 +66,10 @@ def test_reads_leave_a_slow_drive_except_for_fresh_objects(tmp_path: Path) -> No
     # each queried OSD serves its reads, and no others
     for asked, served in zip(old["asked"], old["disk_reads"], strict=True):
         assert 0 < asked <= served < asked + 20
-    for one in found.values():
-        assert one["reads"] == READS and not one["retried"] and not one["misplaced"]
+    for counts in found.values():
+        assert counts["reads"] == READS and not counts["retried"] and not counts["misplaced"]
         # each is a read of a drive, except for copies and the few reads of BlueStore itself
-        assert READS <= sum(one["disk_reads"]) <= 1.05 * READS
+        assert READS <= sum(counts["disk_reads"]) <= 1.05 * READS
     fresh, calm, slow = (found[what] for what in ("fresh", "calm", "slow"))
     # replicas are not asked for reads that they do not serve
     assert fresh["fresh"] > 0.8 * READS and not fresh["bounced"]

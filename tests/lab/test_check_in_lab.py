@@ -55,18 +55,18 @@ ls /sys/block/flash0/linnos/mode && cat /sys/block/flash0/linnos/mode >$OUT/mode
 
 @pytest.mark.lab
 def test_check_says_yes_only_when_the_mirrors_stall(boot) -> None:
-    ran = boot(BEGIN + ARRAYS, Array(size_mb=64, precondition=False))
+    result = boot(BEGIN + ARRAYS, Array(size_mb=64, precondition=False))
 
     def verdict(name: str) -> str:
-        found = ran.json(name)
+        found = result.json(name)
         print(name, found["reason"])
         return str(found["verdict"])
 
     assert verdict("equal") != "yes"
     assert verdict("stalls") == "yes"
     assert verdict("idle") == "unknown"
-    assert "degraded" in ran.text("degraded")
-    assert ran.text("mode") == "off\n"
+    assert "degraded" in result.text("degraded")
+    assert result.text("mode") == "off\n"
 
 
 def verdict_of(array: CheckedArray, folder: Path) -> str:

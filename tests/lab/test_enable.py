@@ -98,13 +98,13 @@ def bounding_set(unit: Path = UNIT) -> str:
 def test_lab_example_of_the_page_runs(tmp_path: Path, guest_programs: Path) -> None:
     command = ["linnapp", "lab", "run", "--out", tmp_path, "--", "sh", "eval/enable.sh", tmp_path]
     path = f"{guest_programs}:{ROOT}/.venv/bin:{os.environ['PATH']}"
-    ran = subprocess.run(
+    result = subprocess.run(
         ["env", f"PATH={path}", *command], cwd=ROOT, check=False, capture_output=True, text=True
     )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "md0: reads from the mirror that is predicted to answer first" in ran.stderr
-    assert "It has a benefit: leave it on." in ran.stdout
-    assert ran.stdout.splitlines()[-4:] == [
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "md0: reads from the mirror that is predicted to answer first" in result.stderr
+    assert "It has a benefit: leave it on." in result.stdout
+    assert result.stdout.splitlines()[-4:] == [
         "/dev/md0: linnos off", *(f"/dev/flash{k}: off" for k in range(3))
     ]  # fmt: skip
     assert not (tmp_path / "drives.conf").exists()

@@ -78,10 +78,10 @@ def test_kernel_library_and_numpy_agree(
     by_library = infer(model, digits, engine="c")
     np.testing.assert_array_equal(by_library, by_numpy)
 
-    ran = boot(
+    result = boot(
         "true", Array(n_drives=0), kernel_args=("kunit.enable=1", "kunit.filter_glob=linnos*")
     )
-    line = re.search(r"linnos_vectors: n=(\d+) crc32=([0-9a-f]{8}) slow=(\d+)", ran.dmesg)
+    line = re.search(r"linnos_vectors: n=(\d+) crc32=([0-9a-f]{8}) slow=(\d+)", result.dmesg)
     assert line, "the KUnit case printed no result"
     assert int(line[1]) == N_VECTORS
     assert int(line[2], 16) == zlib.crc32(by_numpy.astype("<i8").tobytes())
@@ -91,7 +91,9 @@ def test_kernel_library_and_numpy_agree(
     trees, features = latency_vectors
     us = predict_us(trees, features, engine="numpy")
     np.testing.assert_array_equal(predict_us(trees, features, engine="c"), us)
-    line = re.search(r"linnos_latency_vectors: n=(\d+) crc32=([0-9a-f]{8}) slow=(\d+)", ran.dmesg)
+    line = re.search(
+        r"linnos_latency_vectors: n=(\d+) crc32=([0-9a-f]{8}) slow=(\d+)", result.dmesg
+    )
     assert line, "the KUnit case of the trees printed no result"
     assert int(line[1]) == N_VECTORS
     assert int(line[2], 16) == zlib.crc32(us.astype("<u4").tobytes())
@@ -99,19 +101,19 @@ def test_kernel_library_and_numpy_agree(
 
 
 def test_kunit_suites_pass(boot) -> None:
-    ran = boot(
+    result = boot(
         "cat /sys/kernel/debug/kunit/*/results 2>/dev/null",
         Array(n_drives=0),
         kernel_args=("kunit.enable=1", "kunit.filter_glob=*"),
     )
     suites = re.findall(
         r"^# (linnos\S*|flashsim\S*): pass:(\d+) fail:(\d+) skip:(\d+)",
-        ran.dmesg + ran.stdout,
+        result.dmesg + result.stdout,
         re.M,
     )
-    lines = [line for line in ran.dmesg.splitlines() if "not ok" in line]
+    lines = [line for line in result.dmesg.splitlines() if "not ok" in line]
     assert not lines, lines
     for ours in ("linnos", "flashsim"):
         assert any(name.startswith(ours) and int(passed) > 0 for name, passed, _, _ in suites), (
-            ran.dmesg[-3000:]
+            result.dmesg[-3000:]
         )

@@ -105,11 +105,11 @@ def test_tags_of_threads_rings_and_aio_reach_the_driver(boot, tmp_path: Path) ->
     )
     matched = map(int, (tmp_path / "matched").read_text().split())
     found = dict(zip(tags, matched, strict=True))
-    said = (tmp_path / "said").read_text().split()[1::2]
+    set_tags = (tmp_path / "said").read_text().split()[1::2]
     # I/O without an application's tag has a command duration limit, or no hint.
-    assert found.pop(0) + found.pop(3) == said.count("0") == 16 * 4
+    assert found.pop(0) + found.pop(3) == set_tags.count("0") == 16 * 4
     assert found.pop(500) == 0  # without a class
-    assert found == {tag: said.count(str(tag)) for tag in found} == dict.fromkeys(found, 16)
+    assert found == {tag: set_tags.count(str(tag)) for tag in found} == dict.fromkeys(found, 16)
 
 
 def test_bad_rule_files_are_refused_and_leave_nothing(boot, tmp_path: Path) -> None:

@@ -19,8 +19,10 @@ COUNTERS = "cat /sys/kernel/debug/flashsim/flash0/counters >$OUT/"
 PROFILES = ["consumer", "consumer-nvme", "enterprise-a", "enterprise-b", "enterprise-c"]
 
 
-def _counters(ran: Ran, name: str) -> dict[str, int]:
-    return {counter: int(value) for counter, value in map(str.split, ran.text(name).splitlines())}
+def _counters(result: Ran, name: str) -> dict[str, int]:
+    return {
+        counter: int(value) for counter, value in map(str.split, result.text(name).splitlines())
+    }
 
 
 def _drive(profile: str = "enterprise-a", size_mb: int = 256, precondition: bool = True) -> Array:
@@ -38,7 +40,7 @@ def test_reads_return_the_data_written(boot, profile: str) -> None:
 
 
 def test_discarded_pages_read_as_zeros_and_free_memory(boot) -> None:
-    ran = boot(
+    result = boot(
         r"""
 free() { awk '/^MemFree/ { print $2 }' /proc/meminfo >>$OUT/free; }
 free
@@ -50,8 +52,8 @@ dd if=/dev/flash0 bs=1M count=128 iflag=direct | tr -d '\0' | wc -c >$OUT/left
 """,
         _drive(size_mb=128, precondition=False),
     )
-    start, written, discarded = ran.numbers("free")
-    assert ran.text("left") == f"{8 << 20}\n"
+    start, written, discarded = result.numbers("free")
+    assert result.text("left") == f"{8 << 20}\n"
     mib = 1024
     assert start - written > 120 * mib
     assert discarded - written > 110 * mib
@@ -138,9 +140,9 @@ compare()
 PYTHON
 python3 /run/tmp/series.py >$OUT/grown_kb
 """
-    ran = boot(script, _drive(size_mb=64, precondition=False))
+    result = boot(script, _drive(size_mb=64, precondition=False))
     # 64 MiB written; the script's own memory counts as well.
-    assert int(ran.text("grown_kb")) < 8192
+    assert int(result.text("grown_kb")) < 8192
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -160,13 +162,13 @@ def test_writes_add_a_latency_tail_to_stable_reads(boot, tmp_path: Path, profile
 
 
 def test_random_writes_start_garbage_collection(boot) -> None:
-    ran = boot(
+    result = boot(
         f"{COUNTERS}before\n"
         f"{FIO} --filename=/dev/flash0 --rw=randwrite --bs=16k --iodepth=16 --size=256m"
         f" --io_size=512m >&2\n{COUNTERS}after",
         _drive("consumer"),
     )
-    before, after = (_counters(ran, name) for name in ("before", "after"))
+    before, after = (_counters(result, name) for name in ("before", "after"))
     delta = {name: after[name] - before[name] for name in after}
     assert delta["write_sectors"] == 512 * 2048
     for name in ("gc_runs", "gc_pages_moved", "erases", "block_erases", "flushes"):
@@ -194,8 +196,8 @@ PYTHON
 python3 /run/tmp/large.py >$OUT/took
 cat /sys/kernel/config/flashsim/flash0/host_transfer_ns >>$OUT/took
 """
-    ran = boot(script, _drive(profile, size_mb=64, precondition=False))
-    write_ns, read_ns, transfer_ns = ran.numbers("took")
+    result = boot(script, _drive(profile, size_mb=64, precondition=False))
+    write_ns, read_ns, transfer_ns = result.numbers("took")
     link_ns = 2048 * transfer_ns  # of 8 MiB
     assert link_ns < write_ns < 1.05 * link_ns
     assert link_ns < read_ns < 1.3 * link_ns
@@ -223,17 +225,17 @@ def test_oracle_includes_the_last_part_of_a_split_read(boot, tmp_path: Path, pro
         f"{READS} /dev/flash0 30 $OUT/injected.npy --read-kb 4096 --oracle\n",
         _drive(profile),
     )
-    exact, said = {}, {}
+    exact, predicted = {}, {}
     for load in ("idle", "busy", "injected"):
-        _, took, said[load] = np.load(tmp_path / f"{load}.npy").T
+        _, latency, predicted[load] = np.load(tmp_path / f"{load}.npy").T
         # Reading the clock takes 256 ns of the guest's time, and it is read twice.
-        exact[load] = np.abs(took - said[load]) <= 2 * 256
+        exact[load] = np.abs(latency - predicted[load]) <= 2 * 256
     assert exact["idle"].all() and exact["injected"].all()
     # A chip can start other work between the query and the read.
     assert exact["busy"].mean() > 0.95
-    idle = np.median(said["idle"])
-    assert said["busy"].max() > 1.5 * idle
-    assert np.median(said["injected"]) > idle + 700_000
+    idle = np.median(predicted["idle"])
+    assert predicted["busy"].max() > 1.5 * idle
+    assert np.median(predicted["injected"]) > idle + 700_000
 
 
 def test_injection_patterns_delay_the_stated_reads(boot, tmp_path: Path) -> None:
@@ -248,7 +250,7 @@ def test_injection_patterns_delay_the_stated_reads(boot, tmp_path: Path) -> None
         for pattern, knobs in runs.items()
     )
     script += f"inject flash0 arm=0\n{READS} /dev/flash0 500 $OUT/disarmed.npy\n{COUNTERS}all"
-    ran = boot(script, _drive())
+    result = boot(script, _drive())
     slow = {
         name: np.flatnonzero(np.load(tmp_path / f"{name}.npy")[:, 1] > 5_000_000)
         for name in [*runs, "disarmed"]
@@ -258,11 +260,11 @@ def test_injection_patterns_delay_the_stated_reads(boot, tmp_path: Path) -> None
     assert 150 < len(slow["random"]) < 250
     assert len(slow["disarmed"]) == 0
     hits = sum(map(len, slow.values()))
-    assert _counters(ran, "all")["injected_reads"] == hits
+    assert _counters(result, "all")["injected_reads"] == hits
 
 
 def test_wrong_settings_are_refused(boot) -> None:
-    ran = boot(
+    result = boot(
         r"""
 cd /sys/kernel/config/flashsim
 refused() { if (echo "$2" >$1) 2>/dev/null; then echo "$1=$2 accepted"; fi; }
@@ -282,10 +284,10 @@ rmdir flash9
 """,
         _drive(precondition=False),
     )
-    assert ran.text("accepted") == ""
-    assert "flashsim: inject/pattern: no such value" in ran.dmesg
-    assert "flashsim: inject/ratio_ppm: must be 0 to 1000000" in ran.dmesg
-    assert "flashsim: drive/channels: must be 1 to 32" in ran.dmesg
+    assert result.text("accepted") == ""
+    assert "flashsim: inject/pattern: no such value" in result.dmesg
+    assert "flashsim: inject/ratio_ppm: must be 0 to 1000000" in result.dmesg
+    assert "flashsim: drive/channels: must be 1 to 32" in result.dmesg
 
 
 def test_drive_is_removed_and_added_under_load(boot) -> None:
@@ -330,8 +332,8 @@ PYTHON
 python3 /run/tmp/hold.py >$OUT/answers
 ls /dev/flash* >$OUT/left 2>/dev/null || true
 """
-    ran = boot(script, _drive(size_mb=64, precondition=False))
+    result = boot(script, _drive(size_mb=64, precondition=False))
     gone = "No such device"
-    assert ran.text("answers").splitlines() == ["latency", gone, gone, gone]
-    assert ran.text("left") == ""
-    assert "BUG" not in ran.dmesg and "WARNING" not in ran.dmesg
+    assert result.text("answers").splitlines() == ["latency", gone, gone, gone]
+    assert result.text("left") == ""
+    assert "BUG" not in result.dmesg and "WARNING" not in result.dmesg

@@ -42,16 +42,16 @@ def replayed(
             block, blocks = rng.integers(7936, 8704), rng.integers(1, blocks_max + 1)
             ios.append((i * every_us + k * every_us // 3, action, block, blocks))
         write_trace(folder / f"t{k}", ios)
-    ran = replay(
+    result = replay(
         boot, folder, "$OUT/t0,$OUT/t1,$OUT/t2",
         f"--policy baseline --prefill none --inject {spec}",
         after="cat $flashsim/flash?/inject/pattern $flashsim/flash?/inject/arm >$OUT/after",
         array=Array(size_mb=256, precondition=False, parameters=ALL_BUFFERED),
     )  # fmt: skip
-    assert ran.summary["config"]["inject"] == [spec]
+    assert result.summary["config"]["inject"] == [spec]
     assert (folder / "after").read_text().split() == ["none"] * 3 + ["0"] * 3
-    assert len(ran.log) == 3 * n
-    return ran.log
+    assert len(result.log) == 3 * n
+    return result.log
 
 
 def submitted_ms(log: NDArray[Any]) -> NDArray[np.float64]:
@@ -75,8 +75,8 @@ def slots(
 def test_two_drives_are_slow_at_a_time_in_rotation(boot, tmp_path: Path) -> None:
     log = replayed(boot, tmp_path, "all:latency_us=3000,slot_ms=40,every_ms=150,rotate,at_once=2")
     turn, inside, sure = slots(log, 40, 150)
-    mine = np.isin((log["home"] - turn) % 3, (0, 1))
-    assert (slow(log) == (inside & mine))[sure].all()
+    is_slow_drive = np.isin((log["home"] - turn) % 3, (0, 1))
+    assert (slow(log) == (inside & is_slow_drive))[sure].all()
     assert slow(log).sum() > 1000
     assert (slow(log)[log["op"] == replay_log.WRITE]).sum() > 100
 
@@ -165,14 +165,14 @@ def test_a_heavy_tail_has_the_median_and_the_tail_stated(boot, tmp_path: Path) -
 
 
 def test_a_region_beyond_the_drive_is_refused(boot) -> None:
-    ran = boot(
+    result = boot(
         "printf 'fio version 3 iolog\\n0 d read 0 4096\\n' >/run/tmp/t\n"
         "replayer --devices /dev/flash0 --trace /run/tmp/t --policy baseline"
         " --inject all:latency_us=1,region_start_mb=200,region_mb=57",
         check=False,
     )
-    assert ran.status == 1
-    assert "the region ends at 257 MiB, drive /dev/flash0 at 256" in ran.stderr
+    assert result.status == 1
+    assert "the region ends at 257 MiB, drive /dev/flash0 at 256" in result.stderr
 
 
 #: Settings of each pattern, and the required answers of the oracle.
@@ -203,10 +203,10 @@ wait
 """,
         Array(n_drives=1, profile="enterprise-b", size_mb=256),
     )
-    _, took, said = np.load(tmp_path / "reads.npy").T
+    _, latency, predicted = np.load(tmp_path / "reads.npy").T
     # The question and the read are about 1 us apart, in which a ramp goes on and a slot can end.
-    assert (np.abs(took - said) < 2_000).mean() > 0.995
-    extra_us = said / 1000 - 85
+    assert (np.abs(latency - predicted) < 2_000).mean() > 0.995
+    extra_us = predicted / 1000 - 85
     if kind == "queue":
         assert (np.abs(extra_us - 1250) < 400).all()
     elif kind == "pareto":

@@ -41,8 +41,8 @@ ls -d /sys/kernel/debug/tracing/instances/* >$OUT/instances.txt 2>/dev/null || :
 
 
 def test_views_show_the_decisions_of_the_kernel(boot, queue_model: Path) -> None:
-    ran = boot(RUN.format(model=queue_model, here=HERE), Array(n_drives=1, size_mb=64))
-    decisions: list[dict[str, Any]] = ran.json("last.json")["decisions"]
+    result = boot(RUN.format(model=queue_model, here=HERE), Array(n_drives=1, size_mb=64))
+    decisions: list[dict[str, Any]] = result.json("last.json")["decisions"]
     assert len(decisions) == 20
     for each in decisions:
         assert each["saw"]["pending"] == 1
@@ -53,11 +53,11 @@ def test_views_show_the_decisions_of_the_kernel(boot, queue_model: Path) -> None
     assert len(slow) == 4
     assert all(each["outcome"].endswith("slow: a slow read admitted") for each in slow)
 
-    slowest = ran.json("slow.json")["decisions"]
+    slowest = result.json("slow.json")["decisions"]
     assert len(slowest) == 5
     assert all(3000 < each["latency_us"] < 4000 for each in slowest)
-    assert ran.text("instances.txt") == ""  # no trace instance remains
-    (row,) = ran.json("top.json")["drives"]
+    assert result.text("instances.txt") == ""  # no trace instance remains
+    (row,) = result.json("top.json")["drives"]
     seen = row["read_us_percentiles"]
     # Within 12 %, as the kernel counts them in buckets.
     assert 0 < seen["p50"] < 1000 and 0.88 * 3000 < seen["p99"] < 1.12 * 4000
@@ -65,17 +65,17 @@ def test_views_show_the_decisions_of_the_kernel(boot, queue_model: Path) -> None
     assert row["reads_per_s"] == pytest.approx(row["per_second"]["reads"], abs=5)
     assert seen["reads"] == pytest.approx(row["reads_per_s"] * row["interval_s"], abs=5)
     assert row["per_second"]["slow"] == pytest.approx(row["reads_per_s"] / 5, rel=0.1)
-    _check_metrics(ran, Model.load(queue_model))
+    _check_metrics(result, Model.load(queue_model))
 
 
-def _check_metrics(ran: Ran, model: Model) -> None:
+def _check_metrics(result: Ran, model: Model) -> None:
     """Compare the exporter's values with the kernel's counters; no read came in between."""
     metrics = {}
-    for line in ran.text("metrics.txt").splitlines():
+    for line in result.text("metrics.txt").splitlines():
         if not line.startswith("#"):
             name, _, value = line.rpartition(" ")
             metrics[name] = float(value)
-    words = ran.words("counters.txt")
+    words = result.words("counters.txt")
     counters = dict(zip(words[::2], map(int, words[1::2]), strict=True))
     drive = '{drive="flash0"}'
     assert metrics["linnos_drives"] == 1
@@ -84,7 +84,7 @@ def _check_metrics(ran: Ran, model: Model) -> None:
     assert metrics[f"linnos_slow_reads_total{drive}"] == counters["slow"] > 20
     assert metrics[f"linnos_false_submits_total{drive}"] == counters["false_submits"] > 20
     assert metrics[f"linnos_inference_seconds_total{drive}"] == counters["inference_ns"] / 1e9
-    counts = ran.numbers("histogram.txt")
+    counts = result.numbers("histogram.txt")
     name = "linnos_read_latency_seconds"
     assert metrics[f"{name}_count{drive}"] == sum(counts) == counters["reads"]
     assert metrics[f'{name}_bucket{{drive="flash0",le="+Inf"}}'] == counters["reads"]
@@ -92,7 +92,7 @@ def _check_metrics(ran: Ran, model: Model) -> None:
     faster = metrics[f'{name}_bucket{{drive="flash0",le="0.001024"}}']
     assert metrics[f'{name}_bucket{{drive="flash0",le="0.00256"}}'] == faster
     assert counters["reads"] - faster == pytest.approx(counters["reads"] / 5, abs=1)
-    read_ios, _, sectors, read_ms = ran.numbers("stat.txt")[:4]
+    read_ios, _, sectors, read_ms = result.numbers("stat.txt")[:4]
     assert metrics[f"linnos_disk_reads_total{drive}"] == read_ios
     assert metrics[f"linnos_disk_read_bytes_total{drive}"] == sectors * 512
     assert metrics[f"linnos_disk_read_seconds_total{drive}"] == pytest.approx(read_ms / 1e3)

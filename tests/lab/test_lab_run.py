@@ -34,9 +34,11 @@ def lab_run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPro
 
 
 def test_output_and_exit_status_pass_through() -> None:
-    ran = lab_run("--drives", "0", "--", "sh", "-c", "echo out; seq 100000; echo err >&2; exit 7")
-    assert (ran.returncode, ran.stderr) == (7, "err\n")
-    assert ran.stdout == "out\n" + "".join(f"{n}\n" for n in range(1, 100001))
+    result = lab_run(
+        "--drives", "0", "--", "sh", "-c", "echo out; seq 100000; echo err >&2; exit 7"
+    )
+    assert (result.returncode, result.stderr) == (7, "err\n")
+    assert result.stdout == "out\n" + "".join(f"{n}\n" for n in range(1, 100001))
 
 
 def test_only_the_output_folder_is_writable_whatever_its_name(tmp_path: Path) -> None:
@@ -47,8 +49,12 @@ def test_only_the_output_folder_is_writable_whatever_its_name(tmp_path: Path) ->
         'echo kept >"$LINNOS_OUT/file" && cat "$LINNOS_OUT/file" && echo here >relative'
         f" && echo lost >{other}/file"
     )
-    ran = lab_run("--drives", "0", "--out", ".", "--", "sh", "-c", script, cwd=out)
-    assert ran.returncode != 0 and ran.stdout == "kept\n" and "Read-only file system" in ran.stderr
+    result = lab_run("--drives", "0", "--out", ".", "--", "sh", "-c", script, cwd=out)
+    assert (
+        result.returncode != 0
+        and result.stdout == "kept\n"
+        and "Read-only file system" in result.stderr
+    )
     assert (out / "file").read_text() == "kept\n" and (out / "relative").read_text() == "here\n"
     assert not (other / "file").exists()
 
@@ -57,10 +63,10 @@ def test_drives_are_up_and_sleeping_is_free() -> None:
     script = (
         "test -b /dev/flash0 && test -b /dev/flash1 && echo $LINNOS_DRIVES; sleep 1000; uptime -p"
     )
-    ran = lab_run("--drives", "2", "--size-mb", "64", "--", "sh", "-c", script)
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.splitlines()[0] == "/dev/flash0,/dev/flash1"
-    assert "16 minutes" in ran.stdout
+    result = lab_run("--drives", "2", "--size-mb", "64", "--", "sh", "-c", script)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[0] == "/dev/flash0,/dev/flash1"
+    assert "16 minutes" in result.stdout
 
 
 def test_guest_sees_nothing_of_the_host_except_its_files(
@@ -71,13 +77,13 @@ def test_guest_sees_nothing_of_the_host_except_its_files(
     script = (
         "env; cat /proc/1/environ /proc/cmdline; hostname; ! grep ^host /proc/cpuinfo; date +%s"
     )
-    ran = lab_run("--drives", "0", "--", "sh", "-ec", script)
-    assert ran.returncode == 0, ran.stderr
-    assert "A_SECRET" not in ran.stdout and "linnos_control" not in ran.stdout
+    result = lab_run("--drives", "0", "--", "sh", "-ec", script)
+    assert result.returncode == 0, result.stderr
+    assert "A_SECRET" not in result.stdout and "linnos_control" not in result.stdout
     # The caller's working folder is named only in PWD.
-    assert ran.stdout.count(str(tmp_path)) == ran.stdout.count(f"PWD={tmp_path}") == 1
-    assert "linnos\n1600000000\n" in ran.stdout
-    assert {"HOME=/run/home", f"PATH={_path(ran.stdout)}"} <= set(ran.stdout.splitlines())
+    assert result.stdout.count(str(tmp_path)) == result.stdout.count(f"PWD={tmp_path}") == 1
+    assert "linnos\n1600000000\n" in result.stdout
+    assert {"HOME=/run/home", f"PATH={_path(result.stdout)}"} <= set(result.stdout.splitlines())
 
 
 def _path(output: str) -> str:
@@ -105,13 +111,13 @@ def in_a_terminal(*arguments: str, keys: bytes, after: bytes) -> str:
         stderr=slave,
         env={**os.environ, "TERM": "xterm"},
     )
-    shown, left = b"", keys
+    shown, unsent = b"", keys
     while process.poll() is None or select.select([master], [], [], 0)[0]:
         if select.select([master], [], [], 0.1)[0]:
             shown += os.read(master, 65536)
-        if left and after in shown:
-            os.write(master, left)
-            left = b""
+        if unsent and after in shown:
+            os.write(master, unsent)
+            unsent = b""
     assert process.returncode == 0, shown.decode(errors="replace")
     assert termios.tcgetattr(slave) == before
     os.close(master)
@@ -131,10 +137,10 @@ def test_a_terminal_is_one_in_the_guest() -> None:
 @pytest.mark.long
 def test_tour_shows_bursts_and_explains_why_reads_were_refused(tmp_path: Path) -> None:
     shown = in_a_terminal("tour", "-o", str(tmp_path), keys=b"s", after=b"\xe2")
-    seen, told = shown.split("\x1b[?1049l")
-    assert re.search(r"flash1 .*\b[5-9]\d% ", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", " ", seen))
-    assert re.search(r"revoked [1-9]", told) and "data errors 0 in" in told
-    assert "happened  revoked; its latency" in told and "; took 2" in told
+    screen, explanation = shown.split("\x1b[?1049l")
+    assert re.search(r"flash1 .*\b[5-9]\d% ", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", " ", screen))
+    assert re.search(r"revoked [1-9]", explanation) and "data errors 0 in" in explanation
+    assert "happened  revoked; its latency" in explanation and "; took 2" in explanation
 
 
 @pytest.mark.parametrize(
@@ -147,10 +153,10 @@ def test_tour_shows_bursts_and_explains_why_reads_were_refused(tmp_path: Path) -
     ],
 )
 def test_errors_name_the_cause(arguments: tuple[str, ...], message: str) -> None:
-    ran = lab_run(*arguments)
-    assert ran.returncode != 0
-    assert message in ran.stderr
-    assert "Traceback" not in ran.stderr
+    result = lab_run(*arguments)
+    assert result.returncode != 0
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_guest_ends_when_its_starter_is_killed(tmp_path: Path) -> None:
@@ -168,8 +174,8 @@ def test_guest_ends_when_its_starter_is_killed(tmp_path: Path) -> None:
     lab.kill()
     lab.wait()
     patience = time.monotonic() + 300
-    while left := _processes_of(session):
-        assert time.monotonic() < patience, left
+    while processes := _processes_of(session):
+        assert time.monotonic() < patience, processes
         time.sleep(0.1)
 
 
@@ -185,9 +191,9 @@ def _processes_of(session: int) -> list[int]:
 
 
 def test_a_crashing_guest_is_an_error() -> None:
-    ran = lab_run("--drives", "0", "--", "sh", "-c", "echo c >/proc/sysrq-trigger; sleep 10")
-    assert ran.returncode != 0
-    assert "died before its command ended" in ran.stderr
+    result = lab_run("--drives", "0", "--", "sh", "-c", "echo c >/proc/sysrq-trigger; sleep 10")
+    assert result.returncode != 0
+    assert "died before its command ended" in result.stderr
 
 
 #: Every second page, because adjacent pages would form one mapping.
@@ -205,7 +211,7 @@ def test_too_many_mappings_error_names_the_sysctl(tmp_path: Path) -> None:
     if allowed > 100_000:
         pytest.skip(f"this host lets a process have {allowed} mappings")
     (tmp_path / "map.py").write_text(MANY_MAPPINGS)
-    ran = lab_run("--", "python3", str(tmp_path / "map.py"), str(allowed))
-    assert ran.returncode == 128 + signal.SIGSEGV
-    assert "sysctl -w vm.max_map_count=" in ran.stderr
+    result = lab_run("--", "python3", str(tmp_path / "map.py"), str(allowed))
+    assert result.returncode == 128 + signal.SIGSEGV
+    assert "sysctl -w vm.max_map_count=" in result.stderr
     assert "max_map_count" not in lab_run("--", "python3", str(tmp_path / "map.py"), "1000").stderr

@@ -94,17 +94,17 @@ cat /sys/kernel/debug/block/flash?/rqos/linnos/in_flight >$OUT/in_flight
 def recorded(boot: Any, kind: str, mode: str, seconds: int, further: str = "") -> Ran:
     """Run `RECORD` and further commands; no event may be lost, and no read may fail."""
     script = RECORD.replace("KIND", kind).replace("MODE", mode).replace("SECONDS", str(seconds))
-    ran: Ran = boot(script + further)
-    assert "overrun: 0\n" in ran.text("stats")
-    assert ran.json("run.json")["io_errors"] == 0
-    return ran
+    result: Ran = boot(script + further)
+    assert "overrun: 0\n" in result.text("stats")
+    assert result.json("run.json")["io_errors"] == 0
+    return result
 
 
-def decisions_in(ran: Ran, name: str) -> npt.NDArray[Any]:
-    return decisions.parse_decisions((ran.out / name).read_bytes())
+def decisions_in(result: Ran, name: str) -> npt.NDArray[Any]:
+    return decisions.parse_decisions((result.out / name).read_bytes())
 
 
-def rows_of(mine: npt.NDArray[Any], reads: IoChunk) -> list[int]:
+def rows_of(decisions: npt.NDArray[Any], reads: IoChunk) -> list[int]:
     """Return the row of the recording for each decision about a drive.
 
     Reads of a block are taken in their order; if some reads were refused, the first one with the
@@ -114,17 +114,17 @@ def rows_of(mine: npt.NDArray[Any], reads: IoChunk) -> list[int]:
     for row, key in enumerate(zip(reads.sector.tolist(), reads.size_bytes.tolist(), strict=True)):
         rows.setdefault(key, []).append(row)
     found = []
-    is_enforced = mine["revoked"].any()
-    for one in mine:
-        candidates = rows[int(one["sector"]), int(one["n_sectors"]) * 512]
+    is_enforced = decisions["revoked"].any()
+    for decision in decisions:
+        candidates = rows[int(decision["sector"]), int(decision["n_sectors"]) * 512]
         same = (
             row
             for row in candidates
-            if bool(reads.flags[row] & REVOKED) == one["revoked"]
-            and (not is_enforced or reads.pending[row] == one["pending"])
+            if bool(reads.flags[row] & REVOKED) == decision["revoked"]
+            and (not is_enforced or reads.pending[row] == decision["pending"])
         )
         row = next(same, None)
-        assert row is not None, one
+        assert row is not None, decision
         candidates.remove(row)
         found.append(row)
     return found
@@ -147,23 +147,23 @@ def test_kernel_and_blktrace_see_the_same(
 ) -> None:
     model = Model.load(queue_model)
     model.save(tmp_path / "network.linnos")
-    ran = recorded(boot, "network", mode, 4)
-    seen = decisions_in(ran, "decisions.txt")
-    compared = met = 0
-    for k, dev in enumerate(ran.words("devs")):
-        mine = seen[seen["device"] == parse_device(dev)]
+    result = recorded(boot, "network", mode, 4)
+    seen = decisions_in(result, "decisions.txt")
+    compared = flags_seen = 0
+    for k, dev in enumerate(result.words("devs")):
+        decisions = seen[seen["device"] == parse_device(dev)]
         (chunk,) = BlktraceReader(tmp_path / f"flash{k}.blk")
         reads = chunk.take(chunk.is_read)
-        row = rows_of(mine, reads)
+        row = rows_of(decisions, reads)
         for name in ("pending", "hist_pending", "hist_latency_us"):
-            np.testing.assert_array_equal(mine[name], getattr(reads, name)[row])
-        slow = check_network(mine, model)
-        np.testing.assert_array_equal(mine["revoked"], slow if mode == "enforce" else False)
-        compared += len(mine)
-        met |= int(np.bitwise_or.reduce(reads.flags))
+            np.testing.assert_array_equal(decisions[name], getattr(reads, name)[row])
+        slow = check_network(decisions, model)
+        np.testing.assert_array_equal(decisions["revoked"], slow if mode == "enforce" else False)
+        compared += len(decisions)
+        flags_seen |= int(np.bitwise_or.reduce(reads.flags))
     assert compared == len(seen) > 5000
     # Requests are counted, and a read may have several.
-    assert met & (MERGED | SPLIT)
+    assert flags_seen & (MERGED | SPLIT)
 
 
 def made_trees() -> LatencyModel:
@@ -211,53 +211,54 @@ def test_predictions_of_the_kernel_equal_recomputed_ones(
     (tmp_path / "cut.linnos").write_bytes(data[:-1])
     (tmp_path / "magic.linnos").write_bytes(b"X" + data[1:])
     (tmp_path / "crc.linnos").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    ran = recorded(boot, "trees", "observe", 1, REPLACED)
+    result = recorded(boot, "trees", "observe", 1, REPLACED)
 
-    drives = ran.json("status.json")["drives"]
-    assert [one["model_kind"] for one in drives] == ["latency"] * 3
-    assert {one["model_id"] for one in drives} == {trees.model_id}
-    assert ran.text("uploaded").count(f"latency model {trees.model_id}") == 3
+    drives = result.json("status.json")["drives"]
+    assert [drive["model_kind"] for drive in drives] == ["latency"] * 3
+    assert {drive["model_id"] for drive in drives} == {trees.model_id}
+    assert result.text("uploaded").count(f"latency model {trees.model_id}") == 3
     for why in ("truncated file", "bad magic", "checksum mismatch"):
-        assert f"flash0: model refused: {why}" in ran.text("refused")
+        assert f"flash0: model refused: {why}" in result.text("refused")
 
-    seen = decisions_in(ran, "decisions.txt")
+    seen = decisions_in(result, "decisions.txt")
     assert len(seen) > 2000 and seen["of_latency"].all()
     check(seen, trees, enforced=False)
-    check_against_recording(seen, ran, trees.overdue_us)
+    check_against_recording(seen, result, trees.overdue_us)
     counts = {
-        name: sum(map(int, each)) for name, *each in map(str.split, ran.text("counts").splitlines())
+        name: sum(map(int, each))
+        for name, *each in map(str.split, result.text("counts").splitlines())
     }
     assert counts["latency_critical"] == counts["inferences"] == len(seen)
     assert counts["revoked"] == 0 < counts["false_revokes"]
-    device = ran.words("devs")[0]
+    device = result.words("devs")[0]
     text = (tmp_path / "decisions.txt").read_bytes()
     selection = from_events(text, trees, Choice(3), "flash0", device=device)
     assert selection.n_seen == np.count_nonzero(seen["device"] == parse_device(device))
     assert len(explain(selection, typical_inputs(selection))) == 3
 
-    swapped = decisions_in(ran, "swapped.txt")
+    swapped = decisions_in(result, "swapped.txt")
     by_latency = swapped["of_latency"]
     assert np.count_nonzero(by_latency) > 200 and np.count_nonzero(~by_latency) > 200
     check(swapped[by_latency], trees, enforced=True)
     check_network(swapped[~by_latency], network)
-    assert ran.json("swapped.json")["io_errors"] == 0
-    assert set(ran.text("in_flight").splitlines()) == {"0 pages, 0 reads"}
-    assert not any(word in ran.dmesg for word in ("BUG", "WARNING", "Call Trace"))
+    assert result.json("swapped.json")["io_errors"] == 0
+    assert set(result.text("in_flight").splitlines()) == {"0 pages, 0 reads"}
+    assert not any(word in result.dmesg for word in ("BUG", "WARNING", "Call Trace"))
 
 
-def check_against_recording(seen: npt.NDArray[Any], ran: Ran, overdue_us: int) -> None:
+def check_against_recording(seen: npt.NDArray[Any], result: Ran, overdue_us: int) -> None:
     """Check that training features equal those in the kernel, except for the location."""
-    compared = met = 0
+    compared = n_known = 0
     place = FEATURES.index("in_region")
-    for k, dev in enumerate(ran.words("devs")):
-        (chunk,) = BlktraceReader(ran.out / f"flash{k}.blk", overdue_us=overdue_us)
+    for k, dev in enumerate(result.words("devs")):
+        (chunk,) = BlktraceReader(result.out / f"flash{k}.blk", overdue_us=overdue_us)
         reads = chunk.take(chunk.is_served_read)
         assert reads.features is not None
-        mine = seen[seen["device"] == parse_device(dev)]
-        taught = reads.features[rows_of(mine, reads)]
-        np.testing.assert_array_equal(mine["features"][:, :place], taught[:, :place])
+        decisions = seen[seen["device"] == parse_device(dev)]
+        taught = reads.features[rows_of(decisions, reads)]
+        np.testing.assert_array_equal(decisions["features"][:, :place], taught[:, :place])
         # The kernel does not report it for hinted reads.
-        assert (mine["features"][:, place] == CAP).all()
-        met += np.count_nonzero(taught[:, place])
-        compared += len(mine)
-    assert compared > 2000 and met > 10
+        assert (decisions["features"][:, place] == CAP).all()
+        n_known += np.count_nonzero(taught[:, place])
+        compared += len(decisions)
+    assert compared > 2000 and n_known > 10

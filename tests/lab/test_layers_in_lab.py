@@ -65,7 +65,7 @@ def test_the_drives_that_serve_a_command_are_found(boot) -> None:
         " --randseed=1 --output=/dev/null --bs="
     )
     random = f"{fio}4k --number_ios=200 --rw=rand"
-    ran = boot(
+    result = boot(
         "mkfs.ext4 -q /dev/flash1; mount /dev/flash1 /run/mnt\n"
         f"{fio}64k --rw=write\n"
         f"linnapp layers --json -- {random}read >$OUT/reads.json\n"
@@ -76,8 +76,8 @@ def test_the_drives_that_serve_a_command_are_found(boot) -> None:
         "test $status = 1\n"
     )
     for kind in ("reads", "writes"):
-        (found,) = ran.json(f"{kind}.json")["recordings"]
+        (found,) = result.json(f"{kind}.json")["recordings"]
         assert found["name"] == "flash1" and found["ios"] >= 200
-    cached = ran.text("cached")
+    cached = result.text("cached")
     assert "none of /dev/flash0, /dev/flash1, /dev/flash2" in cached
     assert "drop_caches" in cached

@@ -32,7 +32,7 @@ EXAMPLE = REPOSITORY / "build" / "liblinnos" / "examples" / "read_replicas"
 RECORDED, READS = 6000, 3000
 
 
-def told(path: Path) -> dict[str, float]:
+def read_counts(path: Path) -> dict[str, float]:
     return {name: float(value) for name, value in map(str.split, path.read_text().splitlines())}
 
 
@@ -73,7 +73,7 @@ def test_fewer_reads_are_slow_than_at_the_default_replica(
         kernel=KERNELS[kernel],
     )
     home, best, hedged, by_gain = (
-        told(tmp_path / name) for name in ("home", "best", "hedged", "by_gain")
+        read_counts(tmp_path / name) for name in ("home", "best", "hedged", "by_gain")
     )
     print(home, best, hedged, by_gain, sep="\n")
     assert home["reads"] == best["reads"] == hedged["reads"] == by_gain["reads"] == READS
@@ -95,7 +95,7 @@ def test_fewer_reads_are_slow_than_at_the_default_replica(
 
     assert "off" in (tmp_path / "mode").read_text()
     # The same drives, chosen by queries to the kernel, which refuses no read.
-    asked = told(tmp_path / "asked")
+    asked = read_counts(tmp_path / "asked")
     print(asked)
     assert asked["reads"] == READS and asked["slow"] < 0.05 * READS
     assert asked["mean_us"] < 0.5 * home["mean_us"]
@@ -139,12 +139,12 @@ def test_kernel_queries_help_with_load_that_the_library_cannot_see(boot, tmp_pat
         "rm go; wait $other\n"
     )
     names = ("home", "alone", "without", "asked", "kernel")
-    ran = {name: told(tmp_path / name) for name in names}
-    print(ran)
-    assert ran["alone"]["queried"] == ran["without"]["queried"] == 0
-    assert ran["asked"]["queried"] == READS
-    assert ran["asked"]["slow"] < 0.1 * min(ran["alone"]["slow"], ran["without"]["slow"])
-    assert ran["asked"]["mean_us"] < min(ran["alone"]["mean_us"], ran["home"]["mean_us"])
+    counts = {name: read_counts(tmp_path / name) for name in names}
+    print(counts)
+    assert counts["alone"]["queried"] == counts["without"]["queried"] == 0
+    assert counts["asked"]["queried"] == READS
+    assert counts["asked"]["slow"] < 0.1 * min(counts["alone"]["slow"], counts["without"]["slow"])
+    assert counts["asked"]["mean_us"] < min(counts["alone"]["mean_us"], counts["home"]["mean_us"])
 
 
 #: Failures of one of three replicas: the latency of its reads in us, and True if they fail.
@@ -156,35 +156,35 @@ STUCK = {"fails": (500_000, True), "slow": (500_000, False), "hangs": (30_000_00
 def test_one_thread_keeps_its_rate_with_a_stuck_replica(boot, tmp_path: Path, trees: bool) -> None:
     models = REPOSITORY / "models" / "example" / "latency"
     with_models = (f"{drive}={models / Path(drive).name}.linnos" for drive in DRIVES)
-    given = " ".join(with_models if trees else DRIVES)
+    replicas = " ".join(with_models if trees else DRIVES)
     # With a read every 2 ms, only the one that hangs is slow, although the others wait for it: the
     # latency of each read counts.
     paced = f"{EXAMPLE} --every-us 2000 --slow-us 1000 --seed 3 --reads 4000"
-    script = f"cd $OUT; {EXAMPLE} --seed 3 --reads 20000 {given} >healthy\n"
+    script = f"cd $OUT; {EXAMPLE} --seed 3 --reads 20000 {replicas} >healthy\n"
     for name, (latency_us, fails) in STUCK.items():
         n_reads = 100_000 if latency_us < 10**6 else 1000
         if fails:
             script += "rule flash1 stuck op=read fault=medium_error frequency=all\n"
         script += (
             f"inject flash1 pattern=all latency_us={latency_us} op=read\n"
-            f"{paced} {given} >{name}\n"
-            f"{EXAMPLE} --seed 3 --reads {n_reads} {given} >{name}_rate\n"
+            f"{paced} {replicas} >{name}\n"
+            f"{EXAMPLE} --seed 3 --reads {n_reads} {replicas} >{name}_rate\n"
             "inject flash1 arm=0\n"
         )
         if fails:
             script += "remove_rule flash1 stuck\n"
     boot(script)
-    healthy = told(tmp_path / "healthy")
+    healthy = read_counts(tmp_path / "healthy")
     for name, (latency_us, fails) in STUCK.items():
-        ran, rate = told(tmp_path / name), told(tmp_path / f"{name}_rate")
-        print(name, healthy, ran, rate, sep="\n")
+        counts, rate = read_counts(tmp_path / name), read_counts(tmp_path / f"{name}_rate")
+        print(name, healthy, counts, rate, sep="\n")
         # The first read goes there before the library can know.
-        assert ran["slow"] == rate["slow"] == 1
-        assert latency_us <= ran["max_us"] < latency_us + 2000
-        assert ran["failovers"] == rate["failovers"] == fails
-        assert ran["probes"] <= 0.01 * ran["reads"]
+        assert counts["slow"] == rate["slow"] == 1
+        assert latency_us <= counts["max_us"] < latency_us + 2000
+        assert counts["failovers"] == rate["failovers"] == fails
+        assert counts["probes"] <= 0.01 * counts["reads"]
         # After a failure of 0.5 s there is no probe for 50 s; other cases vary.
-        assert ran["probes"] > 0 or name != "slow"
+        assert counts["probes"] > 0 or name != "slow"
         if latency_us < 10**6:
             assert rate["mean_us"] < healthy["mean_us"] / 0.9
         without_first_us = rate["mean_us"] * rate["reads"] - rate["max_us"]

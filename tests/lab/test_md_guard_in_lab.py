@@ -70,13 +70,13 @@ def test_guarded_choosing_does_not_slow_reads(boot: Any, tmp_path: Path, kernel:
         script += f"models {model}\n"
         for state in ("unguarded", "on"):
             script += run(state, f"{model}_{state}")
-    ran = boot(script + KNOWN, Array(size_mb=96, precondition=False), kernel=built(kernel))
+    result = boot(script + KNOWN, Array(size_mb=96, precondition=False), kernel=built(kernel))
 
     def mean_us(name: str) -> float:
-        return float(reads_of(ran, name)["mean_us"])
+        return float(reads_of(result, name)["mean_us"])
 
     def guard(name: str) -> Guard:
-        return Guard.parse("md0", ran.text(f"{name}_guard"))
+        return Guard.parse("md0", result.text(f"{name}_guard"))
 
     off = mean_us("off")
     assert guard("off").state == "off"
@@ -93,7 +93,7 @@ def test_guarded_choosing_does_not_slow_reads(boot: Any, tmp_path: Path, kernel:
     assert unguarded > 1.5 * off and on < 1.03 * off
     assert found.state == "suspended" and found.redirected < N / 100
     # Later, the control group is less than a hundredth of the reads.
-    slow = {state: reads_of(ran, f"known_{state}")["slow"] for state in ("unguarded", "on")}
+    slow = {state: reads_of(result, f"known_{state}")["slow"] for state in ("unguarded", "on")}
     print(f"{kernel}: slow reads while the guard knows: {slow}")
     assert 0 < slow["on"] - slow["unguarded"] < N / 100
-    assert_clean(ran.dmesg)
+    assert_clean(result.dmesg)

@@ -161,21 +161,21 @@ def array_script(name: str, further: str) -> str:
     )
 
 
-def check_array(ran: Ran, name: str) -> None:
+def check_array(result: Ran, name: str) -> None:
     """Check the files that `STEERED` wrote."""
-    assert ran.text(f"{name}_attribute") == "off\n"
-    _, before, _, after = ran.words(f"{name}_asked_off")
+    assert result.text(f"{name}_attribute") == "off\n"
+    _, before, _, after = result.words(f"{name}_asked_off")
     assert before == after
-    for path in ran.out.glob(f"{name}_*_off"):
+    for path in result.out.glob(f"{name}_*_off"):
         way = path.name.removesuffix("_off")
         if not way.endswith("asked"):
-            assert_avoids_bursts(reads_of(ran, f"{way}_off"), reads_of(ran, f"{way}_on"))
-    losses, lowest = reads_of(ran, f"{name}_losses"), reads_of(ran, f"{name}_lowest")
+            assert_avoids_bursts(reads_of(result, f"{way}_off"), reads_of(result, f"{way}_on"))
+    losses, lowest = reads_of(result, f"{name}_losses"), reads_of(result, f"{name}_lowest")
     assert losses["reads"] == 4000 and losses["written"] > 100
-    assert_whole(ran.text(f"{name}_after_losses"))
-    assert ran.words(f"{name}_mismatches") == ["0"]
-    assert_avoids_bursts(reads_of(ran, f"{name}_direct_off"), lowest)
-    counts = (ran.numbers(f"{name}_reads_{when}") for when in ("before", "after"))
+    assert_whole(result.text(f"{name}_after_losses"))
+    assert result.words(f"{name}_mismatches") == ["0"]
+    assert_avoids_bursts(reads_of(result, f"{name}_direct_off"), lowest)
+    counts = (result.numbers(f"{name}_reads_{when}") for when in ("before", "after"))
     served = [b - a for a, b in zip(*counts, strict=True)][: int(ARRAYS[name][0])]
     assert sum(served) == lowest["reads"] and min(served) > lowest["reads"] / 100
 
@@ -184,26 +184,26 @@ def check_array(ran: Ran, name: str) -> None:
 def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, kernel: str) -> None:
     save_models(tmp_path)
     script = f"{FUNCTIONS}levels linnos on\nmodels recent\n"
-    ran = boot(
+    result = boot(
         script + array_script("raid1", ATTRIBUTE + ODD_RAID1 + SEEN),
         Array(size_mb=32, precondition=False),
         kernel=built(kernel),
     )
     # The files belong to the level, and appear and disappear with it.
-    assert ran.text("levels").splitlines() == ["raid0", "raid10 off"]
-    refused = ran.text("refused").splitlines()
+    assert result.text("levels").splitlines() == ["raid0", "raid10 off"]
+    refused = result.text("refused").splitlines()
     assert len(refused) == 5
     assert all("Invalid argument" in line for line in refused[:4]), refused
     assert "Permission denied" in refused[4]
 
-    check_array(ran, "raid1")
-    assert reads_of(ran, "changes")["written"] > 300
-    assert_whole(ran.text("after_changes"))
-    assert ran.words("write_mostly_reads") == ["0"]
-    assert_odd_mirrors(ran, 1000)
+    check_array(result, "raid1")
+    assert reads_of(result, "changes")["written"] > 300
+    assert_whole(result.text("after_changes"))
+    assert result.words("write_mostly_reads") == ["0"]
+    assert_odd_mirrors(result, 1000)
 
     for state in ("off", "on"):
-        top = ran.json(f"top_{state}")
+        top = result.json(f"top_{state}")
         seen = top["drives"]
         shares = [row["array_read_share"] for row in seen]
         asked_per_s = [row["per_second"]["inferences"] for row in seen]
@@ -219,14 +219,14 @@ def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, k
         assert max(asked_per_s) < 2100
         assert sum(asked_per_s) == 0 if state == "off" else 1900 < sum(asked_per_s) < 4500
     before, after = (
-        [row["stats"]["inferences"] for row in ran.json(name)["drives"]]
+        [row["stats"]["inferences"] for row in result.json(name)["drives"]]
         for name in ("status_before", "status")
     )
     asked = [late - early for early, late in zip(before, after, strict=True)]
     print(f"{kernel}: asked of 4000 reads {asked}")
     # Except for slices without queries, one in 64.
     assert 3750 < sum(asked) < 9000 and max(asked) < 4050
-    assert_clean(ran.dmesg)
+    assert_clean(result.dmesg)
 
 
 @pytest.mark.lab
@@ -238,9 +238,9 @@ def test_raid1_of_two_mirrors_reads_from_the_one_that_is_not_slow(
         f"echo {state} >$md/linnos; bursts 1; {READS} 4000 500 >$OUT/{state}\n"
         for state in ("off", "on")
     )
-    ran = boot(script, Array(n_drives=2, size_mb=32, precondition=False))
-    assert_avoids_bursts(reads_of(ran, "off"), reads_of(ran, "on"))
-    assert_clean(ran.dmesg)
+    result = boot(script, Array(n_drives=2, size_mb=32, precondition=False))
+    assert_avoids_bursts(reads_of(result, "off"), reads_of(result, "on"))
+    assert_clean(result.dmesg)
 
 
 @EACH_KERNEL
@@ -250,12 +250,12 @@ def test_raid10_reads_from_a_copy_that_is_not_slow(boot: Any, tmp_path: Path, ke
     script = f"{FUNCTIONS}models recent\n" + "".join(
         array_script(layout, ODD_RAID10 if layout == "n2" else "") for layout in layouts
     )
-    ran = boot(script, Array(n_drives=5, size_mb=32, precondition=False), kernel=built(kernel))
+    result = boot(script, Array(n_drives=5, size_mb=32, precondition=False), kernel=built(kernel))
     for layout in layouts:
-        check_array(ran, layout)
-    assert_odd_mirrors(ran, 2000)
-    assert reads_of(ran, "changes")["reads"] == 8000
-    assert ran.words("after_changes")[0] == "0"
-    assert reads_of(ran, "grown")["reads"] == 4000
-    assert ran.words("raid_disks")[0] == "5"
-    assert_clean(ran.dmesg)
+        check_array(result, layout)
+    assert_odd_mirrors(result, 2000)
+    assert reads_of(result, "changes")["reads"] == 8000
+    assert result.words("after_changes")[0] == "0"
+    assert reads_of(result, "grown")["reads"] == 4000
+    assert result.words("raid_disks")[0] == "5"
+    assert_clean(result.dmesg)

@@ -36,21 +36,21 @@ mdadm --stop /dev/md0
     "level", ["--level=1", "--level=10 --layout=n3", "--level=10 --layout=f3"], ids=lambda o: o[8:]
 )
 def test_read_policy_latency_avoids_a_slow_mirror(boot: Any, kernel: str, level: str) -> None:
-    ran = boot(
+    result = boot(
         FUNCTIONS + SCRIPT.replace("LEVEL", level),
         Array(size_mb=32, precondition=False),
         kernel=built(kernel),
     )
-    assert ran.text("levels").splitlines() == ["raid0", "raid10 default"]
-    assert ran.words("attribute") == ["default", "latency"]
-    refused = ran.text("refused").splitlines()
+    assert result.text("levels").splitlines() == ["raid0", "raid10 default"]
+    assert result.words("attribute") == ["default", "latency"]
+    refused = result.text("refused").splitlines()
     assert len(refused) == 3 and all("Invalid argument" in line for line in refused), refused
-    default, latency = (reads_of(ran, policy) for policy in ("default", "latency"))
+    default, latency = (reads_of(result, policy) for policy in ("default", "latency"))
     print("default and latency:", default["mean_us"], latency["mean_us"])
     assert default["reads"] == latency["reads"] == N_READS
     # Some reads find out that a mirror has become slow, and whether it still is.
     assert latency["mean_us"] < 0.85 * default["mean_us"]
     assert 0 < latency["slow"] < 0.75 * default["slow"]
-    assert reads_of(ran, "losses")["reads"] == N_READS
-    assert ran.words("mismatches") == ["0"]
-    assert_clean(ran.dmesg)
+    assert reads_of(result, "losses")["reads"] == N_READS
+    assert result.words("mismatches") == ["0"]
+    assert_clean(result.dmesg)

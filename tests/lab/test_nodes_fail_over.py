@@ -30,8 +30,8 @@ def test_client_reads_from_another_node_when_a_read_is_refused(tmp_path: Path) -
         folder = tmp_path / policy
         uploaded = models if policy in MODELS else []
         setup = lab.Setup(ARRAY, tmp_path / lab.DATA, traces, uploaded, 1, 1024)
-        ran = run_once(engine, setup, "ext4", policy, timeout_us, folder)
-        assert ran["reads"] > 1000 and ran["data_errors"] == 0
+        result = run_once(engine, setup, "ext4", policy, timeout_us, folder)
+        assert result["reads"] > 1000 and result["data_errors"] == 0
         # The client compared each value.
         found[policy] = reports.of_client(folder / "reads.csv", 1.0)
         elsewhere[policy] = int((folder / "elsewhere").read_text())

@@ -42,15 +42,15 @@ def test_the_readme_shows_what_inspect_says(name: str, tmp_path: Path) -> None:
 def test_a_recording_is_replayed(boot, name: str, tmp_path: Path) -> None:
     """Every I/O of the first second is submitted when it is due."""
     trace = unpack(name, tmp_path)
-    ran = replay(
+    result = replay(
         boot, tmp_path, trace, "--spread --duration 1 --fit --policy baseline",
         before=f"linnapp convert {trace} $OUT/t.iolog --slice 0:1",
     )  # fmt: skip
-    result, log = ran.summary, ran.log
-    lines = [line.split() for line in ran.guest.text("t.iolog").splitlines()[1:]]
+    counts, log = result.summary, result.log
+    lines = [line.split() for line in result.guest.text("t.iolog").splitlines()[1:]]
     wanted = sorted(int(line[0]) for line in lines if line[2] in ("read", "write"))
     assert len(log) == len(wanted) > 2000
     assert np.abs(np.sort(log["due_ns"]) / 1000 - wanted).max() <= 1
-    assert (result["data_errors"], result["io_errors"], result["unanswered"]) == (0, 0, 0)
+    assert (counts["data_errors"], counts["io_errors"], counts["unanswered"]) == (0, 0, 0)
     # Virtual time; each look at the clock takes 0.26 us of it, and checkpoints write in heaps.
-    assert result["lag_p50_us"] < 5 and result["lag_p99_us"] < 50
+    assert counts["lag_p50_us"] < 5 and counts["lag_p99_us"] < 50

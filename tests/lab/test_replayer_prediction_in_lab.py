@@ -27,12 +27,12 @@ def test_fastest_avoids_a_drive_during_its_burst_and_returns(boot, tmp_path: Pat
         " --policy baseline --json $OUT/baseline.json"
     )
     recordings = [tmp_path / f"flash{k}.blk" for k in range(len(DRIVES))]
-    ran = CliRunner().invoke(
+    result = CliRunner().invoke(
         cli,
         ["train", "--kind", "latency", "--output", str(tmp_path / "models"),
          *(part for path in recordings for part in ("--trace", str(path)))],
     )  # fmt: skip
-    assert ran.exit_code == 0, ran.output
+    assert result.exit_code == 0, result.output
     models = [str(path) for path in sorted((tmp_path / "models").glob("**/*.linnos"))]
     assert [LatencyModel.load(path).n_trees > 0 for path in models] == [True] * len(DRIVES)
     boot(

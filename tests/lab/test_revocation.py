@@ -37,14 +37,14 @@ def test_revoked_reads_never_reach_the_drive(
     boot, tmp_path: Path, queue_model: Path, options: str
 ) -> None:
     # The contents of the drives are not inspected, which would be counted.
-    ran = replay(
+    result = replay(
         boot, tmp_path, GENERATED,
         f"--policy linnos --prefill none --fit {options} --force $LINNOS_DRIVES",
         before=RUN.format(model=queue_model), after="count after",
     )  # fmt: skip
-    run, log = ran.summary, ran.log
+    run, log = result.summary, result.log
     before, after = (
-        dict(line.split() for line in ran.guest.text(name).splitlines())
+        dict(line.split() for line in result.guest.text(name).splitlines())
         for name in ("before", "after")
     )
     delta = {name: int(after[name]) - int(before.get(name, 0)) for name in after}
@@ -67,7 +67,7 @@ def test_revoked_reads_never_reach_the_drive(
 
 
 def test_unhinted_reads_and_writes_are_never_revoked(boot, queue_model: Path) -> None:
-    ran = boot(
+    result = boot(
         f"""
 linnapp upload --model {queue_model} --device /dev/flash0 --mode enforce
 fio --name=mix --filename=/dev/flash0 --rw=randrw --bs=4k --iodepth=64 --ioengine=io_uring \
@@ -76,6 +76,6 @@ cat /sys/block/flash0/linnos/stats/revoked /sys/block/flash0/linnos/stats/latenc
     >$OUT/counts
 """
     )
-    (job,) = ran.json("fio.json")["jobs"]
+    (job,) = result.json("fio.json")["jobs"]
     assert job["error"] == 0 and job["read"]["total_ios"] > 1000
-    assert ran.numbers("counts") == [0, 0]
+    assert result.numbers("counts") == [0, 0]

@@ -80,7 +80,7 @@ def short_loop(
 ) -> dict[str, str]:
     """Return hashes of the output of the short loop in a clone."""
     identity = {} if user is None else {"user": user, "group": user, "extra_groups": []}
-    ran = subprocess.run(
+    result = subprocess.run(
         [python, "tests/lab/short_loop.py", "out/short"],
         cwd=clone,
         env={**environment, "PYTHONPATH": f"{clone}:{PACKAGES}", "MPLCONFIGDIR": str(clone)},
@@ -89,7 +89,7 @@ def short_loop(
         timeout=3600,
         **identity,  # type: ignore[call-overload]
     )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
     out = clone / "out" / "short"
     files = sorted([*out.glob("record/*.blk"), out / "summary.json"])
     assert len(files) == 4

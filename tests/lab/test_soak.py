@@ -92,13 +92,13 @@ def test_no_read_is_wrong_lost_or_counted_twice(boot: Any, tmp_path: Path) -> No
     traces = write_traces(tmp_path, N_READS, 1)
     # The failing drive is the default replica of a third of the reads. Many of these are revoked
     # under this load, depending on the model; a quarter of the third is well before the end.
-    ran = replay(
+    result = replay(
         boot, tmp_path, ",".join(map(str, traces)), OPTIONS,
         before=BEFORE.replace("FAILS_AFTER", str(N_READS // (4 * N_DRIVES))),
         after=AFTER,
         array=Array(N_DRIVES, "enterprise", SIZE_MB, 1), timeout_s=1800 + N_READS / 1000,
     )  # fmt: skip
-    summary, log = ran.summary, ran.log
+    summary, log = result.summary, result.log
     for name in ("data_errors", "unanswered", "reads_failed", "writes_failed"):
         assert summary[name] == 0, name
 
@@ -119,12 +119,12 @@ def test_no_read_is_wrong_lost_or_counted_twice(boot: Any, tmp_path: Path) -> No
     served = np.bincount(log["served_by"][is_read], minlength=N_DRIVES)
     assert summary["reads_served_by"] == served.tolist()
     # Both rules of the failed drive may name the same request; the drive counts it once.
-    assert summary["io_errors"] == sum(ran.guest.numbers("faulted"))
+    assert summary["io_errors"] == sum(result.guest.numbers("faulted"))
 
     # A run in which nothing went wrong would prove nothing.
     assert min(summary[name] for name in ("revoked", "hedges_won", "io_errors")) > 50
     assert summary["failovers_on_error"] > 0
-    injected = dict(line.split() for line in ran.guest.text("injected").splitlines())
+    injected = dict(line.split() for line in result.guest.text("injected").splitlines())
     print(injected)
     assert len(injected) == N_DRIVES + 1 and all(int(n) > 0 for n in injected.values())
     # The model decides how many reads go to the dead drive, but at least one in 64 does.

@@ -104,19 +104,19 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(out: Path, name: str) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads((out / f"{name}.json").read_text())
-    said["elsewhere"] = int((out / f"{name}.counts").read_text().split()[0])
-    return said
+    summary: dict[str, Any] = json.loads((out / f"{name}.json").read_text())
+    summary["elsewhere"] = int((out / f"{name}.counts").read_text().split()[0])
+    return summary
 
 
-def share_served(said: dict[str, Any], way: str) -> float:
+def share_served(summary: dict[str, Any], way: str) -> float:
     """Return the share of small reads that this drive serves; md reads others from its mirror."""
-    asked = said["served"] + said["refused"]
-    return (said["served"] - (said["elsewhere"] if way == "md" else 0)) / asked
+    asked = summary["served"] + summary["refused"]
+    return (summary["served"] - (summary["elsewhere"] if way == "md" else 0)) / asked
 
 
-def share_slow(said: dict[str, Any]) -> float:
-    return sum(us > THRESHOLD_US + AROUND_US for us in said["us"]) / len(said["us"])
+def share_slow(summary: dict[str, Any]) -> float:
+    return sum(us > THRESHOLD_US + AROUND_US for us in summary["us"]) / len(summary["us"])
 
 
 Row = tuple[OtherLoad, float, dict[tuple[str, str], float]]
@@ -145,8 +145,8 @@ def table(rows: list[Row]) -> str:
                 min(
                     share
                     for _, _, served in these
-                    for (model, one), share in served.items()
-                    if one == way and (model, one) != ("trees", "md")
+                    for (model, column), share in served.items()
+                    if column == way and (model, column) != ("trees", "md")
                 )
                 for way in WAYS
             ]

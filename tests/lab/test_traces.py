@@ -43,8 +43,8 @@ def test_bursts_reach_the_mirrors_and_the_attribute_helps(
         (trace_counts.ON, trace_counts.BURSTS),
         (trace_counts.ON_OF_TWO, trace_counts.BURSTS),
     ):
-        ran = traces.on_md(context, trace, what, slowness)
-        done = ran.summary
+        result = traces.on_md(context, trace, what, slowness)
+        done = result.summary
         assert (done["reads"], done["data_errors"], done["io_errors"]) == (N_READS, 0, 0)
         # There is one I/O at a time, so md reads from the first mirror, whose turn is 100 ms in 1.5
         # s.

@@ -88,8 +88,8 @@ def test_trial_measures_the_gain_of_choosing_and_leaves_no_files(boot, tmp_path:
     never = recent_model()
     never.output_bias[0] = 10**9
     never.save(tmp_path / "never.linnos")
-    ran = boot(BEGIN + REFUSED + TRIALS + ENDED, Array(size_mb=64, precondition=False))
-    text = ran.text
+    result = boot(BEGIN + REFUSED + TRIALS + ENDED, Array(size_mb=64, precondition=False))
+    text = result.text
 
     print(text("refused"), text("said"), text("helps"), text("nothing"), text("after_ended"))
     for why in ("flash0: no md array", "no mirror has a model", "0.0 is not in the range",

@@ -31,14 +31,18 @@ def printed(commands: list[str]) -> list[str]:
     """Return the output of each block; all run in one shell."""
     shutil.rmtree(ROOT / "out" / "tutorial", ignore_errors=True)
     script = "set -e\n" + "".join(f"{each}echo '{END_OF_STEP}'\n" for each in commands)
-    ran = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", script],
         cwd=ROOT, check=False, capture_output=True, text=True,
         env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
     )  # fmt: skip
-    said = ran.stdout.split(f"{END_OF_STEP}\n")
-    assert ran.returncode == 0 and len(said) == len(commands) + 1, ran.stdout + ran.stderr
-    return ["".join(f"{line.rstrip()}\n" for line in one.splitlines()) for one in said[:-1]]
+    outputs = result.stdout.split(f"{END_OF_STEP}\n")
+    assert result.returncode == 0 and len(outputs) == len(commands) + 1, (
+        result.stdout + result.stderr
+    )
+    return [
+        "".join(f"{line.rstrip()}\n" for line in output.splitlines()) for output in outputs[:-1]
+    ]
 
 
 def words(text: str) -> list[str]:

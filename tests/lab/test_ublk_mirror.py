@@ -122,7 +122,7 @@ def test_reads_move_away_from_a_slow_drive(run: Run) -> None:
         stop {"HUP" if name == "hedged" else "TERM"}; [ $status = 0 ]
         [ ! -e /dev/ublkb0 ]; [ ! -e /dev/ublkc0 ]
         """
-    ran = run(
+    result = run(
         f"""{script}
         mdadm --create /dev/md0 --run --metadata=1.0 --assume-clean --bitmap=none --level=1 \\
             --raid-devices=3 {DRIVES} >$OUT/mdadm 2>&1
@@ -130,32 +130,32 @@ def test_reads_move_away_from_a_slow_drive(run: Run) -> None:
         mdadm --stop /dev/md0 2>>$OUT/mdadm
         """
     )
-    read = {name: reads_of(ran, f"reads_{name}") for name in (*SERVERS, "md")}
-    left = {name: ran.json_lines(name) for name in SERVERS}
+    read = {name: reads_of(result, f"reads_{name}") for name in (*SERVERS, "md")}
+    events = {name: result.json_lines(name) for name in SERVERS}
     turns, best, hedged = (read[name] for name in ("turns", "best", "hedged"))
     # md has the same drives, and chooses by pending I/O and the position of the last read.
     assert best["mean_us"] < read["md"]["mean_us"] and best["slow"] < read["md"]["slow"]
     # Hedging alone needs many more reads.
     assert hedged["mean_us"] < read["hedge"]["mean_us"]
-    assert left["hedge"][-1]["hedges"] > 5 * left["hedged"][-1]["hedges"] > 0
+    assert events["hedge"][-1]["hedges"] > 5 * events["hedged"][-1]["hedges"] > 0
     # Without models reads stay at the default replica, round robin, which is reported.
-    home, stopped = read["home"], left["home"][-1]
+    home, stopped = read["home"], events["home"][-1]
     assert stopped["redirected"] == 0 and stopped["not_choosing"] == 3
     assert home["slow"] > 0.3 * home["reads"] and turns["slow"] > 0.3 * turns["reads"]
-    assert "3 of 3 replicas have no model" in ran.text("home.err")
-    (anonymous,) = ran.text("best.err").splitlines()
+    assert "3 of 3 replicas have no model" in result.text("home.err")
+    (anonymous,) = result.text("best.err").splitlines()
     assert "/dev/flash0 has no serial number or other identity" in anonymous
     assert best["slow"] < turns["slow"] / 3 and best["mean_us"] < 0.65 * turns["mean_us"]
     assert hedged["slow"] < best["slow"]
-    ready, stopped = left["best"]
+    ready, stopped = events["best"]
     assert (ready["state"], stopped["state"]) == ("ready", "stopped")
     assert stopped["redirected"] > 1000 and stopped["reads_failed"] == 0
-    assert left["hedged"][-1]["hedges"] <= 0.05 * left["hedged"][-1]["reads"]
+    assert events["hedged"][-1]["hedges"] <= 0.05 * events["hedged"][-1]["reads"]
 
 
 def test_reads_are_right_when_drives_fail(run: Run, sanitized: Path) -> None:
     """Reads fail at times on all drives, then the writes of one drive; under UBSan."""
-    ran = run(
+    result = run(
         f"""
         start errors --assume-clean --hedge-percentile 90 {DRIVES}
         {READS} --fill
@@ -194,28 +194,28 @@ def test_reads_are_right_when_drives_fail(run: Run, sanitized: Path) -> None:
         """,
         sanitized,
     )
-    assert reads_of(ran, "reads_errors")["written"] > 300
-    assert reads_of(ran, "reads_dropped")["written"] > 300
-    assert reads_of(ran, "reads_after")["reads"] == 500
-    err = ran.text("errors.err")
+    assert reads_of(result, "reads_errors")["written"] > 300
+    assert reads_of(result, "reads_dropped")["written"] > 300
+    assert reads_of(result, "reads_after")["reads"] == 500
+    err = result.text("errors.err")
     _, no_models, dropped = err.splitlines()
     assert "3 of 3 replicas have no model" in no_models
     assert "/dev/flash1 DROPPED: write of " in dropped and "2 of 3 replicas left" in dropped
-    _, running, stopped = ran.json_lines("errors")
+    _, running, stopped = result.json_lines("errors")
     assert running["state"] == "running" and stopped["degraded"] == 1
-    assert [one["in"] for one in stopped["replicas"]] == [True, False, True]
+    assert [replica["in"] for replica in stopped["replicas"]] == [True, False, True]
     assert stopped["failovers"] > 100 and stopped["reads_failed"] == 0
     assert stopped["writes_failed"] == 0 and stopped["flushes"] > 0
     assert stopped["writes_waited"] > 100
-    assert "/dev/flash0 and /dev/flash1 differ at byte" in ran.text("differ")
+    assert "/dev/flash0 and /dev/flash1 differ at byte" in result.text("differ")
     for name in ("stale", "stale_first"):
-        stale = ran.text(name)
+        stale = result.text(name)
         assert "/dev/flash1 is out of date, because a write failed on it" in stale
         assert "linnos-ublk --resync /dev/flash" in stale
 
 
 def test_device_of_a_killed_server_can_be_removed(run: Run) -> None:
-    ran = run(
+    result = run(
         f"""
         start killed --assume-clean --device 0 {DRIVES}
         {READS} --fill
@@ -243,17 +243,17 @@ def test_device_of_a_killed_server_can_be_removed(run: Run) -> None:
         [ ! -e /dev/ublkb0 ]; cmp /dev/flash0 /dev/flash1
         """,
     )
-    assert "there is no such ublk device" in ran.text("gone")
+    assert "there is no such ublk device" in result.text("gone")
     # A file, like a drive, can belong to one mirror only.
-    locked = ran.text("locked")
+    locked = result.text("locked")
     assert "/run/b is locked by another linnos-ublk" in locked
-    assert reads_of(ran, "reads_live")["reads"] == 500
-    assert ran.json_lines("live")[-1]["state"] == "stopped"
+    assert reads_of(result, "reads_live")["reads"] == 500
+    assert result.json_lines("live")[-1]["state"] == "stopped"
 
 
 def test_server_starts_after_a_killed_server(run: Run) -> None:
     """The first is killed before it starts the device, where it waits at a FIFO, others later."""
-    ran = run(
+    result = run(
         f"""
         mkdir -p /run/linnos-ublk; mkfifo /run/linnos-ublk/0.new
         linnos-ublk --recover --device 0 --assume-clean {DRIVES} 2>$OUT/before & server=$!
@@ -278,17 +278,17 @@ def test_server_starts_after_a_killed_server(run: Run) -> None:
         linnos-ublk --remove 0
         """,
     )
-    assert reads_of(ran, "reads_again")["reads"] == 300
-    assert "is being created or deleted by another server" in ran.text("making")
-    assert "is served by process " in ran.text("served")
-    assert "waits for a server; take it over with --recover" in ran.text("waiting")
+    assert reads_of(result, "reads_again")["reads"] == 300
+    assert "is being created or deleted by another server" in result.text("making")
+    assert "is served by process " in result.text("served")
+    assert "waits for a server; take it over with --recover" in result.text("waiting")
     for name in ("recovered", "again"):
-        assert "which a killed server had left, was deleted" in ran.text(f"{name}.err")
+        assert "which a killed server had left, was deleted" in result.text(f"{name}.err")
 
 
 def test_file_system_survives_killed_servers(run: Run) -> None:
     """The server is killed three times during I/O of a file system; nothing fails or is lost."""
-    ran = run(
+    result = run(
         f"""
         same="--recover --device 0 --assume-clean --hedge-percentile 90 {DRIVES}"
         start 0 $same
@@ -317,15 +317,15 @@ def test_file_system_survives_killed_servers(run: Run) -> None:
         cmp /dev/flash0 /dev/flash1; cmp /dev/flash0 /dev/flash2
         """,
     )
-    said = ran.text("fio")
-    for job in json.loads(said[said.index("{") :])["jobs"]:
+    fio_output = result.text("fio")
+    for job in json.loads(fio_output[fio_output.index("{") :])["jobs"]:
         assert job["error"] == 0 and job["write"]["runtime"] >= 1800
     for k in range(4):
-        said_by_server = ran.text(f"{k}.err")
+        said_by_server = result.text(f"{k}.err")
         assert "DROPPED" not in said_by_server
         # The file system has written before each kill.
         assert ("MiB that could differ" in said_by_server) == (k > 0)
-    assert "is served by process " in ran.text("served")
+    assert "is served by process " in result.text("served")
 
 
 def test_failed_flush_is_reported_after_a_recovery(run: Run) -> None:
@@ -333,7 +333,7 @@ def test_failed_flush_is_reported_after_a_recovery(run: Run) -> None:
 
     A repeated flush would succeed, because the drive is back, but without the data written before.
     """
-    ran = run(
+    result = run(
         f"""
         dmsetup create late --noudevsync --noudevrules \\
             --table "0 $(cat /sys/block/flash2/size) linear /dev/flash2 0"
@@ -357,13 +357,13 @@ def test_failed_flush_is_reported_after_a_recovery(run: Run) -> None:
         """,
         volatile_cache="1",
     )
-    assert reads_of(ran, "reads_second")["reads"] == 300
-    assert "/dev/flash1 DROPPED: flush of " in ran.text("first.err")
-    assert "/dev/flash1 was DROPPED before the device was recovered" in ran.text("second.err")
+    assert reads_of(result, "reads_second")["reads"] == 300
+    assert "/dev/flash1 DROPPED: flush of " in result.text("first.err")
+    assert "/dev/flash1 was DROPPED before the device was recovered" in result.text("second.err")
 
 
 def test_dropped_replica_stays_out_after_a_recovery(run: Run) -> None:
-    ran = run(
+    result = run(
         f"""
         same="--recover --device 0 --assume-clean"
         start first $same {DRIVES}
@@ -391,15 +391,15 @@ def test_dropped_replica_stays_out_after_a_recovery(run: Run) -> None:
         ! linnos-ublk --recover --assume-clean {DRIVES} 2>$OUT/usage || exit 1
         """,
     )
-    assert reads_of(ran, "reads_waiting")["reads"] == 300
-    assert reads_of(ran, "reads_second")["written"] > 30
-    assert "/dev/flash1 was DROPPED before the device was recovered" in ran.text("second.err")
-    stopped = ran.json_lines("second")[-1]
-    assert [one["in"] for one in stopped["replicas"]] == [True, False, True]
+    assert reads_of(result, "reads_waiting")["reads"] == 300
+    assert reads_of(result, "reads_second")["written"] > 30
+    assert "/dev/flash1 was DROPPED before the device was recovered" in result.text("second.err")
+    stopped = result.json_lines("second")[-1]
+    assert [replica["in"] for replica in stopped["replicas"]] == [True, False, True]
     for name in ("fewer", "order"):
-        assert "/run/linnos-ublk/0: the device has other replicas" in ran.text(name)
-    assert "No such file or directory; name the replicas" in ran.text("unknown")
-    assert "--recover needs the number of the device" in ran.text("usage")
+        assert "/run/linnos-ublk/0: the device has other replicas" in result.text(name)
+    assert "No such file or directory; name the replicas" in result.text("unknown")
+    assert "--recover needs the number of the device" in result.text("usage")
 
 
 @pytest.mark.long
@@ -408,8 +408,8 @@ def test_mirror_is_equal_and_complete_after_crashes_at_random_moments(
     run: Run, n_moments: int
 ) -> None:
     """Check that all readable replicas are equal, and no flushed data is missing."""
-    ran = run(f"python3 {CRASH} {n_moments} 1 >$OUT/done 2>$OUT/progress")
-    done = ran.json("done")
+    result = run(f"python3 {CRASH} {n_moments} 1 >$OUT/done 2>$OUT/progress")
+    done = result.json("done")
     print(done)
     assert done["crashes"] == n_moments and done["writes"] > 100 * n_moments
     # Without a repair replicas would differ, and the option that skips it is refused.
@@ -430,7 +430,7 @@ os.execvp("linnos-ublk", ["linnos-ublk", *sys.argv[1:]])
 def test_immediate_stop_completes_the_work_of_a_killed_server(run: Run, tmp_path: Path) -> None:
     """There are more slow writes than tags, so some always wait in the kernel."""
     (tmp_path / "stopped.py").write_text(STOPPED_AT_ONCE)
-    ran = run(
+    result = run(
         f"""
         same="--recover --device 0 --queue-depth 8 --assume-clean {DRIVES}"
         start first $same
@@ -447,10 +447,10 @@ def test_immediate_stop_completes_the_work_of_a_killed_server(run: Run, tmp_path
         cmp /dev/flash0 /dev/flash1; cmp /dev/flash0 /dev/flash2
         """,
     )
-    said = ran.text("fio")
-    (job,) = json.loads(said[said.index("{") :])["jobs"]
+    fio_output = result.text("fio")
+    (job,) = json.loads(fio_output[fio_output.index("{") :])["jobs"]
     assert (job["error"], job["write"]["total_ios"]) == (0, 32)
-    _, stopped = ran.json_lines("second")
+    _, stopped = result.json_lines("second")
     assert 8 < stopped["writes"] <= 32
 
 
@@ -480,7 +480,7 @@ def test_server_refuses_invalid_setups_and_names_the_remedy(run: Run, tmp_path: 
         ["gcc", "-shared", "-fPIC", "-o", tmp_path / "large_blocks.so", "-x", "c", "-"],
         input=LARGE_BLOCKS, check=True, text=True,
     )  # fmt: skip
-    ran = run(
+    result = run(
         """
         mkdir /dev/shm/u; cd /dev/shm/u
         truncate -s 4M a b; truncate -s 3M small
@@ -533,5 +533,5 @@ def test_server_refuses_invalid_setups_and_names_the_remedy(run: Run, tmp_path: 
         cmp /dev/flash0 /dev/flash2
         """,
     )
-    assert ran.json_lines("files")[-1]["zeroed"] >= 2
-    assert ran.json_lines("drives")[-1]["flushes"] > 0
+    assert result.json_lines("files")[-1]["zeroed"] >= 2
+    assert result.json_lines("drives")[-1]["flushes"] > 0

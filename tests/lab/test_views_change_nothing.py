@@ -101,10 +101,10 @@ def _seen(view: str, folder: Path) -> str:
         assert n >= 15
         return f"{n} scrapes of busy drives"
     if view == "explain":
-        said = json.loads((folder / "explain.txt").read_text())
-        assert len(said["decisions"]) == 10
-        assert said["decisions_seen"] > 1000
-        return f"{said['decisions_seen']} decisions of one drive"
+        explained = json.loads((folder / "explain.txt").read_text())
+        assert len(explained["decisions"]) == 10
+        assert explained["decisions_seen"] > 1000
+        return f"{explained['decisions_seen']} decisions of one drive"
     (recorded,) = json.loads((folder / "layers.txt").read_text())["recordings"]
     served = json.loads((folder / f"{POLICY}.json").read_text())["reads_served_by"][0]
     # The replayer also does a few reads that it does not measure.

@@ -81,9 +81,9 @@ def ask(
     best = struct.unpack_from("<I", buffer.raw, 12)[0]
     drives = []
     for k, fd in enumerate(fds):
-        same, known, told, latency_us = struct.unpack_from("<i3I", buffer.raw, 16 + 16 * k)
+        same, known, predicts_slow, latency_us = struct.unpack_from("<i3I", buffer.raw, 16 + 16 * k)
         assert same == fd
-        drives.append(Drive(KNOWN[known], told, latency_us))
+        drives.append(Drive(KNOWN[known], predicts_slow, latency_us))
     answer = Answer({k for k in range(32) if best >> k & 1}, tuple(drives))
     assert answer.best == chosen(answer.drives), answer
     return answer
@@ -91,15 +91,15 @@ def ask(
 
 def chosen(drives: Sequence[Drive]) -> set[int]:
     """Return the drives that should be best according to the state of each."""
-    there = {k: drive for k, drive in enumerate(drives) if drive.known != "gone"}
-    to_look_at = {k for k, drive in there.items() if drive.flags & PROBE}
+    present = {k: drive for k, drive in enumerate(drives) if drive.known != "gone"}
+    to_look_at = {k for k, drive in present.items() if drive.flags & PROBE}
     if to_look_at:
         return to_look_at
-    if all(drive.known == "latency" for drive in there.values()):
-        us = {k: drive.latency_us for k, drive in there.items()}
+    if all(drive.known == "latency" for drive in present.values()):
+        us = {k: drive.latency_us for k, drive in present.items()}
         return {k for k in us if us[k] * (100 - MARGIN_PERCENT) <= min(us.values()) * 100}
-    fast = {k for k, drive in there.items() if not drive.flags & SLOW}
-    return fast or set(there)
+    fast = {k for k, drive in present.items() if not drive.flags & SLOW}
+    return fast or set(present)
 
 
 def error_of(*arguments: object, **keywords: object) -> str:

@@ -53,15 +53,18 @@ def the_kernels_own_answer() -> None:
     text = (TRACING / "trace").read_text()
     for event in ("linnos_expected", "linnos_decision"):
         (TRACING / "events/linnos" / event / "enable").write_text("0")
-    told = [(d.flags & SLOW, d.latency_us) for answer in answers for d in answer.drives]
+    predictions = [(d.flags & SLOW, d.latency_us) for answer in answers for d in answer.drives]
     traced = [
         (int(expected == "slow"), int(us))
         for expected, us in re.findall(r"linnos_expected: .* expected=(\w+) latency_us=(\d+)", text)
     ]
-    assert told == traced and len(told) == 9, (told, text)
+    assert predictions == traced and len(predictions) == 9, (predictions, text)
     assert all(d.known == "latency" for answer in answers for d in answer.drives)
     decided = [int(us) for us in re.findall(r"linnos_decision: .* out_slow=(\d+)", text)]
-    assert decided == [us for _, us in told[:3]] == [us for _, us in told[3:6]], (told, text)
+    assert decided == [us for _, us in predictions[:3]] == [us for _, us in predictions[3:6]], (
+        predictions,
+        text,
+    )
     assert answers[0].best == {0}, answers
     assert answers[2].best == {2}, answers
     # 110 is not later than 100 by enough
@@ -100,9 +103,9 @@ def bad_memory() -> None:
     assert fails(0) and fails(2**63) and fails(2**64 - 8)
     # truncated: without the header, or without a part of the drives
     libc.mprotect(place + page, page, 0)
-    for there in (1, 15, 16, 31, 63):
-        ctypes.memmove(place + page - there, question, there)
-        assert fails(place + page - there), there
+    for n_bytes in (1, 15, 16, 31, 63):
+        ctypes.memmove(place + page - n_bytes, question, n_bytes)
+        assert fails(place + page - n_bytes), n_bytes
     ctypes.memmove(place + page - 64, question, 64)
     assert not fails(place + page - 64)
     # not writable
@@ -116,8 +119,8 @@ def asked_by_nobody() -> str:
     command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
     command += ["/usr/bin/python3", "-", "/dev/nullb_a", "/dev/nullb_b"]
     program = Path(__file__).with_name("ask.py").read_text()
-    ran = subprocess.run(command, input=program, capture_output=True, text=True, cwd="/")
-    return ran.stdout + ran.stderr
+    result = subprocess.run(command, input=program, capture_output=True, text=True, cwd="/")
+    return result.stdout + result.stderr
 
 
 def rights() -> None:
@@ -168,11 +171,11 @@ def a_promise() -> None:
     probes = int(linnos("nullb_a", "stats/probes"))
     for _ in range(20):
         ask(FDS, flags=LOOK)
-    told = [ask(FDS) for _ in range(7)]
-    flags = [answer.drives[0].flags & PROBE for answer in told]
+    answers = [ask(FDS) for _ in range(7)]
+    flags = [answer.drives[0].flags & PROBE for answer in answers]
     # not sent yet
-    assert flags == [0] * 5 + [PROBE] * 2, told
-    assert [answer.best for answer in told] == [{1}] * 5 + [{0}] * 2, told
+    assert flags == [0] * 5 + [PROBE] * 2, answers
+    assert [answer.best for answer in answers] == [{1}] * 5 + [{0}] * 2, answers
     assert int(linnos("nullb_a", "stats/probes")) == probes + 2
     read(FDS[0], 1)
     # 40 us were not slow: probe again at once

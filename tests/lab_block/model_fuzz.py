@@ -218,9 +218,11 @@ def main(disk: str, n: int) -> int:
             print(f"file {i}: not the active model any more")
             return 1
         if i % 1000 == 999 or i == n - 1:
-            said = log.read()
-            lines += len(said)
-            other = [line for line in said if not re.search(f"linnos: {disk}: model refused", line)]
+            messages = log.read()
+            lines += len(messages)
+            other = [
+                line for line in messages if not re.search(f"linnos: {disk}: model refused", line)
+            ]
             if other:
                 print(f"file {i}: the kernel says: {other[:5]}")
                 return 1

@@ -69,14 +69,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_script(
     name: str, boot: Callable[..., Ran], tools: Path, models: Path, **how: object
 ) -> None:
-    ran = boot(
+    result = boot(
         f"export TESTS={HERE} TOOLS={tools} LCREAD={tools}/lcread MODELS={models}\n"
         f"sh -c '. $TESTS/lib.sh; . $0; clean_log' {HERE / name}.sh",
         kernel_args=("null_blk.nr_devices=0",),
         check=False,
         **how,
     )
-    assert ran.status == 0, ran.stdout + ran.stderr
+    assert result.status == 0, result.stdout + result.stderr
 
 
 @pytest.mark.lab
@@ -93,16 +93,16 @@ def debug_kernel() -> Path:
 
 
 def run_kunit(boot: Callable[..., Ran], kernel: Path) -> None:
-    ran = boot(
+    result = boot(
         "true",
         Array(n_drives=0),
         kernel=kernel,
         kernel_args=("kunit.enable=1", "kunit.filter_glob=linnos*"),
     )
-    suites = re.findall(r"# (linnos[\w-]*): pass:(\d+) fail:(\d+)", ran.dmesg)
-    assert suites, ran.dmesg[-3000:]
+    suites = re.findall(r"# (linnos[\w-]*): pass:(\d+) fail:(\d+)", result.dmesg)
+    assert suites, result.dmesg[-3000:]
     assert all(int(passed) and not int(failed) for _, passed, failed in suites), suites
-    assert not re.search(r"\bnot ok\b|KASAN|UBSAN|WARNING|BUG:|INFO: ", ran.dmesg)
+    assert not re.search(r"\bnot ok\b|KASAN|UBSAN|WARNING|BUG:|INFO: ", result.dmesg)
 
 
 @pytest.mark.debug

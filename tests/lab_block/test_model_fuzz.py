@@ -51,10 +51,10 @@ def test_library_takes_only_models() -> None:
 def test_kernel_takes_only_models(boot: Callable[..., Ran]) -> None:
     """Every check and the kernel's messages; LINNOS_FUZZ_FILES sets the number of files."""
     n = int(os.environ.get("LINNOS_FUZZ_FILES", FILES))
-    ran = boot(
+    result = boot(
         f"{sys.executable} {HERE / 'model_fuzz.py'} flash0 {n}", Array(n_drives=1, size_mb=64)
     )
-    assert f"{n} files" in ran.stdout
+    assert f"{n} files" in result.stdout
 
 
 @pytest.mark.lab
@@ -63,11 +63,11 @@ def test_cut_upload_is_noticed(boot: Callable[..., Ran], tmp_path: Path) -> None
     models = [tmp_path / "first.linnos", tmp_path / "second.linnos"]
     for path in models:
         path.write_bytes(random_model(rng))
-    ran = boot(
+    result = boot(
         f"{sys.executable} {HERE / 'cut_upload.py'} flash0 {models[0]} {models[1]}",
         Array(n_drives=1, size_mb=64),
     )
-    assert len(re.findall(r"wrote model \w+, but \w+ is active", ran.stdout)) == 8
-    refusals = [line for line in ran.dmesg.splitlines() if "model refused" in line]
+    assert len(re.findall(r"wrote model \w+, but \w+ is active", result.stdout)) == 8
+    refusals = [line for line in result.dmesg.splitlines() if "model refused" in line]
     assert len(refusals) == 8, refusals
     assert all("flash0: model refused: truncated file" in line for line in refusals)

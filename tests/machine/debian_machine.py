@@ -88,9 +88,11 @@ class Machine:
             If it fails, unless told not to check.
         """
         patient = f"export SYSTEMD_BUS_TIMEOUT={BUS_TIMEOUT}; {command}"
-        ran = self._ssh(f"bash -lc {shlex.quote(patient)}", timeout_s)
-        assert not check or not ran.returncode, f"{command}: {ran.returncode}\n{ran.stdout}"
-        return ran.stdout
+        result = self._ssh(f"bash -lc {shlex.quote(patient)}", timeout_s)
+        assert not check or not result.returncode, (
+            f"{command}: {result.returncode}\n{result.stdout}"
+        )
+        return result.stdout
 
     def copy(self, source: Path, target: str) -> None:
         """Copy a file, or a folder with its content, to the machine."""
@@ -107,9 +109,9 @@ class Machine:
         end = time.monotonic() + timeout_s
         self._hang_up()
         while time.monotonic() < end and self._qemu.poll() is None:
-            ran = self._ssh("cat /proc/sys/kernel/random/boot_id", 120)
-            boot = ran.stdout.strip()
-            if not ran.returncode and boot != after_boot:
+            result = self._ssh("cat /proc/sys/kernel/random/boot_id", 120)
+            boot = result.stdout.strip()
+            if not result.returncode and boot != after_boot:
                 self._connection = subprocess.Popen(
                     self._command("ssh", "-p", "-MN"),
                     stdin=subprocess.DEVNULL,

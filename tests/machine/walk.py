@@ -174,10 +174,10 @@ class Walk:
             "packages": "dpkg-query -W -f '${Package} ${Status}\\n'",
             "units": "systemctl list-unit-files --no-legend --no-pager --full | grep -v transient",
         }
-        kept = {name: set(self.machine.run(line).splitlines()) for name, line in commands.items()}
+        found = {name: set(self.machine.run(line).splitlines()) for name, line in commands.items()}
         return {
             name: {line for line in lines if not OTHERS.search(line)}
-            for name, lines in kept.items()
+            for name, lines in found.items()
         }
 
     def expect_nothing_left(self, before: dict[str, set[str]], kernel: str = "") -> None:
@@ -202,8 +202,10 @@ class Walk:
         }
         if kernel:
             # Files that the installation has created.
-            made = re.compile(rf"^/(boot/grub/|(boot|usr/lib|lib|var/lib)/.*{re.escape(kernel)})")
-            more["files"] = {name for name in more["files"] if not made.search(name)}
+            created = re.compile(
+                rf"^/(boot/grub/|(boot|usr/lib|lib|var/lib)/.*{re.escape(kernel)})"
+            )
+            more["files"] = {name for name in more["files"] if not created.search(name)}
         # DKMS keeps its key when it is purged.
         more["files"] -= {"/var/lib/dkms", "/var/lib/dkms/mok.key", "/var/lib/dkms/mok.pub"}
         less = {what: before[what] - after[what] for what in before}

@@ -65,15 +65,15 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
         )
         before = set(tmp_path.iterdir())
         try:
-            ran = run_script(run, guest, script, tmp_path)
+            result = run_script(run, guest, script, tmp_path)
         except CrashError as crash:
             # QEMU itself, which is not tested.
             warnings.warn(f"once more: {crash}", stacklevel=1)
-            for left in set(tmp_path.iterdir()) - before:
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
-            ran = run_script(run, guest, script, tmp_path)
-        found = complaints(ran.dmesg)
-        assert not found, "\n".join(found) + "\n" + ran.dmesg[-6000:]
-        return ran
+            for path in set(tmp_path.iterdir()) - before:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            result = run_script(run, guest, script, tmp_path)
+        found = complaints(result.dmesg)
+        assert not found, "\n".join(found) + "\n" + result.dmesg[-6000:]
+        return result
 
     return boot

@@ -98,10 +98,10 @@ class DebianKernel:
             accel=os.environ.get("LINNOS_QEMU_ACCEL", "auto"),
             timeout_s=1800 * float(os.environ.get("LINNOS_QEMU_PATIENCE", "1")),
         )
-        ran = run_script(run, guest, script, out_dir)
-        found = complaints(ran.dmesg)
-        assert not found, "\n".join(found) + "\n" + ran.dmesg[-3000:]
-        return ran
+        result = run_script(run, guest, script, out_dir)
+        found = complaints(result.dmesg)
+        assert not found, "\n".join(found) + "\n" + result.dmesg[-3000:]
+        return result
 
 
 def debian_kernel(name: str, *, ours: bool = True, raid: bool = False) -> DebianKernel:

@@ -27,12 +27,12 @@ mdadm --stop /dev/md0 2>/dev/null
 
 
 def test_check_does_not_recommend_choosing_between_equal_drives(boot_qemu) -> None:
-    ran = boot_qemu(SCRIPT, n_drives=2)
+    result = boot_qemu(SCRIPT, n_drives=2)
 
-    idle, equal = ran.json("idle"), ran.json("equal")
+    idle, equal = result.json("idle"), result.json("equal")
     assert idle["verdict"] == "unknown", idle["reason"]
     assert equal["verdict"] != "yes", equal["reason"]
     reads = [replica["reads"] for replica in equal["replicas"]]
     assert len(reads) == 2 and sum(reads) > 2000
-    assert (ran.out / "check.png").stat().st_size > 1000
-    assert ran.text("after") == "nvme0n1 0 off\nnvme1n1 0 off\n"
+    assert (result.out / "check.png").stat().st_size > 1000
+    assert result.text("after") == "nvme0n1 0 off\nnvme1n1 0 off\n"

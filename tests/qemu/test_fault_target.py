@@ -102,11 +102,11 @@ def test_rules_damage_the_stated_blocks_and_one_mirror_only(
     script = PREPARE + script.format(
         size=f"{size_mb}M", blocks=blocks, helper=HELPER, names=" ".join(THESIS)
     )
-    ran = kernel.boot(script, tmp_path, n_drives=1, drive_mb=size_mb * n_sizes)
+    result = kernel.boot(script, tmp_path, n_drives=1, drive_mb=size_mb * n_sizes)
     for name in THESIS:
         check_thesis_rule(tmp_path, name, blocks)
         if on == "mirror":
-            assert ran.json(f"{name}.good")["damaged"] == 0
+            assert result.json(f"{name}.good")["damaged"] == 0
 
 
 # There are 16 blocks of 4 KiB. Rules count some of them: read, late, unreadable, lost, with a tag.
@@ -222,8 +222,8 @@ linnapp faults detach bad
 
 
 def test_each_fault_damages_what_its_rule_says(kernel: DebianKernel, tmp_path: Path) -> None:
-    ran = kernel.boot(PREPARE + EACH_FAULT, tmp_path, n_drives=1, drive_mb=256)
-    found = ran.json("found")
+    result = kernel.boot(PREPARE + EACH_FAULT, tmp_path, n_drives=1, drive_mb=256)
+    found = result.json("found")
     assert found["flipped"] == [4, 9, 14] and found["hits"] == 3
     assert found["last_byte"] == 1 ^ 1 << 7
     assert found["flipped_later"] == []
@@ -234,17 +234,17 @@ def test_each_fault_damages_what_its_rule_says(kernel: DebianKernel, tmp_path: P
     assert found["errno"] == 61
     assert found["pwrite"] > 0.3 and found["pread"] > 0.3
     assert found["tagged"] == 1
-    assert ran.words("status")[-2:] == ["16", "rules"]
-    for said in ("fault: no such value", "n: must be 1 to", "size: no such setting"):
-        assert f"rule/{said}" in ran.dmesg
-    for said in (
+    assert result.words("status")[-2:] == ["16", "rules"]
+    for message in ("fault: no such value", "n: must be 1 to", "size: no such setting"):
+        assert f"rule/{message}" in result.dmesg
+    for message in (
         "bad: is in use, by 1 openers; unmount it",
         "/dev/mapper/bad: is mounted on /run/mnt; unmount it first",
         "is part of dm-0; stop dm-0 first",
         "/dev/nvme0n1: is mounted on /run/below; unmount it first",
         "/run/below/image: not a block device; `losetup",
     ):
-        assert said in ran.text("refused")
+        assert message in result.text("refused")
 
 
 # Rules come and go, and the target is replaced, under a load that checks its data.
@@ -275,6 +275,6 @@ rmmod dm-linnos-faults
 
 
 def test_rules_come_and_go_under_load(kernel: DebianKernel, tmp_path: Path) -> None:
-    ran = kernel.boot(PREPARE + UNDER_LOAD, tmp_path, n_drives=1, drive_mb=256)
-    injected = [int(line.split()[-1]) for line in ran.text("rules").splitlines()]
+    result = kernel.boot(PREPARE + UNDER_LOAD, tmp_path, n_drives=1, drive_mb=256)
+    injected = [int(line.split()[-1]) for line in result.text("rules").splitlines()]
     assert len(injected) == 80 and sum(count > 0 for count in injected) > 40

@@ -75,8 +75,8 @@ def test_layers_shows_the_functions_of_writes(tmp_path: Path) -> None:
     )
     modules = next((KERNEL / "lib" / "modules").iterdir())
     counting(script, tmp_path, kernel=kernels[0], modules=modules)
-    said = json.loads((tmp_path / "said").read_text())
-    (call,) = said["calls"]
+    calls = json.loads((tmp_path / "said").read_text())
+    (call,) = calls["calls"]
     assert call["call"] == "write" and call["calls"] == 8
     # It may not sleep: on a busy machine the drive may finish before the writer waits.
     assert {"split", "pages", "mapping", "driver", "queue", "filesystem", "entry"} <= set(
@@ -93,8 +93,8 @@ def test_layers_shows_the_functions_of_writes(tmp_path: Path) -> None:
     assert tree["with_called_us"] == pytest.approx(call["measured_us"])
     found = list(paths_to(tree, "bio_iov_iter_get_pages"))
     assert found and all("vfs_write" in path for path in found)
-    assert 0 < said["overhead"]["inside_ns"] <= said["overhead"]["function_ns"] < 10_000
-    assert said["lost"] == {"times": 0, "calls": 0}
+    assert 0 < calls["overhead"]["inside_ns"] <= calls["overhead"]["function_ns"] < 10_000
+    assert calls["lost"] == {"times": 0, "calls": 0}
 
 
 #: Functions of LinnOS that the block layer calls for a hinted read.
@@ -115,7 +115,7 @@ def test_layers_shows_the_functions_of_linnos(tmp_path: Path) -> None:
     build("guest-tools")
     OUT.mkdir(parents=True, exist_ok=True)
     command = ("python3", READS, TOOLS / "null_reads", MODEL, latency_model())
-    said = counting(
+    output = counting(
         shlex.join([*map(str, command), "nullb0", "nvme0n1"]),
         tmp_path,
         kernel=OURS,
@@ -125,8 +125,8 @@ def test_layers_shows_the_functions_of_linnos(tmp_path: Path) -> None:
             *(f"null_blk.{each}" for each in ("nr_devices=1", *NULL_BLK)),
         ],
     )
-    (tmp_path / "said").write_text(said)
-    cases = [json.loads(line) for line in said.splitlines()]
+    (tmp_path / "said").write_text(output)
+    cases = [json.loads(line) for line in output.splitlines()]
     assert len(cases) == 10
     for case in cases:
         name = tuple(case[key] for key in ("drive", "model", "mode"))

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.qemu
 ENOUGH = 10
 
 
-def loads_of(ran: Ran) -> list[dict[str, int]]:
+def loads_of(result: Ran) -> list[dict[str, int]]:
     """Return the outputs of hinted_load.py; the data was right."""
-    loads = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    loads = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
     for load in loads:
         assert load["wrong_data"] == load["touched"] == load["errors"] == load["gone"] == 0
     return loads
@@ -45,7 +45,7 @@ def test_reads_are_decided_by_the_drives_own_model(
     # One reader at a time, so a read sees its own pages only: 4 KiB is fast
     # for the model (1 page pending), 64 KiB slow (16 pages). The second drive
     # has no model, the third one does not enforce.
-    ran = boot_qemu(
+    result = boot_qemu(
         f"""
         . $TESTS/lib.sh
         linnapp upload --model {queue_model} --device /dev/nvme0n1 --mode enforce
@@ -61,7 +61,7 @@ def test_reads_are_decided_by_the_drives_own_model(
         cmp {queue_model} /sys/block/nvme0n1/linnos/model
         """
     )
-    small, big, plain, *others = loads_of(ran)
+    small, big, plain, *others = loads_of(result)
     assert small["admitted"] == big["revoked"] == plain["admitted"] == 300
     assert [load["admitted"] for load in others] == [300] * 6
 
@@ -71,14 +71,14 @@ def test_reads_are_decided_by_the_drives_own_model(
     assert enforcing["latency_critical"] == enforcing["inferences"] == 600
     assert none["revoked"] == none["inferences"] == 0
     assert observing["revoked"] == 0 and observing["inferences"] == 600
-    ids = ran.words("ids")
+    ids = result.words("ids")
     assert ids[0] == ids[2] != ids[1] == "none"
 
 
 @pytest.mark.parametrize("parts", [1, 3])
 def test_two_cpus_share_one_drive(boot_qemu, tmp_path: Path, queue_model: Path, parts: int) -> None:
     """If the drive's limit splits every read into three, the parts may end on any CPU."""
-    ran = boot_qemu(
+    result = boot_qemu(
         f"""
         . $TESTS/lib.sh
         nproc >$OUT/nproc
@@ -110,14 +110,14 @@ def test_two_cpus_share_one_drive(boot_qemu, tmp_path: Path, queue_model: Path, 
         load /dev/nvme0n1 --count 100 --pages 13
         """
     )
-    assert ran.text("nproc") == "2\n"
-    assert sorted(ran.words("queues")) == ["0", "1"], "one hardware queue for each CPU"
+    assert result.text("nproc") == "2\n"
+    assert sorted(result.words("queues")) == ["0", "1"], "one hardware queue for each CPU"
 
-    _, load, twelve, thirteen = loads_of(ran)
+    _, load, twelve, thirteen = loads_of(result)
     assert min(load["revoked"], load["admitted"]) > ENOUGH
     assert twelve["admitted"] == 100 and thirteen["revoked"] == 100
     # A refused read has no request.
-    before, after = ran.numbers("requests")
+    before, after = result.numbers("requests")
     assert parts == 1 or after - before == parts * load["admitted"]
 
     earlier, later = stats_of(tmp_path / "before"), stats_of(tmp_path / "after")
@@ -179,10 +179,10 @@ done
 
 @pytest.mark.parametrize("cpus", [2, 4])
 def test_in_flight_counts_end_at_zero(boot_qemu, queue_model: Path, cpus: int) -> None:
-    ran = boot_qemu(
+    result = boot_qemu(
         MANY_CPUS.format(model=queue_model, rounds=ROUNDS, cpus=cpus),
         n_cpus=cpus,
         n_drives=1,
         kernel_args=("null_blk.nr_devices=0", *PANIC_WHEN_HUNG),
     )
-    assert ran.text("in_flight") == "0 pages, 0 reads\n"
+    assert result.text("in_flight") == "0 pages, 0 reads\n"

@@ -66,14 +66,14 @@ wait $stays
 
 def test_drive_vanishes_and_returns_under_load(boot_qemu, queue_model: Path) -> None:
     script = SCRIPT.format(model=queue_model, rounds=ROUNDS)
-    ran = boot_qemu(script, kernel_args=PANIC_WHEN_HUNG)
+    result = boot_qemu(script, kernel_args=PANIC_WHEN_HUNG)
     for number in range(1, ROUNDS + 1):
-        hinted, plain = ran.json(f"hinted{number}"), ran.json(f"plain{number}")
+        hinted, plain = result.json(f"hinted{number}"), result.json(f"plain{number}")
         for counts, workers in ((hinted, 6), (plain, 2)):
             assert counts["gone"] == workers, "every reader got an error for the removed drive"
             assert counts["wrong_data"] == counts["touched"] == counts["errors"] == 0
         assert hinted["admitted"] > 0 and hinted["revoked"] > 0
         assert plain["admitted"] > 0 and plain["revoked"] == 0
-    stays = ran.json("stays")
+    stays = result.json("stays")
     assert stays["admitted"] > 0
     assert stays["wrong_data"] == stays["touched"] == stays["errors"] == stays["gone"] == 0

@@ -26,8 +26,8 @@ pytestmark = pytest.mark.qemu
 NETWORK = REPOSITORY / "models" / "example" / "flash0.linnos"
 
 
-def assert_idle(ran: Ran) -> None:
-    assert ran.text("in_flight") == "0 pages, 0 reads\n"
+def assert_idle(result: Ran) -> None:
+    assert result.text("in_flight") == "0 pages, 0 reads\n"
 
 
 @pytest.fixture(params=ALL)
@@ -123,17 +123,17 @@ def replayed(trace: str, latencies_us: list[float]) -> Iterator[Question]:
         if asked := QUESTION.search(line):
             pages = sum(request.pages for request in in_flight.values())
             yield Question(int(asked[1]), int(asked[2]), pages, latencies_us[-1])
-        elif told := REQUEST.search(line):
-            time_us, kind, op = float(told[1]) * 1e6, told[2], told[3]
+        elif match := REQUEST.search(line):
+            time_us, kind, op = float(match[1]) * 1e6, match[2], match[3]
             if op[0] not in "RW":
                 continue
-            at = (op[0], told[4])
+            at = (op[0], match[4])
             if kind == "rq_complete":
                 request = in_flight.pop(at, None)
                 if request and request.is_read:
                     latencies_us.append(time_us - request.issued_us)
                 continue
-            request = in_flight.setdefault(at, Request(op[0] == "R", pages_of(told[5])))
+            request = in_flight.setdefault(at, Request(op[0] == "R", pages_of(match[5])))
             if kind == "rq_issue" and not request.issued_us:
                 request.issued_us = time_us
     assert not in_flight
@@ -152,17 +152,17 @@ def test_counters_and_answers_agree_with_the_trace(debian: DebianKernel, tmp_pat
     model = last_read(threshold_us=100, refuse_us=10**6, overdue_us=10**7)
     model.save(tmp_path / "last.linnos")
     script = OBSERVED.format(model=tmp_path / "last.linnos")
-    ran = debian.boot(script, tmp_path, n_cpus=1, n_drives=1)
-    assert_idle(ran)
-    assert ran.numbers("missed") == [0]
+    result = debian.boot(script, tmp_path, n_cpus=1, n_drives=1)
+    assert_idle(result)
+    assert result.numbers("missed") == [0]
 
     latencies_us: list[float] = []
-    questions = list(replayed(ran.text("trace"), latencies_us))
-    (reads,) = ran.numbers("reads")
+    questions = list(replayed(result.text("trace"), latencies_us))
+    (reads,) = result.numbers("reads")
     assert reads == len(latencies_us) > 500
 
     # Each read is in its bucket, except for the delay between module and tracepoint.
-    counted = np.array(ran.numbers("histogram"))
+    counted = np.array(result.numbers("histogram"))
     assert counted.sum() == reads
     traced_us = np.array(latencies_us)
     more_us = 10 + 0.05 * traced_us
@@ -170,7 +170,7 @@ def test_counters_and_answers_agree_with_the_trace(debian: DebianKernel, tmp_pat
         least, most = ((traced_us + by < bound_us).sum() for by in (more_us, -more_us))
         assert least - reads // 200 <= below <= most + reads // 200, bound_us
 
-    answers = ran.json("answers")
+    answers = result.json("answers")
     assert len(questions) == len(answers) == 500
     assert [answer[0][2] for _, answer in answers] == [asked.latency_us for asked in questions]
     exact = [asked.pending == asked.traced_pages + 1 for asked in questions]
@@ -272,26 +272,26 @@ rmmod linnos
 
 
 def test_module_is_loaded_and_removed_under_load(kernel: DebianKernel, tmp_path: Path) -> None:
-    ran = kernel.boot(CHANGING.format(model=NETWORK), tmp_path, n_drives=3, drive_mb=128)
-    for said in (
+    result = kernel.boot(CHANGING.format(model=NETWORK), tmp_path, n_drives=3, drive_mb=128)
+    for message in (
         *("absent: not observed", "a module cannot refuse reads", "model refused"),
         "nvme1n1 was removed",
     ):
-        assert said in ran.dmesg
-    assert ran.text("in_flight") == "0 pages, 0 reads\n0\n" * 2
+        assert message in result.dmesg
+    assert result.text("in_flight") == "0 pages, 0 reads\n0\n" * 2
 
     # Both drives are idle; a network without history predicts fast.
-    assert ran.json("best") == [0, 1]
+    assert result.json("best") == [0, 1]
 
     verdict, no_policy = 4, 0
     is_slow = 1
     # asks.py has checked that the best drives follow from these.
-    answers = ran.json("idle") + ran.json("answers")
+    answers = result.json("idle") + result.json("answers")
     for _, drives in answers:
         assert [known for known, _, _ in drives] == [verdict, verdict, no_policy]
     # Both predictions occurred, fast and slow.
     assert {flags & is_slow for _, drives in answers for _, flags, _ in drives[:2]} == {0, 1}
-    assert ran.numbers("inferences")[0] >= len(answers)
+    assert result.numbers("inferences")[0] >= len(answers)
 
 
 # The depth of a scheduler is increased, so that more requests are in flight than there was room
@@ -321,9 +321,9 @@ rmmod linnos
 
 
 def test_queue_can_grow(kernel: DebianKernel, tmp_path: Path) -> None:
-    ran = kernel.boot(GROWING.format(), tmp_path, n_drives=1, drive_mb=64)
-    assert ran.numbers("missed") == [0]
-    assert_idle(ran)
+    result = kernel.boot(GROWING.format(), tmp_path, n_drives=1, drive_mb=64)
+    assert result.numbers("missed") == [0]
+    assert_idle(result)
 
 
 # SCSI first completes the good part of a failed read, which has no bytes, without an error.
@@ -357,11 +357,11 @@ rmmod linnos
 
 
 def test_failed_reads_are_not_in_the_histogram(kernel: DebianKernel, tmp_path: Path) -> None:
-    ran = kernel.boot(FAILING.format(model=NETWORK), tmp_path, n_drives=1, drive_mb=64)
-    counts = [sum(ran.numbers(name)) for name in ("good", "failed", "good_again")]
+    result = kernel.boot(FAILING.format(model=NETWORK), tmp_path, n_drives=1, drive_mb=64)
+    counts = [sum(result.numbers(name)) for name in ("good", "failed", "good_again")]
     assert counts == [16, 16, 17]
-    assert ran.numbers("reads")[0] >= 16 + 6
-    assert_idle(ran)
+    assert result.numbers("reads")[0] >= 16 + 6
+    assert_idle(result)
 
 
 # The module of a driver is removed, with the code that would later free a disk or its host.

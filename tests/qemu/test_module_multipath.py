@@ -59,18 +59,18 @@ rmmod linnos
 @pytest.mark.parametrize("name", ALL)
 def test_paths_of_an_observed_drive_are_removed_and_return(name: str, tmp_path: Path) -> None:
     kernel = debian_kernel(name)
-    ran = kernel.boot(SCRIPT.format(model=NETWORK), tmp_path, n_drives=1, n_paths=2)
-    counts = [line.split() for line in ran.text("exact").splitlines()]
+    result = kernel.boot(SCRIPT.format(model=NETWORK), tmp_path, n_drives=1, n_paths=2)
+    counts = [line.split() for line in result.text("exact").splitlines()]
     assert len(counts) == 2
     for counted, served in counts:
         assert int(counted) == int(served) >= 500, "each read is counted once, on either path"
-    assert ran.text("in_flight") == "0 pages, 0 reads\n0\n"
+    assert result.text("in_flight") == "0 pages, 0 reads\n0\n"
     (recording,) = (tmp_path / "recorded").glob("*.blk")
     recorded = load(recording)
     reads = recorded.is_served_read
     assert reads.sum() > 100 and recorded.stats["lost_events"] == 0
     assert recorded.stats["unmatched_completions"] < 20
     assert np.median(recorded.latency_ns[reads]) > 10_000
-    assert ran.text("tracer") == "nop\n"
+    assert result.text("tracer") == "nop\n"
     verdict = 4
-    assert {drives[0][0] for _, drives in ran.json("answers")} == {verdict}
+    assert {drives[0][0] for _, drives in result.json("answers")} == {verdict}

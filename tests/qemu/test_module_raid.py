@@ -68,12 +68,12 @@ def test_build_accepts_headers_that_dpkg_is_configuring(tmp_path: Path) -> None:
         )
 
     # The environment is that in which their package has DKMS build them.
-    ran = build("half-configured")
-    assert (ran.returncode, ran.stderr) == (0, "")
+    result = build("half-configured")
+    assert (result.returncode, result.stderr) == (0, "")
     assert built.exists()
-    ran = build("config-files")
-    assert ran.returncode == 1
-    assert "raid1 and raid10 are not built" in ran.stderr
+    result = build("config-files")
+    assert result.returncode == 1
+    assert "raid1 and raid10 are not built" in result.stderr
     assert not built.exists()
 
 
@@ -84,7 +84,7 @@ def test_build_without_comparable_versions_leaves_no_modules(tmp_path: Path) -> 
     (stock / "raid1.ko").write_bytes(b"")
     release = debian.modules.name
     command = [BUILD, "--kernel", release, "--raid", "--stock", tmp_path, "--out", debian.built]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 1
-    assert "raid1.ko does not tell" in ran.stderr
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "raid1.ko does not tell" in result.stderr
     assert not (debian.built / "raid" / "raid1.ko").exists()

@@ -52,13 +52,13 @@ done
 
 
 def test_paths_are_removed_and_return_under_load(boot_qemu, queue_model: Path) -> None:
-    ran = boot_qemu(
+    result = boot_qemu(
         SCRIPT.format(model=queue_model), n_drives=1, n_paths=2, kernel_args=PANIC_WHEN_HUNG
     )
-    assert ran.text("head") == "", "a head has no policy of its own"
-    assert ran.text("hinted") == "95\n", "EOPNOTSUPP"
-    reads = ran.json("reads")
+    assert result.text("head") == "", "a head has no policy of its own"
+    assert result.text("hinted") == "95\n", "EOPNOTSUPP"
+    reads = result.json("reads")
     assert reads["admitted"] > 100
     assert reads["wrong_data"] == reads["errors"] == reads["gone"] == reads["revoked"] == 0
-    assert set(ran.words("revoked")) == {"0"}
-    assert set(ran.text("in_flight").splitlines()) == {"0 pages, 0 reads"}
+    assert set(result.words("revoked")) == {"0"}
+    assert set(result.text("in_flight").splitlines()) == {"0 pages, 0 reads"}

@@ -93,8 +93,8 @@ def _ours(reader: BlktraceReader) -> list[tuple[int, int, bool, int]]:
 
 
 def test_two_cpus_are_merged_and_agree_with_blkparse(boot_qemu, tmp_path: Path) -> None:
-    ran = boot_qemu(SCRIPT, n_drives=2)
-    assert "dropped" not in ran.stderr
+    result = boot_qemu(SCRIPT, n_drives=2)
+    assert "dropped" not in result.stderr
     assert sorted(path.name for path in (tmp_path / "merged").iterdir()) == [
         "nvme0n1.blk",
         "nvme1n1.blk",

@@ -116,16 +116,16 @@ def test_mirror_is_equal_and_complete_after_power_cuts(
             accel=os.environ.get("LINNOS_QEMU_ACCEL", "auto"),
             timeout_s=1800,
         )
-        said = Watched(images[0])
+        output = Watched(images[0])
         script = SCRIPT.format(folder=folder, seed=seed, before=IDENTITIES if seed == 1 else "")
         errors = io.BytesIO()
         try:
-            result = qemu.run(["sh", "-ec", script], guest, stdout=said, stderr=errors)
+            result = qemu.run(["sh", "-ec", script], guest, stdout=output, stderr=errors)
         except CrashError:
-            assert seed > 0, said.getvalue()
+            assert seed > 0, output.getvalue()
         else:
-            assert seed == -1 and not result.status, said.getvalue() + errors.getvalue()
-        text = said.getvalue().decode()
+            assert seed == -1 and not result.status, output.getvalue() + errors.getvalue()
+        text = output.getvalue().decode()
         print(seed, text)
         assert "kill" in text or "complete" in text
         n_differed += "differed 0" not in text

@@ -103,7 +103,7 @@ def folder(request: pytest.FixtureRequest) -> Path:
 def test_several_queues_keep_the_guarantees_of_one(folder: Path, tmp_path: Path) -> None:
     """A drive fails under load, then the server is killed: data is right, replicas equal."""
     kernel = debian_kernel("kernel-debian", ours=False)
-    ran = kernel.boot(
+    result = kernel.boot(
         SCRIPT.format(folder=folder, n_cpus=N_CPUS, last_cpu=N_CPUS - 1),
         tmp_path,
         n_cpus=N_CPUS,
@@ -111,11 +111,11 @@ def test_several_queues_keep_the_guarantees_of_one(folder: Path, tmp_path: Path)
     )
     races = "".join(path.read_text() for path in tmp_path.glob("races.*"))
     assert not races, races[:3000]
-    said = ran.text("fio")
-    jobs = json.loads(said[said.index("{") :])["jobs"]
+    fio_output = result.text("fio")
+    jobs = json.loads(fio_output[fio_output.index("{") :])["jobs"]
     assert len(jobs) == 2 * N_CPUS and not any(job["error"] for job in jobs)
-    said_by = {name: ran.json_lines(name) for name in ("first", "second")}
-    before, after = said_by["second"][ran.numbers("before")[0] - 1], said_by["second"][-1]
+    said_by = {name: result.json_lines(name) for name in ("first", "second")}
+    before, after = said_by["second"][result.numbers("before")[0] - 1], said_by["second"][-1]
     assert after["writes"] == before["writes"] + N_CPUS * 128
     assert after["writes_waited"] > before["writes_waited"] + 50
     for _, *_, last in said_by.values():
@@ -123,5 +123,5 @@ def test_several_queues_keep_the_guarantees_of_one(folder: Path, tmp_path: Path)
         assert last["writes_waited"] > 100 and last["flushes"] > 10 and last["hedges"] > 0
         assert last["reads_failed"] == last["writes_failed"] == 0
         assert [replica["in"] for replica in last["replicas"]] == [True, False, True]
-    assert ran.text("first.err").count("DROPPED") == 1
-    assert "/dev/failing was DROPPED before" in ran.text("second.err")
+    assert result.text("first.err").count("DROPPED") == 1
+    assert "/dev/failing was DROPPED before" in result.text("second.err")

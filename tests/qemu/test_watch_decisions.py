@@ -41,10 +41,10 @@ def test_watch_records_decisions_and_drives(boot_qemu, tmp_path: Path) -> None:
     # All reads of the first drive are slow, all of the second fast.
     for k in range(2):
         network(bias=(k, 1 - k)).save(tmp_path / f"model{k}.linnos")
-    ran = boot_qemu(SCRIPT)
+    result = boot_qemu(SCRIPT)
 
     for k in range(2):
-        summary = ran.text(f"summary{k}")
+        summary = result.text(f"summary{k}")
         did = json.loads(summary.splitlines()[0])
         decided = {
             row["decision"]: row

@@ -51,9 +51,9 @@ def test_tags_reach_the_drives(boot_qemu, tmp_path: Path, kernel: str) -> None:
         ("dm", "device = 'dm-0'"),
         ("dm", "device = 'nvme1n1' and below"),
     ):
-        said = re.findall(r"^(\d+) (\d+)$", (tmp_path / session).read_text(), re.M)
-        given = {int(sector): int(tag) or None for sector, tag in said}
-        assert len(given) == 16 * 11
+        printed = re.findall(r"^(\d+) (\d+)$", (tmp_path / session).read_text(), re.M)
+        expected = {int(sector): int(tag) or None for sector, tag in printed}
+        assert len(expected) == 16 * 11
         _, answer = query(
             tmp_path / "seen",
             f"select sector, tag from ios where session = '{session}' and {which} and watched",
@@ -61,4 +61,4 @@ def test_tags_reach_the_drives(boot_qemu, tmp_path: Path, kernel: str) -> None:
         rows = list(answer)
         # Sectors relative to the first one that is read, wherever it is on the drive.
         begin = min(sector for sector, _ in rows)
-        assert {(sector - begin, tag) for sector, tag in rows} == set(given.items()), which
+        assert {(sector - begin, tag) for sector, tag in rows} == set(expected.items()), which

@@ -30,13 +30,20 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="chroots and containers
 
 def run(*command: str | Path, cwd: Path | None = None, **environment: str) -> str:
     """Run a command that must succeed, without this project's folders in its environment."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("LINNOS_")}
-    kept["PATH"] = os.defpath + ":/usr/sbin:/sbin"
-    ran = subprocess.run(
-        command, cwd=cwd, env={**kept, **environment}, capture_output=True, text=True, check=False
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith("LINNOS_")
+    }
+    inherited["PATH"] = os.defpath + ":/usr/sbin:/sbin"
+    result = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**inherited, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert ran.returncode == 0, f"{command}\n{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}"
-    return ran.stdout
+    assert result.returncode == 0, f"{command}\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}"
+    return result.stdout
 
 
 def unpack(name: str, folder: Path) -> Path:
@@ -107,8 +114,10 @@ def test_wheel_says_what_to_do_without_the_lab_kernel_and_then_runs_the_demo(
 ) -> None:
     linnapp = environment / "bin" / "linnapp"
     for command in (("demo",), ("tour",), ("lab", "run", "--", "true")):
-        ran = subprocess.run([linnapp, *command], cwd=tmp_path, capture_output=True, text=True)
-        assert ran.returncode == 1 and f"tar -xf {KERNEL}.tar.xz -C {environment}" in ran.stderr
+        result = subprocess.run([linnapp, *command], cwd=tmp_path, capture_output=True, text=True)
+        assert (
+            result.returncode == 1 and f"tar -xf {KERNEL}.tar.xz -C {environment}" in result.stderr
+        )
     run("tar", "-xf", RELEASE / f"{KERNEL}.tar.xz", "-C", environment)
     assert run(linnapp, "lab", "run", "--", "uname", "-r", cwd=tmp_path).endswith("-linnos\n")
     shown = run(linnapp, "demo", "--seed", "7", cwd=tmp_path)
@@ -164,10 +173,10 @@ def test_lab_kernel_comes_with_its_licence_and_complete_source(tmp_path: Path) -
     kernel = unpack(f"{KERNEL}.tar.xz", tmp_path / "kernel")
     assert (RELEASE / f"{KERNEL}.tar.xz").stat().st_size < 8e6
     assert "GNU GENERAL PUBLIC LICENSE" in (kernel / "COPYING").read_text()
-    said = (kernel / "README.md").read_text()
-    for name in re.findall(r"`([\w.-]+\.tar\.xz)`", said):
+    readme = (kernel / "README.md").read_text()
+    for name in re.findall(r"`([\w.-]+\.tar\.xz)`", readme):
         assert (RELEASE / name).is_file()
-    assert sums(RELEASE)["linux-source-6.12.tar.xz"] in said and "@" not in said
+    assert sums(RELEASE)["linux-source-6.12.tar.xz"] in readme and "@" not in readme
     source = unpack(f"{KERNEL}-source.tar.xz", tmp_path / "source")
     for name in ("config", "COPYING", "kernel/build.sh", "kernel/linnos", "core/linnos_drive.c"):
         assert (source / name).exists()

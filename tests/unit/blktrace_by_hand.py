@@ -87,28 +87,28 @@ class Drive:
     def see(self, action: int, now: int, sector: int, size: int, write: bool, error: int) -> None:
         """Process one event."""
         sector, size = sector * 512 // self.unit_bytes, size // self.unit_bytes
-        there = range(sector, sector + size)
+        sectors = range(sector, sector + size)
         if action == Q:
-            self.submit(now, there, write)
+            self.submit(now, sectors, write)
         elif action == X:
-            self.cut(self.choose(sector, write, (0, 1), None), there.stop, now)
+            self.cut(self.choose(sector, write, (0, 1), None), sectors.stop, now)
         elif action == G:
             for request in self.requests.values() if not self.has_requests else ():
                 request.pages = request.pages if request.issued else None
             self.has_requests = True
             request = self.choose(sector, write, (0, 1), None)
-            self.cut(request, there.stop, now)
+            self.cut(request, sectors.stop, now)
             self.count(request, now)
         elif action in (M, F):
-            self.merge(there, write, action == F, now)
+            self.merge(sectors, write, action == F, now)
         elif action == D:
-            self.issue(there, write, now)
+            self.issue(sectors, write, now)
         elif action == R:
             request = self.choose(sector, write, (2, 1, 0), None)
             if request:
                 request.issued = False
         elif action == C:
-            self.answer(there, write, abs(error), now)
+            self.answer(sectors, write, abs(error), now)
 
     def new_request(self, write: bool) -> Request:
         self.numbers += 1
@@ -135,12 +135,12 @@ class Drive:
         found.sort(key=lambda request: (states.index(request.state), sign * request.number))
         return found[0] if found else None
 
-    def submit(self, now: int, there: range, write: bool) -> None:
-        io = Io(now, write, len(there))
+    def submit(self, now: int, sectors: range, write: bool) -> None:
+        io = Io(now, write, len(sectors))
         self.ios.append(io)
-        self.look(io, there.start, now)
+        self.look(io, sectors.start, now)
         request = self.new_request(write)
-        for at in there:
+        for at in sectors:
             self.hold(request, at, io)
         if not self.has_requests:
             self.count(request, now)
@@ -208,13 +208,13 @@ class Drive:
         if request and sector - 1 in request.sectors:
             self.cut(request, sector, now)
 
-    def merge(self, there: range, write: bool, front: bool, now: int) -> None:
-        source = self.choose(there.start, write, (0, 1), None)
+    def merge(self, sectors: range, write: bool, front: bool, now: int) -> None:
+        source = self.choose(sectors.start, write, (0, 1), None)
         if source is None:
             return
         adjacent = [
             request
-            for request in self.holders[write, there.stop if front else there.start - 1]
+            for request in self.holders[write, sectors.stop if front else sectors.start - 1]
             if request.state == 1 and request is not source
         ]
         if adjacent:
@@ -228,17 +228,17 @@ class Drive:
             self.hold(into, at, self.let_go(source, at))
         del self.requests[source.number]
 
-    def issue(self, there: range, write: bool, now: int) -> None:
-        self.cut_before(there.start, write, now)
-        first = self.choose(there.start, write, (1, 0, 2), None)
+    def issue(self, sectors: range, write: bool, now: int) -> None:
+        self.cut_before(sectors.start, write, now)
+        first = self.choose(sectors.start, write, (1, 0, 2), None)
         if first is None:
             return
-        self.cut(first, there.stop, now)
+        self.cut(first, sectors.stop, now)
         self.count(first, now)
-        for sector in there:
+        for sector in sectors:
             other = self.choose(sector, write, (1, 0, 2), first)
             if other not in (None, first):
-                self.cut(other, there.stop, now)
+                self.cut(other, sectors.stop, now)
                 self.join(first, other)
         first.issued = True
         if first.first_issue_ns is None:
@@ -246,10 +246,10 @@ class Drive:
         for io in first.sectors.values():
             io.was_issued = True
 
-    def answer(self, there: range, write: bool, error: int, now: int) -> None:
+    def answer(self, sectors: range, write: bool, error: int, now: int) -> None:
         refused = error in (EBUSY, EAGAIN)
         request: Request | None = None
-        for sector in there:
+        for sector in sectors:
             states = (0, 1, 2) if refused else (2, 1, 0)
             request = self.choose(sector, write, states, request, refused)
             if request is None:
@@ -273,11 +273,11 @@ class Drive:
     def end(self, request: Request, io: Io, now: int) -> None:
         del self.requests[request.number]
         issued = request.first_issue_ns
-        took_ns = now - (io.arrival_ns if issued is None else issued)
+        latency_ns = now - (io.arrival_ns if issued is None else issued)
         if request.answered and not request.write:
             pending = min(request.pending, 65535)
             for order in range(order_of_size(request.pages), 3):
-                self.history[order].append(Ended(now, took_ns // 1000, pending, request.pages))
+                self.history[order].append(Ended(now, latency_ns // 1000, pending, request.pages))
 
 
 def walk(path: Path, overdue_us: int) -> list[Io]:

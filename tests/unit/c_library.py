@@ -32,21 +32,21 @@ class CLibrary:
         self.out.mkdir(parents=True, exist_ok=True)
         with (self.out / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            ran = subprocess.run(
+            result = subprocess.run(
                 ["make", "-s", "-C", self.source, f"OUT={self.out}", *map(str, arguments)],
                 capture_output=True, text=True, timeout=600,
             )  # fmt: skip
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        return ran.stdout
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
 
     def passes(self, program: str, test: str, **environment: str) -> None:
         """Run one test, which must pass."""
-        ran = subprocess.run(
+        result = subprocess.run(
             [self.out / "tests" / program, test],
             env={**os.environ, **environment},
             capture_output=True, text=True, timeout=600,
         )  # fmt: skip
-        assert (ran.returncode, ran.stdout) == (0, "1 tests passed\n"), ran.stderr
+        assert (result.returncode, result.stdout) == (0, "1 tests passed\n"), result.stderr
 
     def symbols(self, library: str, *arguments: str) -> str:
         """Return the output of nm."""

@@ -35,10 +35,10 @@ class Pool:
         lib = library()
         texts = {k: lib.ffi.new("char[]", os.fsencode(options.pop(k)))
                  for k in ("configuration", "user") if k in options}  # fmt: skip
-        given = {"fresh_ms": 30_000} | options | texts
+        fields = {"fresh_ms": 30_000} | options | texts
         opened = lib.ffi.new("struct linnos_ceph **")
-        made = lib.new("linnos_ceph_options", **given)
-        self._check(lib.lib.linnos_ceph_open(opened, name.encode(), made))
+        structure = lib.new("linnos_ceph_options", **fields)
+        self._check(lib.lib.linnos_ceph_open(opened, name.encode(), structure))
         self.handle = opened[0]
 
     @staticmethod

@@ -49,8 +49,8 @@ class Answers(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
 
-    def answer(self, status: int, said: Any, **headers: str) -> None:
-        body = json.dumps(said).encode()
+    def answer(self, status: int, content: Any, **headers: str) -> None:
+        body = json.dumps(content).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         if self.server.is_elasticsearch:
@@ -82,8 +82,10 @@ class Answers(http.server.BaseHTTPRequestHandler):
         json.loads(body or b"{}")
         for path, answers in self.server.puts.items():
             if self.path.startswith(path) and answers:
-                status, said = answers.pop(0)
-                self.answer(status, said, **({"Location": "https://x/"} if status == 301 else {}))
+                status, content = answers.pop(0)
+                self.answer(
+                    status, content, **({"Location": "https://x/"} if status == 301 else {})
+                )
                 return
         self.answer(200, {"acknowledged": True})
 

@@ -71,11 +71,11 @@ def command(drives: list[Path], traces: list[Path], policy: str, *options: str) 
 def replay(
     drives: list[Path], traces: list[Path], policy: str, *options: str, status: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    ran = subprocess.run(
+    result = subprocess.run(
         command(drives, traces, policy, *options), capture_output=True, text=True, timeout=GIVE_UP_S
     )
-    assert ran.returncode == status, ran.stderr
-    return ran
+    assert result.returncode == status, result.stderr
+    return result
 
 
 def replay_summed(drives: list[Path], traces: list[Path], policy: str, *options: str) -> Any:

@@ -85,15 +85,15 @@ def slow_drive(folder: Path, n_bytes: int) -> Iterator[SlowDrive]:
         if server.stdout.readline() != "ready\n":
             raise OSError("no FUSE here")
         stack.callback(subprocess.run, ["umount", "--lazy", folder], check=True)
-        made = subprocess.run(
+        losetup = subprocess.run(
             ["losetup", "--find", "--show", folder / _NAME],
             capture_output=True,
             text=True,
             check=False,
         )
-        if made.returncode:
-            raise OSError(f"no loop device here: {made.stderr.strip()}")
-        device = Path(made.stdout.strip())
+        if losetup.returncode:
+            raise OSError(f"no loop device here: {losetup.stderr.strip()}")
+        device = Path(losetup.stdout.strip())
         stack.callback(subprocess.run, ["losetup", "--detach", device], check=True)
         yield SlowDrive(server, device)
 

@@ -73,7 +73,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_libraries(ROOT, tmp_path_factory.mktemp("libraries"))
 
 
-def ran(
+def run_program(
     folder: Path, libraries: Path, tree: Path, *flags: str, which: int = -1
 ) -> subprocess.CompletedProcess[str]:
     """Build the program with a tree's headers, and run it with other libraries."""
@@ -96,14 +96,14 @@ def test_program_of_this_version_works_with_this_library_and_the_next(
     tmp_path: Path, libraries: Path, next_libraries: Path
 ) -> None:
     for built in (libraries, next_libraries):
-        old = ran(tmp_path, built, ROOT)
+        old = run_program(tmp_path, built, ROOT)
         assert (old.returncode, old.stdout) == (0, GOOD)
 
 
 def test_program_of_the_next_version_works_when_its_new_members_are_zero(
     tmp_path: Path, libraries: Path, next_version: Path
 ) -> None:
-    new = ran(tmp_path, libraries, next_version, "-DFILLED")
+    new = run_program(tmp_path, libraries, next_version, "-DFILLED")
     assert (new.returncode, new.stdout) == (0, GOOD)
 
 
@@ -111,7 +111,7 @@ def test_program_of_the_next_version_works_when_its_new_members_are_zero(
 def test_program_of_the_next_version_is_refused_when_a_new_member_is_not_zero(
     tmp_path: Path, libraries: Path, next_version: Path, which: int
 ) -> None:
-    new = ran(tmp_path, libraries, next_version, "-DFILLED", which=which)
+    new = run_program(tmp_path, libraries, next_version, "-DFILLED", which=which)
     assert new.returncode == 1
     # Only the read has an error text of its own; for the others the error is E2BIG.
     assert re.match(r"\d (-7|1) ", new.stdout)

@@ -82,9 +82,9 @@ class Agent:
 
     def ended(self) -> str:
         self.process.send_signal(signal.SIGTERM)
-        said = self.process.communicate()[1]
+        stderr = self.process.communicate()[1]
         assert self.process.returncode == 0
-        return said
+        return stderr
 
 
 @contextlib.contextmanager
@@ -100,10 +100,10 @@ def running(program: Path, folder: Path, *directives: str, **how: Any) -> Iterat
 
 @contextlib.contextmanager
 def udp(agent: Agent) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mine:
-        mine.settimeout(GIVE_UP_S)
-        mine.connect(("127.0.0.1", agent.port))
-        yield mine
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(GIVE_UP_S)
+        client.connect(("127.0.0.1", agent.port))
+        yield client
 
 
 @pytest.mark.parametrize("goal", ["check", pytest.param("check-sanitized", marks=NIGHTLY)])
@@ -113,16 +113,16 @@ def test_the_c_tests_pass(goal: str) -> None:
 
 def asked(agent: Agent, cookie: int) -> bytes:
     """Return the answer to a query."""
-    with udp(agent) as mine:
-        mine.send(question(cookie))
-        return mine.recv(200)
+    with udp(agent) as client:
+        client.send(question(cookie))
+        return client.recv(200)
 
 
 def test_query_is_answered(program: Path, tmp_path: Path) -> None:
     with running(program, tmp_path, "allow 127.0.0.0/8") as agent:
-        told = asked(agent, 77)
-        first = ANSWER.unpack(told)
-        assert len(told) == 64
+        answer = asked(agent, 77)
+        first = ANSWER.unpack(answer)
+        assert len(answer) == 64
         assert first[:5] == (b"LNAG", 1, 2, 1, 77)
         # drive, drives, state of a missing drive
         assert first[5:8] == (0, 1, GONE)
@@ -138,13 +138,13 @@ def test_ignored_datagrams_are_counted_and_do_not_block_other_clients(
 ) -> None:
     # one query per second and address; a burst may be a tenth of that, rounded up to one
     with running(program, tmp_path, "allow 127.0.0.0/8 1") as agent:
-        with udp(agent) as mine:
+        with udp(agent) as client:
             for wrong in (b"", b"x", question()[:63], question() * 2, b"\0" * 64, b"\xff" * 70000):
                 with contextlib.suppress(OSError):  # the last one is too long for a datagram
-                    mine.send(wrong)
+                    client.send(wrong)
             for cookie in range(50):
-                mine.send(question(cookie))
-            assert ANSWER.unpack(mine.recv(200))[4] == 0
+                client.send(question(cookie))
+            assert ANSWER.unpack(client.recv(200))[4] == 0
         for k in range(2, 20):
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
                 other.settimeout(GIVE_UP_S)
@@ -152,9 +152,9 @@ def test_ignored_datagrams_are_counted_and_do_not_block_other_clients(
                 other.connect(("127.0.0.1", agent.port))
                 other.send(question(k))
                 assert ANSWER.unpack(other.recv(200))[4] == k
-        said = agent.ended()
+        stderr = agent.ended()
     answered, over_rate = map(
-        int, re.findall(r"answered (\d+) queries;.* (\d+) over the rate, 5 malformed", said)[0]
+        int, re.findall(r"answered (\d+) queries;.* (\d+) over the rate, 5 malformed", stderr)[0]
     )
     assert answered >= 19 and over_rate >= 1 and answered + over_rate == 50 + 18
 
@@ -168,15 +168,15 @@ def test_keys_are_exchanged_while_the_agent_runs(program: Path, tmp_path: Path) 
     directives = ("allow 127.0.0.1", *(f"key {key}" for key in keys))
 
     def answers(agent: Agent, key: bytes) -> bool:
-        with udp(agent) as mine:
-            mine.send(signed(question(1), key))
+        with udp(agent) as client:
+            client.send(signed(question(1), key))
             # The agent reads its sockets before its signals.
             agent.process.send_signal(signal.SIGUSR1)
             assert agent.process.stderr is not None
             assert "answered" in agent.process.stderr.readline()
-            mine.settimeout(0)
+            client.settimeout(0)
             try:
-                answer = mine.recv(200)
+                answer = client.recv(200)
             except BlockingIOError:
                 return False
         return answer == signed(answer[:64], key)
@@ -187,8 +187,8 @@ def test_keys_are_exchanged_while_the_agent_runs(program: Path, tmp_path: Path) 
         return agent.process.stderr.readline()
 
     with running(program, tmp_path, *directives) as agent:
-        with udp(agent) as mine:
-            mine.send(question(1))
+        with udp(agent) as client:
+            client.send(question(1))
         assert answers(agent, KEY) and not answers(agent, next_key)
         keys[1].write_bytes(next_key)
         assert "were read again" in reload(agent)
@@ -217,7 +217,7 @@ def test_agent_drops_capabilities(program: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("configuration", "says"),
+    ("configuration", "message"),
     [
         ("drive /dev/null\nlisten ::1\nallow ::1\n", "/dev/null: Block device required"),
         (
@@ -230,15 +230,17 @@ def test_agent_drops_capabilities(program: Path, tmp_path: Path) -> None:
     ],
 )
 def test_agent_names_the_setting_that_keeps_it_from_starting(
-    program: Path, tmp_path: Path, configuration: str, says: str
+    program: Path, tmp_path: Path, configuration: str, message: str
 ) -> None:
     key = tmp_path / "key"
     key.write_bytes(KEY)
     key.chmod(0o644)
     place = tmp_path / "agent.conf"
     place.write_text(configuration.replace("KEY", str(key)))
-    ran = subprocess.run([program, "--config", place], capture_output=True, text=True, check=False)
-    assert ran.returncode == 1 and says in ran.stderr
+    result = subprocess.run(
+        [program, "--config", place], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 1 and message in result.stderr
 
 
 def checked(program: Path, configuration: Path) -> subprocess.CompletedProcess[str]:
@@ -249,16 +251,16 @@ def checked(program: Path, configuration: Path) -> subprocess.CompletedProcess[s
 def test_check_opens_every_drive(program: Path, tmp_path: Path) -> None:
     place = tmp_path / "agent.conf"
     place.write_text("drive /dev/null\ndrive /dev/zero\nlisten ::1\nallow ::1\n")
-    ran = checked(program, place)
-    assert ran.returncode == 1
-    assert re.findall(r"/dev/(\w+): Block device required\n", ran.stderr) == ["null", "zero"]
+    result = checked(program, place)
+    assert result.returncode == 1
+    assert re.findall(r"/dev/(\w+): Block device required\n", result.stderr) == ["null", "zero"]
 
 
 def test_example_has_every_directive_and_only_its_drive_is_missing(program: Path) -> None:
     example = SOURCE / "agent.conf"
-    ran = checked(program, example)
+    result = checked(program, example)
     named = "/dev/disk/by-id/nvme-EXAMPLE: No such file or directory\n"
-    assert (ran.returncode, ran.stderr) == (1, f"linnos-agent: {named}")
+    assert (result.returncode, result.stderr) == (1, f"linnos-agent: {named}")
     page = (ROOT / "docs" / "linnos-agent.8").read_text()
     directives = set(re.findall(r"^\.BI ([a-z]+) ", page, re.MULTILINE))
     source = (SOURCE / "configuration.c").read_text()
@@ -278,7 +280,7 @@ def test_the_unit_is_well_formed_and_hardened(program: Path, tmp_path: Path) -> 
     assert values["Group"] == "disk" and "SupplementaryGroups" not in values
     # 30 is an exposure of 3.0
     for check in (["verify", "--man=no"], ["security", "--offline=true", "--threshold=30"]):
-        ran = subprocess.run(
+        result = subprocess.run(
             ["systemd-analyze", *check, unit], capture_output=True, text=True, check=False
         )
-        assert ran.returncode == 0, ran.stdout + ran.stderr
+        assert result.returncode == 0, result.stdout + result.stderr

@@ -286,10 +286,10 @@ def test_ios_without_completion_take_linear_time(tmp_path: Path) -> None:
         "reader = BlktraceReader(Path(sys.argv[1]))\n"
         "print(sum(map(len, reader)), reader.stats['missing_completions'])"
     )
-    ran = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code, path], capture_output=True, text=True, check=False
     )
-    assert ran.stdout.split() == [str(n), str(n)], (ran.returncode, ran.stderr)
+    assert result.stdout.split() == [str(n), str(n)], (result.returncode, result.stderr)
 
 
 def test_reader_names_a_missing_trace_and_a_folder(tmp_path: Path) -> None:

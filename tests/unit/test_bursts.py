@@ -89,9 +89,9 @@ def test_revoked_reads_are_neither_history_nor_load(third_of_reads) -> None:
     """The recording was made in mode enforce: revoked reads never reached the drive."""
     chunk, revoked = third_of_reads
     flags = np.where(revoked, COMPLETED | REVOKED, chunk.flags).astype(np.uint16)
-    made = made_from(dataclasses.replace(chunk, flags=flags))
-    assert len(made) > 500
-    assert_equal(made, made_from(chunk.take(~revoked)))
+    bursts = made_from(dataclasses.replace(chunk, flags=flags))
+    assert len(bursts) > 500
+    assert_equal(bursts, made_from(chunk.take(~revoked)))
 
 
 def test_failed_reads_are_load_but_not_history(third_of_reads) -> None:
@@ -99,9 +99,9 @@ def test_failed_reads_are_load_but_not_history(third_of_reads) -> None:
     chunk, failed = third_of_reads
     flags = np.where(failed, COMPLETED | ERROR, chunk.flags).astype(np.uint16)
     as_writes = np.where(failed, COMPLETED | IS_WRITE, chunk.flags).astype(np.uint16)
-    made = made_from(dataclasses.replace(chunk, flags=flags))
-    assert len(made) > 500
-    assert_equal(made, made_from(dataclasses.replace(chunk, flags=as_writes)))
+    bursts = made_from(dataclasses.replace(chunk, flags=flags))
+    assert len(bursts) > 500
+    assert_equal(bursts, made_from(dataclasses.replace(chunk, flags=as_writes)))
 
 
 def test_labels_follow_from_the_added_latency(third_of_reads) -> None:
@@ -111,21 +111,23 @@ def test_labels_follow_from_the_added_latency(third_of_reads) -> None:
     sizes = np.where(large, 32 * 4096, 4096).astype(np.uint32)
     limit_us = np.full(17, 300.0)
     limit_us[5] = 2500.0  # the class of 32 pages
-    made = augmentation.add_bursts(
+    bursts = augmentation.add_bursts(
         dataclasses.replace(chunk, size_bytes=sizes),
         300,
         np.random.default_rng(1),
         SlowLimits(limit_us),
     )
-    added_us = made.latency_us - made.recorded_us
+    added_us = bursts.latency_us - bursts.recorded_us
     assert np.all((added_us == 0) | (added_us >= 300))
     assert 0.3 < np.mean(added_us > 0) < 1  # the others come after a window
-    is_large = made.recorded_us % 2 == 1
-    expected = made.latency_us > np.where(is_large, 2500, 300)
-    assert np.array_equal(made.slow, expected)
+    is_large = bursts.recorded_us % 2 == 1
+    expected = bursts.latency_us > np.where(is_large, 2500, 300)
+    assert np.array_equal(bursts.slow, expected)
     for kind in (is_large, ~is_large):
         assert 50 < np.count_nonzero(expected[kind]) < np.count_nonzero(kind) - 50
-    assert np.count_nonzero(made.slow & (made.recorded_us <= 300)) > 100  # slow by the burst alone
+    assert (
+        np.count_nonzero(bursts.slow & (bursts.recorded_us <= 300)) > 100
+    )  # slow by the burst alone
 
 
 def test_tiny_chunk_has_no_examples() -> None:
@@ -165,12 +167,12 @@ def test_sampling_is_seeded_and_meets_the_share(tmp_path: Path) -> None:
     path = busy_trace(tmp_path / "a.blk", 20000)
     parts = split_at(path, 0.7, 0.85)
     first = parts.validation.start
-    one, validation, test = sample_bursts(path, parts, 0.3, 300, seed=1)
+    training, validation, test = sample_bursts(path, parts, 0.3, 300, seed=1)
     two, *_ = sample_bursts(path, parts, 0.3, 300, seed=1)
     other, *_ = sample_bursts(path, parts, 0.3, 300, seed=2)
-    assert np.array_equal(one.inputs, two.inputs)
-    assert not np.array_equal(one.inputs, other.inputs)
-    assert len(one) == pytest.approx(0.3 * (first + len(one)), rel=0.01)
+    assert np.array_equal(training.inputs, two.inputs)
+    assert not np.array_equal(training.inputs, other.inputs)
+    assert len(training) == pytest.approx(0.3 * (first + len(training)), rel=0.01)
     assert 0 < len(validation) <= MAX_HELD_OUT_ROWS
     assert 0 < len(test) <= MAX_HELD_OUT_ROWS
     assert not np.array_equal(validation.inputs, test.inputs)

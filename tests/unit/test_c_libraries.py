@@ -155,7 +155,7 @@ def test_man_pages_document_the_whole_header(name: str) -> None:
 
 @pytest.mark.parametrize("how", ["shared", "static"])
 @pytest.mark.parametrize(
-    ("name", "page", "output", "libraries", "left"),
+    ("name", "page", "output", "libraries", "remaining"),
     [
         ("liblinnos", "liblinnos.md", r"\d+ hedged, \d+ slow", "-luring -lm -pthread", set()),
         ("cluster", "cluster.md", r"\d+ slow, \d+ redirected, \d+ copies",
@@ -163,7 +163,7 @@ def test_man_pages_document_the_whole_header(name: str) -> None:
     ],
 )  # fmt: skip
 def test_example_builds_with_installed_files_and_prints_what_its_page_says(
-    tmp_path: Path, how: str, name: str, page: str, output: str, libraries: str, left: set[str]
+    tmp_path: Path, how: str, name: str, page: str, output: str, libraries: str, remaining: set[str]
 ) -> None:
     code, root = CODE[name], tmp_path / "opt"
     code.builds.make("install", f"PREFIX={root}")
@@ -171,8 +171,8 @@ def test_example_builds_with_installed_files_and_prints_what_its_page_says(
     static = libraries.split() if how == "static" else None
     program = built_as_installed(tmp_path / "p.c", root, code.name, static)
     path = {"LD_LIBRARY_PATH": f"{root}/lib"}
-    ran = subprocess.run([program], env=path, capture_output=True, text=True, check=True)
-    assert re.search(rf"^    ({output})$", (DOCS / page).read_text(), re.M)[1] == ran.stdout[:-1]  # type: ignore[index]
+    result = subprocess.run([program], env=path, capture_output=True, text=True, check=True)
+    assert re.search(rf"^    ({output})$", (DOCS / page).read_text(), re.M)[1] == result.stdout[:-1]  # type: ignore[index]
     ends = (".a", ".so", ".so.1", f".so.{__version__}")
     assert {str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir()} == {
         "include/linnos_choose.h",
@@ -182,7 +182,7 @@ def test_example_builds_with_installed_files_and_prints_what_its_page_says(
         *(f"share/man/man3/{page.name}" for page in code.pages),
     }
     code.builds.make("uninstall", f"PREFIX={root}")
-    assert {path.name for path in root.rglob("*") if not path.is_dir()} == left
+    assert {path.name for path in root.rglob("*") if not path.is_dir()} == remaining
 
 
 @NEEDS_RADOS
@@ -203,7 +203,7 @@ def test_crate_reads_from_replicas(tmp_path: Path) -> None:
     if cargo is None:
         pytest.skip("there is no cargo")
     subprocess.run(["make", "-s", "-C", LIBRARY, f"OUT={BUILT}"], check=True, capture_output=True)
-    ran = subprocess.run(
+    result = subprocess.run(
         [cargo, "test", "--offline", "--locked", "--quiet"],
         cwd=CRATE,
         env={**os.environ, "LINNOS_LIB_DIR": str(BUILT), "CARGO_TARGET_DIR": str(tmp_path)},
@@ -212,8 +212,8 @@ def test_crate_reads_from_replicas(tmp_path: Path) -> None:
         timeout=600,
         check=False,
     )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "test result: ok. 5 passed; 0 failed" in ran.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "test result: ok. 5 passed; 0 failed" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -89,19 +89,23 @@ class Ceph:
             CONFIGURATION.format(fsid=self.fsid, port=self.port, folder=folder)
         )
 
-    def run(self, *command: object, given: bytes = b"") -> str:
+    def run(self, *command: object, stdin: bytes = b"") -> str:
         """Run a command, which must succeed; return its output."""
         words = list(map(str, command))
-        ran = subprocess.run(
-            words, cwd=self.folder, input=given, capture_output=True, timeout=60, check=False
+        result = subprocess.run(
+            words, cwd=self.folder, input=stdin, capture_output=True, timeout=60, check=False
         )
         # `ceph` continues after a failed command when it reads commands from stdin
-        assert ran.returncode == 0 and b"Error" not in ran.stderr, (words, ran.stdout, ran.stderr)
-        return ran.stdout.decode()
+        assert result.returncode == 0 and b"Error" not in result.stderr, (
+            words,
+            result.stdout,
+            result.stderr,
+        )
+        return result.stdout.decode()
 
     def ceph(self, commands: str) -> str:
         """Run commands of the administrator, one per line."""
-        return self.run("ceph", "-c", self.configuration, given=commands.encode())
+        return self.run("ceph", "-c", self.configuration, stdin=commands.encode())
 
     def daemon(self, name: str) -> None:
         kind, number = name.split(".")
@@ -136,7 +140,7 @@ class Ceph:
             for k in range(1, N_OBJECTS + 1):
                 content = chr(ord("@") + k).encode() * 16384
                 self.run("rados", "-c", self.configuration, "-p", pool, "put", f"object{k}", "-",
-                         given=content)  # fmt: skip
+                         stdin=content)  # fmt: skip
 
     def wait_for(self, n_up: int) -> None:
         """Wait until this many OSDs are up."""
@@ -206,12 +210,12 @@ def test_reads_of_many_threads_and_errors(ceph: Ceph) -> None:
     with opened(ceph, user="other") as pool, pytest.raises(PermissionError) as raised:
         pool.read("object1", 1)
     assert "client.other needs `osd 'allow r pool=data'`" in str(raised.value)
-    for pool_name, user, says in (
+    for pool_name, user, message in (
         ("none", "reader", "pool none: .*ceph osd pool ls"),
         ("coded", "reader", "pool coded is erasure-coded"),
         ("data", "nobody", "the monitors as client.nobody: .*keyring"),
     ):
-        with pytest.raises(OSError, match=says):
+        with pytest.raises(OSError, match=message):
             opened(ceph, pool_name, user)
 
 
@@ -238,9 +242,9 @@ def test_reads_wait_for_stopped_osds_and_op_timeout_ends_them(ceph: Ceph, tmp_pa
         opened(ceph) as pool,
         Pool("data", configuration=short, user="reader") as hurried,
     ):
-        for one in (pool, hurried):
-            one.osds("object1")
-            assert one.read("object1", 1) == b"A"
+        for opened_pool in (pool, hurried):
+            opened_pool.osds("object1")
+            assert opened_pool.read("object1", 1) == b"A"
         with stopped(ceph):
             reading = threads.submit(pool.read, "object1", 4096)
             time.sleep(0.5)

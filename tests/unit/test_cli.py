@@ -57,8 +57,8 @@ def test_mistyped_command_names_near_commands() -> None:
     fails("No such command 'trian'. Did you mean 'trial' or 'train' or 'trace'?", "trian")
     fails("'--trace'", "train", "--trase", "x")
     fails("nor a command. Did you mean 'labelling' or 'label'?", "help", "labeling")
-    said = run("xyzzy").stderr
-    assert "No such command 'xyzzy'." in said and "mean" not in said
+    stderr = run("xyzzy").stderr
+    assert "No such command 'xyzzy'." in stderr and "mean" not in stderr
 
 
 #: Prints which of the named modules are loaded after commands have printed their help.
@@ -84,13 +84,13 @@ print([module for module in modules if module in sys.modules])
     ids=["linnapp", "each command"],
 )
 def test_help_imports_nothing_heavy(commands: str, heavy: str) -> None:
-    said = subprocess.run(
+    stdout = subprocess.run(
         [sys.executable, "-c", HELPS, commands, heavy],
         capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
     ).stdout  # fmt: skip
-    assert said.splitlines()[-1] == "[]"
+    assert stdout.splitlines()[-1] == "[]"
     for command in commands.split():
-        assert f"Usage: linnapp {command} " in said
+        assert f"Usage: linnapp {command} " in stdout
 
 
 def test_train_then_evaluate_then_predict(tmp_path: Path) -> None:
@@ -102,8 +102,8 @@ def test_train_then_evaluate_then_predict(tmp_path: Path) -> None:
     assert "inflection point" in result.stderr and "false submits" in result.stderr
     judge = ("evaluate", "--model", "models/az", "--trace", "az.blk")
     # Reads beyond the threshold are not training's false submits, and have another name.
-    told = run(*judge, cwd=tmp_path).stdout
-    assert "slow admitted" in told and "fast refused" in told and "false" not in told
+    output = run(*judge, cwd=tmp_path).stdout
+    assert "slow admitted" in output and "fast refused" in output and "false" not in output
     judged = json.loads(run(*judge, "--json", cwd=tmp_path).stdout)
     reads = load_reads(tmp_path / "az.blk")
     model = Model.load(tmp_path / "models" / "az" / "az.linnos")
@@ -126,12 +126,12 @@ def test_pack_writes_the_model_of_its_weights_and_names_what_is_missing(tmp_path
     assert run("pack", "w.npz", "-o", "m.linnos", cwd=tmp_path).returncode == 0
     assert (tmp_path / "m.linnos").read_bytes() == model.to_bytes()
     odd = {**arrays, "hidden_bias": arrays["hidden_bias"][1:]}
-    for given, message in (
+    for options, message in (
         (arrays, "give --threshold-us"),
         ({**odd, "threshold_us": 1}, "has shape (31, 256), expected (31, 255)"),
         ({"hidden_bias": odd["hidden_bias"], "threshold_us": 1}, "hidden_weights, output_weights"),
     ):
-        np.savez(tmp_path / "x.npz", **given)
+        np.savez(tmp_path / "x.npz", **options)
         fails(message, "pack", "x.npz", "-o", "n.linnos", cwd=tmp_path)
     assert not (tmp_path / "n.linnos").exists()
 
@@ -142,8 +142,10 @@ def test_errors_of_output_are_reported_and_never_go_to_standard_output(tmp_path:
         ("generate --list >/dev/full", 1, b"", b"No space left"),
     ):
         command = f"{sys.executable} -m linnapp {words}"
-        ran = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, check=False)
-        assert (ran.returncode, ran.stdout) == (status, out) and err in ran.stderr
+        result = subprocess.run(
+            ["sh", "-c", command], cwd=tmp_path, capture_output=True, check=False
+        )
+        assert (result.returncode, result.stdout) == (status, out) and err in result.stderr
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
@@ -152,10 +154,10 @@ def test_output_never_goes_to_a_file_that_got_the_number_of_a_closed_stream(
 ) -> None:
     (tmp_path / "d.csv").write_text("1,100,1,4096,0,1,4096\n2,100,1,4096,0,2,4096\n")
     command = f"{sys.executable} -m linnapp convert d.csv out.iolog {closed}"
-    ran = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, check=False)
-    assert ran.returncode == (1 if ">&-" in closed.split() else 0), ran.stderr
-    says = b"linnapp: error: output: Bad file descriptor\n"
-    assert ran.stderr == (b"" if "2>&-" in closed else says)
+    result = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, check=False)
+    assert result.returncode == (1 if ">&-" in closed.split() else 0), result.stderr
+    message = b"linnapp: error: output: Bad file descriptor\n"
+    assert result.stderr == (b"" if "2>&-" in closed else message)
     lines = (tmp_path / "out.iolog").read_text().splitlines()
     assert len(lines) == 6 and lines[0] == "fio version 3 iolog"
 
@@ -215,15 +217,15 @@ def test_termination_during_tensorflow_leaves_no_files_or_processes(
         while process.poll() is None and len(begun := [*tmp_path.glob("*.pid")]) < 2:
             time.sleep(0.01)
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=60)
     finally:
         process.kill()
         alive = [path.stem for path in begun if Path("/proc", path.stem).exists()]
         for pid in alive:
             os.kill(int(pid), signal.SIGKILL)
-    assert process.returncode == (130 if number == signal.SIGINT else -number), said
+    assert process.returncode == (130 if number == signal.SIGINT else -number), stderr
     assert not alive
-    assert all(line[:2] in (b"d0", b"d1", b"") for line in said.splitlines()), said
+    assert all(line[:2] in (b"d0", b"d1", b"") for line in stderr.splitlines()), stderr
     assert {path.name for path in tmp_path.iterdir() if path not in begun} == {"a", "tensorflow.py"}
 
 
@@ -235,10 +237,10 @@ def _end(how: str, _: object) -> None:
     time.sleep(600)
 
 
-@pytest.mark.parametrize(("how", "said"), [("killed", "SIGKILL"), ("gone", "with status 3")])
-def test_ended_process_is_named_by_its_drive(how: str, said: str) -> None:
+@pytest.mark.parametrize(("how", "reason"), [("killed", "SIGKILL"), ("gone", "with status 3")])
+def test_ended_process_is_named_by_its_drive(how: str, reason: str) -> None:
     tasks = [Task("a", _end, ("not",)), Task("b", _end, (how,))]
-    message = f"b: its process has ended \\({said}\\)"
+    message = f"b: its process has ended \\({reason}\\)"
     with Pool(2) as pool, pytest.raises(LinnappError, match=message):
         pool.run(tasks, None)
 

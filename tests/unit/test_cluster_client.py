@@ -37,5 +37,5 @@ def test_client_and_rules_do_as_documented(
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert built.returncode == 0, built.stderr
-    ran = subprocess.run([tmp_path / "test"], capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
+    result = subprocess.run([tmp_path / "test"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

@@ -61,7 +61,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     compiler.chmod(0o755)
     contents = []
     for names, environment in ((OTHERS, {"CC": str(compiler)}), (NAMES, {})):
-        ran = subprocess.run(
+        result = subprocess.run(
             [ROOT / "packaging" / "build.sh", out],
             check=True,
             capture_output=True,
@@ -71,7 +71,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         )
         found = {path.name.split("_")[0]: path for path in sorted(out.iterdir())}
         assert tuple(found) == names
-        left_out = "`make ceph` installs it" in ran.stderr
+        left_out = "`make ceph` installs it" in result.stderr
         assert ("liblinnos-ceph1" in names) != left_out
         contents.append([found[name].read_bytes() for name in OTHERS])
     assert contents[0] == contents[1], "equal sources give equal packages"
@@ -178,11 +178,11 @@ def test_installed_command_runs(unpacked: Path, tmp_path: Path) -> None:
     unit = unpacked / "usr" / "lib" / "systemd" / "system" / "linnos-agent.service"
     assert "\nExecStart=/usr/sbin/linnos-agent\n" in unit.read_text()
     # Processes that train drives in parallel run the command's file first, under another name.
-    ran = (
+    result = (
         "import runpy, sys; sys.modules['linnapp.cli'] = None; "
         "runpy.run_path(sys.argv[1], run_name='__mp_main__')"
     )
-    said(sys.executable, "-c", ran, command[1])
+    said(sys.executable, "-c", result, command[1])
 
 
 def test_packages_switch_nothing_on_and_name_no_path_of_the_build_machine(
@@ -229,10 +229,10 @@ def test_a_program_is_built_against_a_library(
 @pytest.mark.skipif(shutil.which("lintian") is None, reason="lintian is not installed")
 def test_lintian_finds_nothing(packages: dict[str, Path]) -> None:
     """There are no errors, and no warnings except overridden ones, which have a reason."""
-    ran = subprocess.run(
+    result = subprocess.run(
         ["lintian", "--allow-root", "--fail-on", "error,warning", *packages.values()],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (ran.returncode, ran.stdout) == (0, ""), ran.stdout + ran.stderr
+    assert (result.returncode, result.stdout) == (0, ""), result.stdout + result.stderr

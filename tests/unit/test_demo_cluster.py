@@ -61,14 +61,14 @@ def test_missing_kernel_is_reported_before_measuring(
 def test_labels_do_not_overlap_and_lines_end_at_enough_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept: list[Figure] = []
-    monkeypatch.setattr(plt, "close", kept.append)
+    drawn_figures: list[Figure] = []
+    monkeypatch.setattr(plt, "close", drawn_figures.append)
     reads = np.arange(1.0, 20001)
     # Six lines end in the same place, one ends earlier, and one has too few reads.
     drawn = {policy: 100 + reads / 1000 for policy in demo.DRAWN[:-1]}
     drawn[demo.DRAWN[-1]] = reads / 2000
     figures.latency_cdf(drawn | {"heuristic": reads[:RESTS_ON]}, tmp_path / "cdf.png")
-    (figure,) = kept
+    (figure,) = drawn_figures
     (axes,) = figure.axes
     assert len(axes.lines) == len(demo.DRAWN)
     for line in axes.lines:
@@ -85,8 +85,8 @@ def test_labels_do_not_overlap_and_lines_end_at_enough_reads(
 def test_figures_of_many_places_and_policies_have_at_most_ten_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw: str
 ) -> None:
-    kept: list[Figure] = []
-    monkeypatch.setattr(plt, "close", kept.append)
+    drawn_figures: list[Figure] = []
+    monkeypatch.setattr(plt, "close", drawn_figures.append)
     table = LongTable(("workload",))
     # Each of twelve rivals is the fastest one somewhere, and they differ more from place to place.
     for place in range(12):
@@ -101,7 +101,7 @@ def test_figures_of_many_places_and_policies_have_at_most_ten_rows(
         figures.by_place(table, {"mean_us": "mean us"}, tmp_path / "figure.png")
     else:
         figures.ranked_policies(table, tmp_path / "figure.png")
-    (figure,) = kept
+    (figure,) = drawn_figures
     (axes,) = figure.axes
     labels = [text.get_text() for text in axes.get_yticklabels()]
     assert len(labels) == 10 == len(set(labels))
@@ -115,11 +115,11 @@ def test_figures_of_many_places_and_policies_have_at_most_ten_rows(
 
 
 def test_best_alternative_is_neither_the_library_nor_the_oracle() -> None:
-    said = demo_cluster.result_text(changed(oracle={"mean_us": 1}, library={"mean_us": 2}))
-    assert "takes 2.0 us in the mean" in said and "The best rival, lowest own last" in said
-    said = demo_cluster.result_text(changed(prediction={"mean_us": 1}))
-    assert f"The best rival, {RULES['prediction']}, takes 1.0 us" in said
-    for low, says in ((0.05, False), (-0.05, True)):
+    text = demo_cluster.result_text(changed(oracle={"mean_us": 1}, library={"mean_us": 2}))
+    assert "takes 2.0 us in the mean" in text and "The best rival, lowest own last" in text
+    text = demo_cluster.result_text(changed(prediction={"mean_us": 1}))
+    assert f"The best rival, {RULES['prediction']}, takes 1.0 us" in text
+    for low, is_uncertain in ((0.05, False), (-0.05, True)):
         table = changed()
         table.add(PLACE, "library", "mean_us", Interval(0.1, low, 0.2), "own-latency")
-        assert ("do not differ significantly" in demo_cluster.result_text(table)) == says
+        assert ("do not differ significantly" in demo_cluster.result_text(table)) == is_uncertain

@@ -77,22 +77,22 @@ def enable(run: Run, recordings: Path) -> Run:
     return lambda *words: run("enable", "md0", "--recordings", recordings, *words)
 
 
-def succeeds(ran: Any) -> str:
-    assert ran.exit_code == 0, ran.output
-    return str(ran.output)
+def succeeds(result: Any) -> str:
+    assert result.exit_code == 0, result.output
+    return str(result.output)
 
 
 def has_no_files(sysfs: FakeSysfs) -> bool:
     """Return true if linnapp has left no file behind."""
-    left = [path for path in (sysfs.conf, sysfs.state) if path.exists()]
-    return left == []
+    paths = [path for path in (sysfs.conf, sysfs.state) if path.exists()]
+    return paths == []
 
 
 # -- targets --
 
 
-def refused(target: list[str], says: str) -> None:
-    with pytest.raises(LinnappError, match=says):
+def refused(target: list[str], message: str) -> None:
+    with pytest.raises(LinnappError, match=message):
         check(find_target(target), DrivesConf())
 
 
@@ -215,12 +215,12 @@ def test_enable_saves_the_previous_model(run: Run, enable: Run, sysfs: FakeSysfs
 def test_enable_refuses_models_without_a_gain(
     run: Run, sysfs: FakeSysfs, tmp_path: Path, recordings: Path
 ) -> None:
-    ran = run("enable", "md0", "--recordings", make_recordings(tmp_path / "r", auc=0.4))
-    assert ran.exit_code == 1
-    assert "md0 is not changed. sdb: its model " in str(ran.exception)
+    result = run("enable", "md0", "--recordings", make_recordings(tmp_path / "r", auc=0.4))
+    assert result.exit_code == 1
+    assert "md0 is not changed. sdb: its model " in str(result.exception)
     assert sysfs.settings() == OFF and Drive("sda").model_id is None
     assert has_no_files(sysfs)
-    for changed, says in (
+    for changed, message in (
         ({}, ""),
         ({"auc": 0.8}, ""),  # no better than the last latencies, which choose nothing
         ({"auc": 0.75, "auc_pending": 0.76}, "ROC is 0.750, that of the number of pending pages"),
@@ -229,7 +229,7 @@ def test_enable_refuses_models_without_a_gain(
         ({"auc": None, "mean_abs_log2_error": 1.0}, "error is a factor of 2.00"),
     ):
         why = enabling.why_not({**RECORD, **changed})
-        assert bool(why) == bool(says) and re.search(says, why)
+        assert bool(why) == bool(message) and re.search(message, why)
 
 
 # -- failures and kills at each write --
@@ -255,13 +255,13 @@ def test_enable_undoes_everything_when_a_write_fails(
     failed = []
     for number in range(1, 100):
         sysfs.fail_at(number, error)
-        ran = enable()
+        result = enable()
         last = sysfs.writes[number - 1] if len(sysfs.writes) >= number else None
         sysfs.fail_never()
         if last is None:
             break
         failed.append(last)
-        if ran.exit_code == 0:
+        if result.exit_code == 0:
             # The benefit is then not measured from the start, which is no reason to fail.
             assert last == "block/md0/md/linnos" and is_enabled
             before = everything(sysfs)
@@ -311,9 +311,9 @@ def test_command_that_was_killed_can_be_completed_and_undone(
         succeeds(enable())
         succeeds(run("disable"))
         assert sysfs.settings() == OFF and not sysfs.conf.exists()
-        left = [path.name for path in sysfs.state.rglob("*") if path.is_file()]
+        file_names = [path.name for path in sysfs.state.rglob("*") if path.is_file()]
         # A patched kernel keeps models, which are then the previous ones.
-        assert set(left) <= {"previous.linnos"}
+        assert set(file_names) <= {"previous.linnos"}
         if not was_killed:
             break
     assert number > 3
@@ -341,8 +341,8 @@ def test_any_sequence_of_commands_kills_and_reboots_keeps_drives_and_file_consis
         elif step == "by hand" and not was_empty:
             Drive("sda").set("off")
         elif step == "command":
-            ran = commands[name]()
-            assert ran.exit_code == (name == "restore" and was_empty), ran.output
+            result = commands[name]()
+            assert result.exit_code == (name == "restore" and was_empty), result.output
         conf = load_conf(sysfs.conf)
         assert len(conf.drives) in (0, 2) and len(conf.arrays) == len(conf.drives) // 2
         if conf.is_empty:
@@ -375,8 +375,8 @@ def test_settings_are_off_while_an_enabled_array_is_recorded(
         return [], 0
 
     monkeypatch.setattr(enabling, "record", record)
-    ran = run("enable", "md0")
-    assert (ran.exit_code == 0) == (end is None), ran.output
+    result = run("enable", "md0")
+    assert (result.exit_code == 0) == (end is None), result.output
     assert seen == [["off", "observe", "observe"]]
     assert sysfs.settings() == ["on", "observe" if end is None else "enforce", "observe"]
 
@@ -390,11 +390,11 @@ def test_ctrl_c_keeps_the_recording(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(enabling, "record", record)
-    ran = run("enable", "md0")
-    assert ran.exit_code
-    kept = re.search(r"nothing is changed; .*: linnapp (enable .*)\n", ran.output)
-    assert kept and not sysfs.conf.exists() and sysfs.settings() == OFF
-    succeeds(run(*kept[1].replace("/dev/md0", "md0").split()))
+    result = run("enable", "md0")
+    assert result.exit_code
+    message = re.search(r"nothing is changed; .*: linnapp (enable .*)\n", result.output)
+    assert message and not sysfs.conf.exists() and sysfs.settings() == OFF
+    succeeds(run(*message[1].replace("/dev/md0", "md0").split()))
     assert sysfs.settings()[0] == "on"
 
 
@@ -409,8 +409,8 @@ def test_recording_ends_when_it_could_not_be_merged(
         options["on_progress"](RecordingProgress(40.0, 1 << 56, 48 << 56, 0))
 
     monkeypatch.setattr(enabling, "record", record)
-    ran = run("enable", "md0")
-    assert ran.exit_code == 1 and "are recorded after 40 s" in str(ran.exception)
+    result = run("enable", "md0")
+    assert result.exit_code == 1 and "are recorded after 40 s" in str(result.exception)
     assert sysfs.settings() == OFF and has_no_files(sysfs)
 
 
@@ -436,8 +436,8 @@ def test_a_lock_and_an_invalid_configuration_stop_every_command(
 
 def test_disable_changes_whole_targets_only(run: Run, enable: Run, sysfs: FakeSysfs) -> None:
     succeeds(enable())
-    ran = run("disable", "sda")
-    assert f"is in {sysfs.name_of('md0')}: linnapp disable" in str(ran.exception)
+    result = run("disable", "sda")
+    assert f"is in {sysfs.name_of('md0')}: linnapp disable" in str(result.exception)
     assert Drive("sda").mode == "observe"
     # After a reboot, md numbers arrays in order of assembly: md0 is another one.
     (sysfs.block / "md0").rename(sysfs.block / "md127")
@@ -522,10 +522,10 @@ def test_restore_treats_each_drive_independently(
     run: Run, sysfs: FakeSysfs, conf: DrivesConf, tmp_path: Path
 ) -> None:
     (tmp_path / "sda.linnos").write_bytes(b"x")
-    ran = run("restore")
-    assert ran.exit_code == 1
-    assert f"linnapp: error: {sysfs.name_of('sda')}: " in ran.output
-    assert f"1 drives or arrays are not as in {sysfs.conf}" in str(ran.exception)
+    result = run("restore")
+    assert result.exit_code == 1
+    assert f"linnapp: error: {sysfs.name_of('sda')}: " in result.output
+    assert f"1 drives or arrays are not as in {sysfs.conf}" in str(result.exception)
     assert sysfs.settings() == ["on", "off", "enforce"]
     (sysfs.by_id / "wwn-sda").unlink()
     # A missing drive does not prevent mode enforce on the other.
@@ -570,8 +570,8 @@ def test_restore_finds_drives_that_have_other_names(
         {f"{dev}/sda": a, f"{dev}/sdb": b}, {f"{dev}/md0": ArrayEntry(True, {"uuid": "3aaa:1"})}
     )
     save_conf(sysfs.conf, before)
-    said = succeeds(run("restore"))
-    assert f"{dev}/sda is {dev}/sdb now" in said and f"{dev}/md0 is {dev}/md127 now" in said
+    output = succeeds(run("restore"))
+    assert f"{dev}/sda is {dev}/sdb now" in output and f"{dev}/md0 is {dev}/md127 now" in output
     ids = [LatencyModel.load(tmp_path / f"{name}.linnos").model_id for name in ("sda", "sdb")]
     assert [Drive(name).model_id for name in ("sdb", "sda")] == ids
     assert (sysfs.block / "md127" / "md" / "linnos").read_text() == "on"
@@ -597,16 +597,16 @@ def test_restore_recognises_a_drive_by_what_is_recorded_of_it(
         ({"sectors": "2048"}, ""),
     ):
         sysfs.reboot()
-        given = dataclasses.replace(entry, array=None, identity=identity)
-        failures = restore_all(DrivesConf({f"{dev}/sda": given}), sysfs)
+        recorded_entry = dataclasses.replace(entry, array=None, identity=identity)
+        failures = restore_all(DrivesConf({f"{dev}/sda": recorded_entry}), sysfs)
         assert Drive("sda").mode == ("off" if why else "observe")
         assert bool(failures) == bool(why)
         for failure in failures:
             assert f"{dev}/sda is another device than the one that was enabled" in failure
             assert why in failure and "remove its section" in failure
     report(sysfs, sdb="A")
-    given = dataclasses.replace(entry, array=None, identity={"serial": "A"})
-    [failure] = restore_all(DrivesConf({f"{dev}/sdx": given}), sysfs)
+    recorded_entry = dataclasses.replace(entry, array=None, identity={"serial": "A"})
+    [failure] = restore_all(DrivesConf({f"{dev}/sdx": recorded_entry}), sysfs)
     assert "sda and sdb have the same serial; none is taken" in failure
 
 

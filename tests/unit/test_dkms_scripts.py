@@ -66,7 +66,7 @@ class Root:
         for path in ("/var/lib/dkms", "/lib/modules", "/boot/", "/sys/", "/usr/src"):
             text = text.replace(path, f"{self.folder}{path}")
         self.write("calls", "")
-        ran = subprocess.run(
+        result = subprocess.run(
             ["sh", "-c", text, script, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -78,8 +78,8 @@ class Root:
             },
             check=False,
         )
-        assert not ran.returncode, ran.stdout
-        return ran.stdout
+        assert not result.returncode, result.stdout
+        return result.stdout
 
     def called(self, what: str) -> bool:
         """Return true if a command line that begins like this was run."""

@@ -37,21 +37,21 @@ def example() -> tuple[list[str], str]:
 
 def test_documented_explanation_equals_the_output(recording: None) -> None:
     command, shown = example()
-    ran = CliRunner().invoke(cli, command)
-    assert ran.exit_code == 0, ran.output
-    assert ran.stdout.strip() == shown, "what stands in docs/insight.md is not what is printed"
+    result = CliRunner().invoke(cli, command)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.strip() == shown, "what stands in docs/insight.md is not what is printed"
 
 
 def test_documented_training_equals_the_output(recording: None, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "latency-model.md").read_text()
     found = re.search(r"```sh\nlinnapp (train .*)\n```\n\n```text\n(.*?)```", page, re.S)
     assert found
-    ran = CliRunner().invoke(cli, found[1].replace("out/models", str(tmp_path)).split())
-    assert ran.exit_code == 0, ran.output
+    result = CliRunner().invoke(cli, found[1].replace("out/models", str(tmp_path)).split())
+    assert result.exit_code == 0, result.output
     # The seconds differ. On another CPU the last bits of sums differ, and so does the model's
     # number.
     differs = re.compile(r"model [0-9a-f]{8}, [\d.]+ s")
-    printed = ran.output.replace(str(tmp_path), "out/models")
+    printed = result.output.replace(str(tmp_path), "out/models")
     assert differs.sub("", printed) == differs.sub("", found[2])
 
 
@@ -101,12 +101,12 @@ def path(tmp_path: Path) -> str:
     ids=lambda text: " ".join(text.split()[:3]),
 )
 def test_a_one_liner_prints_what_is_shown(command: str, shown: str, path: str) -> None:
-    ran = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", command],
         cwd=ROOT, check=False, capture_output=True, text=True, env={**os.environ, "PATH": path},
     )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.rstrip().splitlines() == shown.splitlines()
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.rstrip().splitlines() == shown.splitlines()
 
 
 def test_release_date_can_be_written_to_the_changelog() -> None:

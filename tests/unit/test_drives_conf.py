@@ -65,12 +65,12 @@ def test_saved_configuration_loads_unchanged(
 
 
 def test_removed_and_renamed_devices_change_everywhere() -> None:
-    left = CONF.without({IDS[1], "/dev/vda", ARRAY, "/dev/md/my array [x]"})
-    assert left.drives == {
+    remaining = CONF.without({IDS[1], "/dev/vda", ARRAY, "/dev/md/my array [x]"})
+    assert remaining.drives == {
         IDS[0]: DriveEntry("observe", Path("/m/a.linnos")),
         IDS[2]: DriveEntry("off"),
     }
-    assert len(left.arrays) == 2 and not left.is_empty
+    assert len(remaining.arrays) == 2 and not remaining.is_empty
     assert CONF.without({*CONF.drives, *CONF.arrays}).is_empty
     names = {IDS[0]: IDS[1], IDS[1]: IDS[0], ARRAY: "/dev/md0", "/dev/md1": "/dev/md2"}
     renamed = CONF.renamed(names)
@@ -91,7 +91,7 @@ def test_parse_ignores_peers_of_an_older_file_with_a_warning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("mode = off\n", r"no section headers. file: 'f', line: 1 .*expected sections \[drive"),
         (f"{DRIVE}mode off\n", r"'f' \[line 2\]: 'mode off.*expected .* KEY = VALUE"),
@@ -112,8 +112,8 @@ def test_parse_ignores_peers_of_an_older_file_with_a_warning() -> None:
         ("[drive sda]\n", "expected .drive PATH."),
     ],
 )
-def test_a_bad_line_is_named(text: str, says: str) -> None:
-    with pytest.raises(LinnappError, match=says):
+def test_a_bad_line_is_named(text: str, message: str) -> None:
+    with pytest.raises(LinnappError, match=message):
         parse(text, "f")
 
 

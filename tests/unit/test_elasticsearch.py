@@ -499,14 +499,14 @@ def test_a_call_is_on_the_server_before_the_program_ends(
 
     thread = threading.Thread(target=end_program)
     thread.start()
-    ran = run(
+    result = run(
         *("watch", "--elasticsearch", server.url, "--call", "write", "--json", "--"),
         *(sys.executable, "-S", "-E", "-c", program, mark, done),
     )
     thread.join()
-    assert ran.exit_code == 0, (ran.output, ran.exception)
+    assert result.exit_code == 0, (result.output, result.exception)
     assert written() == [5, 6]
-    found = json.loads(ran.stdout)
+    found = json.loads(result.stdout)
     assert found["elasticsearch"]["created"] == found["calls"] + found["ios"]["in_calls"]["ios"]
 
 
@@ -518,14 +518,14 @@ def test_tables_are_kept_without_an_output_folder_if_documents_are_missing(
     monkeypatch.setattr(elastic, "_RETRY_LIMIT_S", 0.0)
     server.faults = [503] * 1_000_000
     program = WRITES + "os.write(f, b'first')\n"
-    ran = run(
+    result = run(
         *("watch", "--elasticsearch", server.url, "--"),
         *(sys.executable, "-S", "-E", "-c", program, tmp_path / "mark"),
     )
-    assert ran.exit_code == 1
-    [kept] = tmp_path.glob("linnapp-*/watched")
-    assert f"`linnapp query {kept} --elasticsearch URL` sends them" in ran.stderr
+    assert result.exit_code == 1
+    [tables] = tmp_path.glob("linnapp-*/watched")
+    assert f"`linnapp query {tables} --elasticsearch URL` sends them" in result.stderr
     server.faults = []
-    assert run("query", kept, "--elasticsearch", server.url).exit_code == 0
-    [[n]] = query(kept, "select (select count(*) from calls) + (select count(*) from ios)")[1]
+    assert run("query", tables, "--elasticsearch", server.url).exit_code == 0
+    [[n]] = query(tables, "select (select count(*) from calls) + (select count(*) from ios)")[1]
     assert len(server.documents) == n > 0

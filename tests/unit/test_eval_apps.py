@@ -58,7 +58,7 @@ def _write(path: Path, text: str) -> Path:
     return path
 
 
-def _said(*command: object, **options: Any) -> subprocess.CompletedProcess[str]:
+def run_command(*command: object, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         list(map(str, command)), capture_output=True, text=True, check=False, **options
     )
@@ -74,12 +74,12 @@ def _damage_sqlite(database: Path) -> Path:
 
 def _damage_wiredtiger(table: Path) -> Path:
     """Return a table with valid checksums, in which one digit of value 20 differs."""
-    lines = _said("wt", "-h", table, "dump", "-x", "table:kv").stdout.splitlines()
+    lines = run_command("wt", "-h", table, "dump", "-x", "table:kv").stdout.splitlines()
     at = len(lines) - 1 - 2 * 29
     lines[at] = lines[at][:500] + ("1" if lines[at][500] == "0" else "0") + lines[at][501:]
     other = table.with_name("other")
     other.mkdir()
-    loaded = _said("wt", "-h", other, "load", input="\n".join(lines) + "\n")
+    loaded = run_command("wt", "-h", other, "load", input="\n".join(lines) + "\n")
     assert loaded.returncode == 0, loaded.stderr
     return other
 
@@ -97,27 +97,32 @@ def test_client_reads_at_the_given_rate_and_compares_every_value(
         client, damage = (tmp_path / "client",), _damage_wiredtiger
         source = GUEST / "wiredtiger_client.c"
         libraries = ("-lwiredtiger", "-lpthread", "-lm")
-        built = _said("cc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", *client, source, *libraries)
+        built = run_command(
+            "cc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", *client, source, *libraries
+        )
         assert built.returncode == 0, built.stderr
     reading = ("50", "4000", "0.1", "7", report)
-    assert _said(*client, "make", store, "50").returncode == 0
-    assert _said(*client, "read", store, *reading).returncode == 0
-    assert _said(*client, "check", store, "50").returncode == 0
+    assert run_command(*client, "make", store, "50").returncode == 0
+    assert run_command(*client, "read", store, *reading).returncode == 0
+    assert run_command(*client, "check", store, "50").returncode == 0
     read = reports.of_client(report, 0.1)
     assert 300 < len(read.start_us) < 500
     assert read.start_us.min() >= 0 and read.start_us.max() < 0.1e6
     assert read.latency_us.min() > 0
-    assert _said(*client, "read", store, *reading).returncode == 0
+    assert run_command(*client, "read", store, *reading).returncode == 0
     assert reports.of_client(report, 0.1).start_us.tolist() == read.start_us.tolist()
     report.unlink()
     damaged = damage(store)
-    wrong = _said(*client, "read", damaged, *reading)
-    assert wrong.returncode and " 20 is not what was written" in wrong.stderr
+    damaged_result = run_command(*client, "read", damaged, *reading)
+    assert damaged_result.returncode and " 20 is not what was written" in damaged_result.stderr
     if engine == "wiredtiger":
-        said = _said(*client, "check", store, "51").stderr
-        assert "keys are whole up to 50 of 51" in said
-        wrong = _said(*client, "check", damaged, "50")
-        assert wrong.returncode and "value 20 is not what was written" in wrong.stderr
+        stderr = run_command(*client, "check", store, "51").stderr
+        assert "keys are whole up to 50 of 51" in stderr
+        damaged_result = run_command(*client, "check", damaged, "50")
+        assert (
+            damaged_result.returncode
+            and "value 20 is not what was written" in damaged_result.stderr
+        )
     assert not report.exists()
 
 
@@ -126,10 +131,10 @@ def test_pgbench_latencies_begin_at_the_scheduled_time(tmp_path: Path) -> None:
     log = _write(
         tmp_path / "log.12", "0 1 711 0 1600000001 586287 50\n1 1 348 0 1600000001 500000 9\n"
     )
-    ran = reports.of_pgbench(log, 1600000001.25, 6)
-    assert ran.latency_us.tolist() == [348, 711]
-    assert ran.start_us == pytest.approx([250000 - 348, 336287 - 711], abs=1)
-    assert ran.seconds == 6
+    operations = reports.of_pgbench(log, 1600000001.25, 6)
+    assert operations.latency_us.tolist() == [348, 711]
+    assert operations.start_us == pytest.approx([250000 - 348, 336287 - 711], abs=1)
+    assert operations.seconds == 6
 
 
 def test_fio_report_must_have_all_reads_and_no_error(tmp_path: Path) -> None:
@@ -140,9 +145,9 @@ def test_fio_report_must_have_all_reads_and_no_error(tmp_path: Path) -> None:
         report.write_text(json.dumps({"jobs": [{"error": error, "read": {"total_ios": reads}}]}))
 
     said(0, 2)
-    ran = reports.of_fio(log, report, 8.0)
-    assert ran.latency_us == pytest.approx([74.24, 94.464])
-    assert ran.start_us == pytest.approx([0, 5000 - 94.464])
+    operations = reports.of_fio(log, report, 8.0)
+    assert operations.latency_us == pytest.approx([74.24, 94.464])
+    assert operations.start_us == pytest.approx([0, 5000 - 94.464])
     said(84, 2)
     with pytest.raises(StepError, match="fio found 84 errors"):
         reports.of_fio(log, report, 8.0)
@@ -152,17 +157,20 @@ def test_fio_report_must_have_all_reads_and_no_error(tmp_path: Path) -> None:
 
 
 def test_db_bench_report_has_exact_sums_and_a_histogram_per_repeat(tmp_path: Path) -> None:
-    ran = reports.of_db_bench(_write(tmp_path / "db_bench.txt", DB_BENCH))
-    assert ran.seconds == 4.0 and len(ran.latency_us) == 60
+    operations = reports.of_db_bench(_write(tmp_path / "db_bench.txt", DB_BENCH))
+    assert operations.seconds == 4.0 and len(operations.latency_us) == 60
     # Exact sums, not those of the classes.
-    assert ran.totals_us is not None and ran.totals_us.tolist() == [40 * 90.5, 20 * 200.0]
-    assert np.bincount((ran.start_us / 2e6).astype(int)).tolist() == [40, 20]
-    assert (ran.latency_us <= 1).sum() == 10
-    assert np.median(ran.latency_us[-20:]) == pytest.approx(210)
+    assert operations.totals_us is not None and operations.totals_us.tolist() == [
+        40 * 90.5,
+        20 * 200.0,
+    ]
+    assert np.bincount((operations.start_us / 2e6).astype(int)).tolist() == [40, 20]
+    assert (operations.latency_us <= 1).sum() == 10
+    assert np.median(operations.latency_us[-20:]) == pytest.approx(210)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "0 repeats"),
         ("1,2\n3\n", "0 repeats"),
@@ -174,7 +182,7 @@ def test_db_bench_report_has_exact_sums_and_a_histogram_per_repeat(tmp_path: Pat
         (DB_BENCH.replace("readrandom   :", "fillseq :"), "0 repeats"),
     ],
 )
-def test_invalid_report_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_report_is_refused_by_name(tmp_path: Path, text: str, message: str) -> None:
     path = _write(tmp_path / "report", text)
     for read in (
         lambda: reports.of_client(path, 1.0),
@@ -184,7 +192,7 @@ def test_invalid_report_is_refused_by_name(tmp_path: Path, text: str, said: str)
     ):
         with pytest.raises(StepError, match=str(tmp_path)):
             read()
-    with pytest.raises(StepError, match=f"{path}.*{said}"):
+    with pytest.raises(StepError, match=f"{path}.*{message}"):
         reports.of_db_bench(path)
 
 

@@ -27,7 +27,7 @@ def test_replicated_writes_are_a_third_and_the_same_each_time(tmp_path: Path) ->
         _drawn(tmp_path / str(k), seed, replicate_writes=replicate)
         for k, (seed, replicate) in enumerate([(7, False), (7, True), (7, True), (8, True)])
     )
-    total = kept = 0
+    n_all = n_kept = 0
     for before, after, repeated in zip(own, same, again, strict=True):
         rows = [
             set(zip(w.time_us, w.offset_bytes, w.size_bytes, strict=True))
@@ -39,10 +39,10 @@ def test_replicated_writes_are_a_third_and_the_same_each_time(tmp_path: Path) ->
         )
         for name in ("time_us", "offset_bytes", "size_bytes", "is_write"):
             np.testing.assert_array_equal(getattr(after, name), getattr(repeated, name))
-        total += int(before.is_write.sum())
-        kept += int(after.is_write.sum())
+        n_all += int(before.is_write.sum())
+        n_kept += int(after.is_write.sum())
     # Every drive gets the writes of all traces, so each gets as many as before.
-    assert kept * cells.N_DRIVES == pytest.approx(total, rel=0.05)
+    assert n_kept * cells.N_DRIVES == pytest.approx(n_all, rel=0.05)
     assert sum(map(len, other)) != sum(map(len, same))
 
 

@@ -121,8 +121,8 @@ def test_cases_are_the_pooled_rows_of_the_places_without_logs_of_real_drives() -
     assert list(claim.cases(table)) == ["az-e, 0", "az-e, 1", "az-e, 2"]
     averaged = replace(claim, averaged=True).cases(table)
     assert {case: number.value for case, number in averaged.items()} == {"az-e": 81.0}
-    (_, one, _) = claim.cases(table).values()
-    assert replace(claim, is_higher=True).cases(table)["az-e, 1"].high == -one.low
+    (_, second, _) = claim.cases(table).values()
+    assert replace(claim, is_higher=True).cases(table)["az-e, 1"].high == -second.low
 
 
 def test_claims_of_experiments_not_run_keep_committed_values(

@@ -110,11 +110,11 @@ for name in sys.argv[1:]:
 def test_unknown_names_are_refused_when_an_experiment_measures() -> None:
     names = ("cluster", "ceph", "apps", "filesystems")
     unknown = {f"LINNOS_{name.upper()}": "unknown" for name in names}
-    ran = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", REFUSALS, *names],
         cwd=ROOT, env={**os.environ, **unknown}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    for variable, line in zip(unknown, ran.stdout.splitlines(), strict=True):
+    for variable, line in zip(unknown, result.stdout.splitlines(), strict=True):
         assert line.startswith(f"{variable}: unknown: not known; known are ")
 
 

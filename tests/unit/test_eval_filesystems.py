@@ -46,11 +46,11 @@ def test_region_script_finds_the_journal_or_metadata(
         stream.truncate(size_mb << 20)
     path = {"PATH": "/usr/sbin:/sbin:/usr/bin:/bin"}
     subprocess.run([*make.split(), str(image)], check=True, capture_output=True, env=path)
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-I", str(GUEST / "region.py"), system, str(image)],
         check=True, capture_output=True, text=True, env=path,
     )  # fmt: skip
-    first, length = map(int, said.stdout.split())
+    first, length = map(int, output.stdout.split())
     assert 0 < first < first + length <= size_mb << 11
     with image.open("rb") as stream:
         stream.seek(first * 512)
@@ -252,8 +252,14 @@ def test_runs_become_one_table_and_a_figure(table: LongTable, tmp_path: Path) ->
 
 
 def test_processor_time_is_without_that_of_the_call(tmp_path: Path) -> None:
-    took_ns = (("nothing", 100), ("nothing", 300), ("open", 1200), ("open", 2200), ("stat", 150))
-    rows = [(KINDS.index(kind), 0, took) for kind, took in took_ns]
+    latencies_ns = (
+        ("nothing", 100),
+        ("nothing", 300),
+        ("open", 1200),
+        ("open", 2200),
+        ("stat", 150),
+    )
+    rows = [(KINDS.index(kind), 0, took) for kind, took in latencies_ns]
     np.array(rows, np.int64).tofile(tmp_path / "report")
     assert processor.us_of_kinds(tmp_path / "report") == {"open": 1.5, "stat": 0.0}
 

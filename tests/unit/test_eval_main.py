@@ -112,7 +112,7 @@ def test_demo_refuses_traces_without_enough_reads(
 
 
 def test_interrupted_work_is_repeated(tmp_path: Path) -> None:
-    cache, made = Cache(tmp_path), list[Path]()
+    cache, folders = Cache(tmp_path), list[Path]()
 
     def fails(folder: Path) -> None:
         (folder / "half").write_text("")
@@ -120,19 +120,19 @@ def test_interrupted_work_is_repeated(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError):
         cache.get("x", {"a": 1}, fails)
-    folder = cache.get("x", {"a": 1}, made.append)
-    assert made == [folder] and not (folder / "half").exists()
+    folder = cache.get("x", {"a": 1}, folders.append)
+    assert folders == [folder] and not (folder / "half").exists()
 
 
 def test_new_code_repeats_the_work_unless_any_version_is_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[Path] = []
-    Cache(tmp_path).get("x", {}, made.append)
+    folders: list[Path] = []
+    Cache(tmp_path).get("x", {}, folders.append)
     monkeypatch.setattr(cache_module, "code_version", lambda *_: "other")
-    Cache(tmp_path, any_version=True).get("x", {}, made.append)
-    assert len(made) == 1
-    folder = Cache(tmp_path).get("x", {}, made.append)
-    assert len(made) == 2
+    Cache(tmp_path, any_version=True).get("x", {}, folders.append)
+    assert len(folders) == 1
+    folder = Cache(tmp_path).get("x", {}, folders.append)
+    assert len(folders) == 2
     record = read_record(folder)
     assert record is not None and record["code"] == "other"

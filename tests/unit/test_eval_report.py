@@ -44,8 +44,8 @@ def test_pages_have_the_committed_tables(name: str) -> None:
 def test_with_tables_replaces_the_table_with_the_same_first_column() -> None:
     table = Table(("a", "b"), (("1", "2"),))
     page = "text\n\n| a | old |\n|---|---|\n| x | y |\n| z | z |\n\n| b |\n|---|\n| 1 |\n"
-    made = with_tables(page, [table])
-    assert made == "text\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n| b |\n|---|\n| 1 |\n"
+    new_page = with_tables(page, [table])
+    assert new_page == "text\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n| b |\n|---|\n| 1 |\n"
     for wrong in ("no table\n", page + page, "a\n"):
         with pytest.raises(ValueError, match=r"tables begin with \| a \|, one should"):
             with_tables(wrong, [table])

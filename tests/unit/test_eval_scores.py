@@ -50,9 +50,9 @@ def table() -> LongTable:
             )
             for name, factor in POLICIES.items()
         }  # fmt: skip
-    made = LongTable(("workload",))
-    scores.add_reads(made, PLACE, by_seed)
-    return made
+    long_table = LongTable(("workload",))
+    scores.add_reads(long_table, PLACE, by_seed)
+    return long_table
 
 
 def _reduction(table: LongTable, policy: str, reference: str) -> Any:
@@ -116,14 +116,14 @@ def test_kept_reads_have_response_times_in_the_workloads_order(tmp_path: Path) -
     records["op"] = [replay_log.READ, replay_log.READ, replay_log.WRITE]
     records["home"] = [2, 1, 0]
     cells.write_reads(write_log(tmp_path / "log", records), tmp_path / READS)
-    kept = cells.reads_of(
+    loaded = cells.reads_of(
         Replayed(
             Replay(Cell("az-e", "enterprise", 1, train_s=4.0, replay_s=2.0), "x"), {}, tmp_path
         )
     )
-    assert kept["due_us"].tolist() == [1, 5]
-    assert kept["latency_us"].tolist() == [1.5, 2]
-    assert kept["home"].tolist() == [1, 2]
+    assert loaded["due_us"].tolist() == [1, 5]
+    assert loaded["latency_us"].tolist() == [1.5, 2]
+    assert loaded["home"].tolist() == [1, 2]
 
 
 N_SEEDS = 5

@@ -31,20 +31,20 @@ def _context(tmp_path: Path, name: str = "made", n_seeds: int = 3) -> Context:
 @pytest.fixture
 def study() -> tuple[Study, list[tuple[str, str, int]]]:
     """Return a study of 2 x 2 cells with two drives each, and the cells that it has run."""
-    ran: list[tuple[str, str, int]] = []
+    cells_run: list[tuple[str, str, int]] = []
 
     def cell(context: Context, *, load: str, policy: str, seed: int) -> list[dict[str, Any]]:
-        ran.append((load, policy, seed))
+        cells_run.append((load, policy, seed))
         us = 100.0 * (1 + (load == "high")) * (0.5 if policy == "ours" else 1.0) + seed % 7
         return [{"drive": drive, "us": us + drive, "share": 0.1 * drive} for drive in range(2)]
 
-    made = Study(
+    two_by_two = Study(
         name="cpu", title="Two policies", factors={"load": ("low", "high")},
         policies=("theirs", "ours"), cell=cell, reference="theirs",
         measures={"us": Measure("mean us", 1, positive=True), "share": Measure("share %", 0, 100)},
         paper_values={"ours": {"us": "40"}},
     )  # fmt: skip
-    return made, ran
+    return two_by_two, cells_run
 
 
 def test_study_averages_drives_within_seeds(
@@ -94,8 +94,8 @@ def test_run_writes_table_figure_and_page(
     monkeypatch.setattr(command.report, "page", lambda results: results.study.title)
     options = dict.fromkeys(("force", "any_version", "redraw", "dev"), False)
     arguments = command.argparse.Namespace(**options, commit=True, jobs=1, seeds=None)
-    made = replace(study[0], pages={"made.md.j2": page})
-    command.run(made, tmp_path / "out", arguments)
+    with_page = replace(study[0], pages={"made.md.j2": page})
+    command.run(with_page, tmp_path / "out", arguments)
     assert (tmp_path / "out" / "cpu" / "figure.png").stat().st_size > 1000
     assert LongTable.load(results / "cpu.csv").places == [("low",), ("high",)]
     assert "tables" not in (results / "cpu.json").read_text()
@@ -106,7 +106,9 @@ def test_run_writes_table_figure_and_page(
     )
     # A run of some places keeps the numbers of the others.
     n = len(study[1])
-    command.run(replace(made, adds=True, factors={"load": ("low",)}), tmp_path / "out", arguments)
+    command.run(
+        replace(with_page, adds=True, factors={"load": ("low",)}), tmp_path / "out", arguments
+    )
     assert len(study[1]) == n
     assert LongTable.load(results / "cpu.csv").places == [("low",), ("high",)]
     facts = json.loads((results / "cpu.json").read_text())
@@ -138,9 +140,9 @@ def test_committed_results_have_tables_and_a_figure(name: str, tmp_path: Path) -
         return
     table = LongTable.load(path)
     tables = study.tables(table)
-    assert tables and all(made.rows for made in tables.values())
-    for made in tables.values():
-        assert {len(row) for row in made.rows} == {len(made.header)}
+    assert tables and all(shown_table.rows for shown_table in tables.values())
+    for shown_table in tables.values():
+        assert {len(row) for row in shown_table.rows} == {len(shown_table.header)}
     study.draw(table, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000
 

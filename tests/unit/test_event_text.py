@@ -87,8 +87,8 @@ def test_error_code_counts_with_any_sign(tmp_path: Path) -> None:
     for error in ("-5", "5", "65531"):
         path = tmp_path / f"{error}.txt"
         path.write_text(FTRACE.replace("[-5]", f"[{error}]"))
-        ran = CliRunner().invoke(cli, ["inspect", "--json", str(path)])
-        assert json.loads(ran.stdout)["events"]["errors"] == 1
+        result = CliRunner().invoke(cli, ["inspect", "--json", str(path)])
+        assert json.loads(result.stdout)["events"]["errors"] == 1
 
 
 def test_line_that_is_not_an_event_is_named(tmp_path: Path) -> None:
@@ -175,8 +175,8 @@ def test_lost_events_that_the_text_reports_are_counted(
     path = tmp_path / "sda.txt"
     lines = FTRACE.splitlines()
     path.write_text("\n".join([*lines[:4], report, *lines[4:]]) + "\n")
-    ran = CliRunner().invoke(cli, ["inspect", "--json", str(path)])
-    assert json.loads(ran.stdout)["events"]["lost_events"] == lost
+    result = CliRunner().invoke(cli, ["inspect", "--json", str(path)])
+    assert json.loads(result.stdout)["events"]["lost_events"] == lost
 
 
 def test_events_after_many_others_are_found(tmp_path: Path) -> None:

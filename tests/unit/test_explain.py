@@ -215,16 +215,16 @@ def test_explain_shows_the_outcome_of_each_printed_event(
     explain: Explain, tmp_path: Path, queue_model: Path
 ) -> None:
     path = tmp_path / "events.txt"
-    told = {"fast": 12_000, "slow": 13_000, "pending": 13}
+    fields = {"fast": 12_000, "slow": 13_000, "pending": 13}
     few = {"fast": 12_000, "slow": 7_000}
     path.write_text(
         events(
             decision(1.0, 16, **few),
             ISSUE.format(1.00001, 0, "R", 16, 8),
-            decision(1.1, 8, revoked=1, reason="slow", **told),
-            decision(1.2, 8, reason="probe", **told),
+            decision(1.1, 8, revoked=1, reason="slow", **fields),
+            decision(1.2, 8, reason="probe", **fields),
             ISSUE.format(1.20001, 0, "R", 8, 8),
-            decision(1.35, 40, reason="slow", **told),
+            decision(1.35, 40, reason="slow", **fields),
             ISSUE.format(1.35001, 0, "R", 40, 8),
             decision(1.4, 24, reason="no-model", fast=0, slow=0),
             decision(1.5, 24, fast=1, slow=2),
@@ -253,7 +253,7 @@ def test_explain_shows_the_outcome_of_each_printed_event(
         explain(*arguments)
     (other,) = explain(*arguments, "--dev", "251:1")["decisions"]
     assert other["time_us"] == 3_000_000
-    path.write_text(events(decision(1.1, 8, revoked=1, reason="slow", **told)))
+    path.write_text(events(decision(1.1, 8, revoked=1, reason="slow", **fields)))
     usual = explain(*arguments)["usual"]  # no read was fast
     assert usual["name"] == "an empty history" and usual["numbers"]["hist_latency_us"] == [0] * 4
     path.write_text(events(decision(1.5, 24, fast=1, slow=2)))
@@ -386,11 +386,11 @@ def test_the_kernels_decisions_are_explained_from_their_features(
         slow = us > model.refuse_us
         seen = ",".join(f"{value:#x}" for value in row)
         sector = 800 * (i + 1)
-        one = decision(
+        event = decision(
             *(1.0 + i, sector),
             revoked=int(slow), fast=model.refuse_us, slow=us, reason="slow" if slow else "fast",
         )  # fmt: skip
-        lines.append(one.rstrip("\n") + f" features={{{seen}}}\n")
+        lines.append(event.rstrip("\n") + f" features={{{seen}}}\n")
         if not slow:
             lines.append(ISSUE.format(1.0 + i, 0, "R", sector, 8))
             lines.append(COMPLETE.format(1.001 + i, 0, sector, 8, 0))
@@ -417,9 +417,9 @@ def test_explain_names_an_overdue_read_as_the_reason(explain: Explain, tmp_path:
     (last,) = explain(*arguments)["decisions"]
     assert last["saw"]["oldest_us"] == 5000
     assert last["out_slow"] == 4990 == last["saw"]["oldest_us"] - 10
-    ran = run("explain", *arguments)
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.splitlines()[-5:] == [
+    result = run("explain", *arguments)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-5:] == [
         "0.008000 s, read of 4 KiB at sector 808",
         "  saw       pages 1, read_pages 1, write_pages 0, reads_in_flight 1, oldest_us 5000, "
         "overdue 1, in_region 16777215; last reads 100 us at 1, 100 us at 1, 100 us at 1, "

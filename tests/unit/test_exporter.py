@@ -117,11 +117,11 @@ def test_metrics_equal_the_kernels_values(tree: Path, capsys: pytest.CaptureFixt
 def test_metrics_of_md_arrays_that_query_linnos(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, said in (("md0", "on"), ("md1", "off"), ("md2", "unguarded"), ("md3", None)):
+    for name, setting in (("md0", "on"), ("md1", "off"), ("md2", "unguarded"), ("md3", None)):
         md = tree / "block" / name / "md"
         md.mkdir(parents=True)
-        if said is not None:  # a kernel that can query
-            (md / "linnos").write_text(said + "\n")
+        if setting is not None:  # a kernel that can query
+            (md / "linnos").write_text(setting + "\n")
     asks = {
         match[1]: value
         for name, value in once(capsys).items()
@@ -251,10 +251,10 @@ def check_rules(tmp_path: Path, case: str) -> None:
     rules = {"rule_files": [str(RULES)], "evaluation_interval": interval, "tests": [test]}
     path = tmp_path / "rules.yaml"
     path.write_text(json.dumps(rules))
-    ran = subprocess.run(
+    result = subprocess.run(
         ["promtool", "test", "rules", path], capture_output=True, text=True, check=False
     )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 #: Series, and the alerts that fire. In `reboot` and `arrays` all devices were on yesterday. The
@@ -429,8 +429,8 @@ def test_exporter_serves_current_values_its_page_and_its_health(tree: Path) -> N
 def test_page_reports_an_error_once_and_shows_how_old_its_values_are(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hour, told = Hour(), RuntimeError("no luck")
-    looks = iter([[], told, told, [], KeyboardInterrupt()])
+    hour, error = Hour(), RuntimeError("no luck")
+    looks = iter([[], error, error, [], KeyboardInterrupt()])
 
     def take_snapshot(self: WatchedArray) -> list[Any]:
         if isinstance(found := next(looks), BaseException):

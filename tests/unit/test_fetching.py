@@ -94,30 +94,30 @@ def test_drives_get_their_models_and_keep_them_without_the_store(
     store = tmp_path / "store"
     first, second = put(store, "host7/sda", 1), put(store, "other", 2)
     words = ("fetch", store, "sda=host7/sda", "sdb=other", "--mode", "observe")
-    ran = run(*words)
-    assert ran.exit_code == 0, ran.output
-    assert f"sda: model {first.model_id} ({store}/host7/sda), mode observe" in ran.output
-    assert "linnapp restore --conf" in ran.output
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    assert f"sda: model {first.model_id} ({store}/host7/sda), mode observe" in result.output
+    assert "linnapp restore --conf" in result.output
     for drive, model in (("sda", first), ("sdb", second)):
         assert (block / drive / "linnos" / "model_id").read_text().strip() == model.model_id
         assert (block / drive / "linnos" / "mode").read_text().strip() == "observe"
-    kept = tmp_path / "state" / "sda" / "fetched.linnos"
+    stored = tmp_path / "state" / "sda" / "fetched.linnos"
     conf = load_conf(tmp_path / "etc" / "drives.conf")
     assert len(conf.drives) == 2
-    assert conf.drives[str(tmp_path / "by-id" / "wwn-sda")] == DriveEntry("observe", kept)
+    assert conf.drives[str(tmp_path / "by-id" / "wwn-sda")] == DriveEntry("observe", stored)
     # `linnapp keep` reads it there.
-    assert kept.with_suffix(".json").read_text() == (store / "host7/sda.json").read_text()
+    assert stored.with_suffix(".json").read_text() == (store / "host7/sda.json").read_text()
 
     # The record is enough if the model is stored already.
     (store / "host7/sda.linnos").unlink()
     (store / "other.linnos").unlink()
-    ran = run(*words)
-    assert ran.exit_code == 0 and ran.output.count("has it already") == 2
-    assert "restore" not in ran.output
+    result = run(*words)
+    assert result.exit_code == 0 and result.output.count("has it already") == 2
+    assert "restore" not in result.output
     for file in ("model_id", "mode"):
         (block / "sda" / "linnos" / file).write_text("none\n" if file == "model_id" else "off\n")
-    ran = run(*words)
-    assert ran.exit_code == 0 and "it had none" in ran.output
+    result = run(*words)
+    assert result.exit_code == 0 and "it had none" in result.output
     # The store is missing, as after a reboot.
     for file in store.rglob("*.json"):
         file.unlink()
@@ -128,7 +128,7 @@ def test_drives_get_their_models_and_keep_them_without_the_store(
 
 
 @pytest.mark.parametrize(
-    ("damage", "says"),
+    ("damage", "message"),
     [
         ("model", "corrupt: checksum"),
         ("cut", "truncated or padded"),
@@ -139,7 +139,7 @@ def test_drives_get_their_models_and_keep_them_without_the_store(
     ],
 )
 def test_fetch_changes_nothing_when_a_file_is_damaged(
-    tmp_path: Path, block: Path, run: Run, damage: str, says: str
+    tmp_path: Path, block: Path, run: Run, damage: str, message: str
 ) -> None:
     store = tmp_path / "store"
     active, good = put(store, "sda", 1), put(store, "sdb", 3)
@@ -158,10 +158,12 @@ def test_fetch_changes_nothing_when_a_file_is_damaged(
         record.unlink()
     else:
         record.write_text("[1]" if damage == "record" else '{"model_id": "../../etc"}')
-    ran = run("fetch", store, "sda", "sdb")
-    assert ran.exit_code == 1 and says in ran.output and "sda: " in ran.output
-    assert isinstance(ran.exception, LinnappError) and "1 of 2 drives failed" in str(ran.exception)
-    assert f"sdb: model {good.model_id}" in ran.output
+    result = run("fetch", store, "sda", "sdb")
+    assert result.exit_code == 1 and message in result.output and "sda: " in result.output
+    assert isinstance(result.exception, LinnappError) and "1 of 2 drives failed" in str(
+        result.exception
+    )
+    assert f"sdb: model {good.model_id}" in result.output
     assert (block / "sda" / "linnos" / "model_id").read_text().strip() == active.model_id
     assert (tmp_path / "etc" / "drives.conf").read_text() == conf
     assert LatencyModel.load(tmp_path / "state" / "sda" / "fetched.linnos") == active
@@ -187,19 +189,19 @@ def test_models_come_from_a_server(tmp_path: Path, block: Path, run: Run) -> Non
     Files.asked.clear()
     with served(tmp_path / "www") as address:
         for _ in range(2):
-            ran = run("fetch", f"{address}/models/", "sda=host 7/sda", "--mode", "observe")
-            assert ran.exit_code == 0, ran.output
+            result = run("fetch", f"{address}/models/", "sda=host 7/sda", "--mode", "observe")
+            assert result.exit_code == 0, result.output
         asked = [f"/models/host%207/sda.{end}" for end in ("json", "linnos", "json")]
         preferred = "/models/host%207/sda.latency.json"
         assert Files.asked == [preferred, *asked[:2], preferred, asked[2]]
         assert (block / "sda" / "linnos" / "model_id").read_text().strip() == model.model_id
-        ran = run("fetch", f"{address}/models", "sda", "sdb=cut", "nosuch=sda")
-        assert ran.exit_code == 1
-        assert f"sda: {address}/models/sda.json: HTTP Error 404: File not found" in ran.output
-        assert f"sdb: {address}/models/cut.json: not a record" in ran.output
-        assert "nosuch: " in ran.output
-    ran = run("fetch", f"{address}/models", "sda=host 7/sda")
-    assert ran.exit_code == 1 and "Connection refused" in ran.output
+        result = run("fetch", f"{address}/models", "sda", "sdb=cut", "nosuch=sda")
+        assert result.exit_code == 1
+        assert f"sda: {address}/models/sda.json: HTTP Error 404: File not found" in result.output
+        assert f"sdb: {address}/models/cut.json: not a record" in result.output
+        assert "nosuch: " in result.output
+    result = run("fetch", f"{address}/models", "sda=host 7/sda")
+    assert result.exit_code == 1 and "Connection refused" in result.output
     assert (block / "sda" / "linnos" / "model_id").read_text().strip() == model.model_id
 
 

@@ -100,9 +100,9 @@ def test_fleet_trains_latency_models_of_usable_traces(
     none_refused = ["--max-refused", "1e-9", "--epochs", "1", "--bias", "2"]
     refused = [*command, str(tmp_path / "n"), *none_refused]
     cli.main([*refused, "--kind", "network"], standalone_mode=False)
-    said = capsys.readouterr()
-    assert "0 of 2 drives trained" in said.out and "for 2 no model is better, 0 failed" in said.out
-    assert said.err.count("no model: ") == 2
+    captured = capsys.readouterr()
+    assert "0 of 2 drives trained" in captured.out and "for 2 no model is better, 0 failed" in captured.out
+    assert captured.err.count("no model: ") == 2
 
     with pytest.raises(click.UsageError, match="--(epochs|bias) applies to networks only"):
         cli.main(refused, standalone_mode=False)

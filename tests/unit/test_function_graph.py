@@ -301,8 +301,8 @@ def test_command_does_not_start_if_linnapp_ends_before(stop: str) -> None:
         f"    {stop}\n"
     )
     # Its output ends when both processes have ended.
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
-    assert ran.stdout == b""
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert result.stdout == b""
 
 
 def test_recorder_of_an_unknown_format_leaves_no_file_open(tmp_path: Path) -> None:
@@ -328,8 +328,8 @@ def test_command_ignores_the_end_of_the_terminal_under_nohup() -> None:
         "        begin()\n"
         "        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
     )
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
-    assert ran.stdout == b"0\n1\n"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert result.stdout == b"0\n1\n"
 
 
 def test_with_functions_goes_a_command_and_nothing_else(tmp_path: Path) -> None:

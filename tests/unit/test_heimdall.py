@@ -23,13 +23,13 @@ READ, WRITE = replay_log.READ, replay_log.WRITE
 
 def records(rows: list[tuple[int, int, int, int]]) -> np.ndarray[Any, Any]:
     """Make a log from rows of (start us, latency us, bytes, op)."""
-    made = np.zeros(len(rows), replay_log.RECORD)
+    log = np.zeros(len(rows), replay_log.RECORD)
     for name, values in zip(
         ("due_ns", "latency_ns", "size_bytes", "op"), np.array(rows).T, strict=True
     ):
-        made[name] = values * (1000 if name.endswith("ns") else 1)
-    made["device_latency_us"] = made["latency_ns"] // 1000
-    return made
+        log[name] = values * (1000 if name.endswith("ns") else 1)
+    log["device_latency_us"] = log["latency_ns"] // 1000
+    return log
 
 
 def test_features_are_those_at_submission_of_a_read() -> None:
@@ -42,15 +42,15 @@ def test_features_are_those_at_submission_of_a_read() -> None:
         )
     )  # fmt: skip
     # Reads are in order of submission. Writes in flight are counted with them, but not remembered.
-    met = [0, 1, 2, 1, 1]
+    in_flight = [0, 1, 2, 1, 1]
     latency, throughput = [100, 40, 100, 25, 1], [40, 204, 40, 163, 12288]
     assert reads.latency_us.tolist() == latency and reads.bytes_per_us.tolist() == throughput
-    assert reads.features[:, 0].tolist() == met
+    assert reads.features[:, 0].tolist() == in_flight
     assert reads.features[:, -1].tolist() == [4096, 8192, 4096, 4096, 12288]
     # At 60 the read of 10 has ended, at 170 also those of 0 and 60, at 200 that of 170.
     ended = [(), (), (1,), (1, 0, 2), (0, 2, 3)]
     for row, last in zip(reads.features, ended, strict=True):
-        for place, values in enumerate((met, latency, throughput)):
+        for place, values in enumerate((in_flight, latency, throughput)):
             seen = [0] * (HISTORY - len(last)) + [values[i] for i in last]
             assert row[1 + place * HISTORY : 1 + (place + 1) * HISTORY].tolist() == seen
 
@@ -87,9 +87,9 @@ def test_a_network_learns_the_periods_and_depends_only_on_the_seed(tmp_path: Pat
     labels = heimdall.label(reads)
     assert np.array_equal(labels.slow, reads.latency_us > 500)
     assert not labels.noise.any() and 120 <= labels.chosen["latency_us"] <= 1100
-    _network, told = heimdall.learn(reads, 1)
-    test = told["test"]
-    assert told["learnt"] and test["reads"] == 800
+    _network, record = heimdall.learn(reads, 1)
+    test = record["test"]
+    assert record["learnt"] and test["reads"] == 800
     # The first read of a burst is not predictable.
     assert test["true_slow"] >= 0.85 * (test["true_slow"] + test["false_submit"]) > 100
     assert test["false_revoke"] <= 0.05 * test["true_fast"]
@@ -154,17 +154,17 @@ def test_integer_network_agrees_with_the_trained_network() -> None:
 
     reads = bursts()
     slow = reads.latency_us > 500
-    kept: list[Any] = []
+    networks_fitted: list[Any] = []
     fit = MLPClassifier.fit
 
-    def keeping(self: Any, *given: Any) -> Any:
-        kept.append((self, given[0]))
-        return fit(self, *given)
+    def keeping(self: Any, *arguments: Any) -> Any:
+        networks_fitted.append((self, arguments[0]))
+        return fit(self, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MLPClassifier, "fit", keeping)
         network = heimdall.fit(reads.features, slow, 1)
-    ((trained, scaled),) = kept
+    ((trained, scaled),) = networks_fitted
     probable = trained.predict_proba(scaled)[:, 1] > heimdall.SLOW_FROM
     assert np.mean((network.logit(reads.features) > 0) == probable) > 0.998
     assert np.mean(probable == trained.predict(scaled)) < 0.998
@@ -187,27 +187,27 @@ def test_a_baselines_log_trains_networks_that_the_replayer_takes(
 ) -> None:
     replay(drives, [trace], "baseline", "--spread", "--log", str(tmp_path / "b.log"))
     heimdall.main([str(tmp_path / "b.log"), "-o", str(tmp_path / "nets")])
-    said = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().out.splitlines()
     paths = [tmp_path / f"nets/flash{k}.heimdall" for k in range(N_DRIVES)]
-    assert [line.split(": ")[0] for line in said] == [str(path) for path in paths]
-    told = [json.loads(path.with_suffix(".json").read_text()) for path in paths]
+    assert [line.split(": ")[0] for line in lines] == [str(path) for path in paths]
+    training_records = [json.loads(path.with_suffix(".json").read_text()) for path in paths]
     n_reads = np.count_nonzero(replay_log.read(tmp_path / "b.log")["op"] == READ)
-    assert sum(one["reads"] for one in told) == n_reads
-    given = ",".join(map(str, paths))
-    replay(drives, [trace], "heimdall", "--heimdall-network", given, "--spread",
+    assert sum(record["reads"] for record in training_records) == n_reads
+    network_files = ",".join(map(str, paths))
+    replay(drives, [trace], "heimdall", "--heimdall-network", network_files, "--spread",
            "--json", str(tmp_path / "o.json"))  # fmt: skip
     run = summary(tmp_path / "o.json")
     assert (run["data_errors"], run["io_errors"], run["extra_ios"]) == (0, 0, 0)
     assert run["reads"] == sum(run["reads_served_by"]) == n_reads
-    assert run["config"]["heimdall_network"] == given.split(",")
+    assert run["config"]["heimdall_network"] == network_files.split(",")
 
 
 def test_networks_of_few_reads_redirect_nothing(
     tmp_path: Path, drives: list[Path], trace: Path
 ) -> None:
     few = heimdall.reads_of(records([(i * 100, 50, 4096, READ) for i in range(100)]))
-    network, told = heimdall.learn(few, 1)
-    assert told == {"reads": 100, "learnt": False}
+    network, record = heimdall.learn(few, 1)
+    assert record == {"reads": 100, "learnt": False}
     for k in range(N_DRIVES):
         network.save(tmp_path / f"n{k}")
     replay(drives, [trace], "heimdall", "--spread", "--log", str(tmp_path / "o.log"),
@@ -219,15 +219,16 @@ def test_networks_of_few_reads_redirect_nothing(
 def test_each_drive_needs_a_network_and_no_file_is_overwritten(
     tmp_path: Path, drives: list[Path], trace: Path
 ) -> None:
-    ran = replay(drives, [trace], "heimdall", status=1)
-    assert "--heimdall-network: 0 networks for 3 drives" in ran.stderr
-    given = networks(tmp_path)
-    first = given.split(",")[0]
-    ran = replay(drives, [trace], "heimdall", "--heimdall-network", first, status=1)
-    assert "--heimdall-network: 1 networks for 3 drives; give one for each" in ran.stderr
-    ran = replay(drives, [trace], "heimdall", "--heimdall-network", given, "--json", first,
-                 status=1)  # fmt: skip
-    assert f"--json {first}: it is the --heimdall-network" in ran.stderr
+    result = replay(drives, [trace], "heimdall", status=1)
+    assert "--heimdall-network: 0 networks for 3 drives" in result.stderr
+    network_files = networks(tmp_path)
+    first = network_files.split(",")[0]
+    result = replay(drives, [trace], "heimdall", "--heimdall-network", first, status=1)
+    assert "--heimdall-network: 1 networks for 3 drives; give one for each" in result.stderr
+    result = replay(
+        drives, [trace], "heimdall", "--heimdall-network", network_files, "--json", first, status=1
+    )
+    assert f"--json {first}: it is the --heimdall-network" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -243,8 +244,8 @@ def test_each_drive_needs_a_network_and_no_file_is_overwritten(
 def test_bad_networks_are_named_with_the_remedy(
     tmp_path: Path, drives: list[Path], trace: Path, row: int, text: str | None, problem: str
 ) -> None:
-    given = networks(tmp_path)
-    last = Path(given.split(",")[-1])
+    network_files = networks(tmp_path)
+    last = Path(network_files.split(",")[-1])
     lines = last.read_text().splitlines()
     if text is None:
         lines = lines[:row]
@@ -253,6 +254,6 @@ def test_bad_networks_are_named_with_the_remedy(
     else:
         lines.append(text)
     last.write_text("\n".join(lines) + "\n")
-    ran = replay(drives, [trace], "heimdall", "--heimdall-network", given, status=1)
-    assert f"--heimdall-network {last}: {problem}; `python -m eval.heimdall`" in ran.stderr
+    result = replay(drives, [trace], "heimdall", "--heimdall-network", network_files, status=1)
+    assert f"--heimdall-network {last}: {problem}; `python -m eval.heimdall`" in result.stderr
     assert not any(drive.read_bytes().strip(b"\0") for drive in drives)

@@ -114,9 +114,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.save(path / "good.npy", np.zeros((3, 31), np.uint8))
     np.savez(path / "good.npz", **weights(), threshold_us=421)
     (path / "good.iolog").write_text("fio version 3 iolog\n0 a read 0 4096\n9 a read 0 4096\n")
-    one = TraceBuilder()
-    one.io(1, 2, 0)
-    one.write(path / "one.blk")
+    trace = TraceBuilder()
+    trace.io(1, 2, 0)
+    trace.write(path / "one.blk")
     writes = TraceBuilder()
     writes.io(1, 2, 0, flags=WRITE)
     writes.write(path / "writes.blk")
@@ -153,10 +153,10 @@ def run(
 
 def refused(run: Run, *arguments: object) -> str:
     """Return the few lines with which a command refuses its arguments."""
-    status, said = run(*arguments)
-    assert status in (1, 2), said
-    assert 1 <= len(said.strip().splitlines()) <= 5
-    return said
+    status, stderr = run(*arguments)
+    assert status in (1, 2), stderr
+    assert 1 <= len(stderr.strip().splitlines()) <= 5
+    return stderr
 
 
 @pytest.mark.parametrize("line", READERS)
@@ -167,9 +167,9 @@ def test_every_command_refuses_what_it_cannot_read(run: Run, folder: Path, line:
         if line.startswith("check --trace") and name in WITHOUT_IO:
             assert run(*arguments)[0] == UNKNOWN_STATUS, name
             continue
-        said = refused(run, *arguments)
+        stderr = refused(run, *arguments)
         # The error names the bad input; for a valid model without the patched kernel, the drive.
-        assert Path(name or "folder.toml").stem[:20] in said or "sda: " in said, said
+        assert Path(name or "folder.toml").stem[:20] in stderr or "sda: " in stderr, stderr
     assert sorted(folder.rglob("*")) == before
 
 
@@ -215,8 +215,8 @@ def test_train_checks_the_output_folder_before_it_reads_the_trace(
         tmp_path / "thesis.tex" / "x": f"{tmp_path}/thesis.tex: ",
         "/proc/x/y": "/proc: ",
     }.items():
-        said = refused(run, "train", "--kind", kind, "--trace", "good.blk", "-o", place)
-        assert f"error: {words}" in said
+        stderr = refused(run, "train", "--kind", kind, "--trace", "good.blk", "-o", place)
+        assert f"error: {words}" in stderr
     assert (tmp_path / "thesis.tex").read_text() == "kept"
 
 
@@ -240,12 +240,12 @@ def test_watch_keeps_a_recording_that_is_there_and_takes_only_names_in_utf8(
     for folder, options in ((seen, ()), (seen / "before", ("--session", "before"))):
         folder.mkdir()
         (folder / "calls.parquet").write_text("kept")
-        said = refused(run, "watch", "-o", seen, *options, "--", "touch", tmp_path / "begun")
-        assert f"{folder}: already contains " in said and "--session NAME" in said
+        stderr = refused(run, "watch", "-o", seen, *options, "--", "touch", tmp_path / "begun")
+        assert f"{folder}: already contains " in stderr and "--session NAME" in stderr
         assert (folder / "calls.parquet").read_text() == "kept"
     other = tmp_path / "\udcff"
-    said = refused(run, "watch", "-o", other, "--", "touch", tmp_path / "begun")
-    assert ": the name is not UTF-8" in said
+    stderr = refused(run, "watch", "-o", other, "--", "touch", tmp_path / "begun")
+    assert ": the name is not UTF-8" in stderr
     other.mkdir()
     assert ": the name is not UTF-8" in refused(run, "query", other, "select 1")
     assert not (tmp_path / "begun").exists()
@@ -266,10 +266,10 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("line", WRITERS[:3])
 def test_a_full_disk_is_an_error_and_leaves_nothing(run: Run, full_disk: Path, line: str) -> None:
     line = line.replace("0.01", "2")
-    said = refused(run, *(full_disk / "o" if word == "@" else word for word in shlex.split(line)))
-    assert "No space left" in said
+    stderr = refused(run, *(full_disk / "o" if word == "@" else word for word in shlex.split(line)))
+    assert "No space left" in stderr
     # The error has the requested name, not that of the temporary file.
-    assert re.search(rf"{full_disk}/o\b", said) and "/." not in said
+    assert re.search(rf"{full_disk}/o\b", stderr) and "/." not in stderr
     assert [path.name for path in full_disk.rglob("*") if path.is_file()] == []
 
 
@@ -331,11 +331,11 @@ def test_extreme_numbers_are_errors_without_traceback(run: Run, command: str) ->
             continue
         for value in NUMBERS + SPECIAL:
             words = [*command.split(), *BASES[command].split(), f"{option.opts[-1]}={value}"]
-            status, said = run(*words)
-            assert status in (0, 1, 2), said
-            assert "Warning" not in said
+            status, stderr = run(*words)
+            assert status in (0, 1, 2), stderr
+            assert "Warning" not in stderr
             if value in ("nan", "inf", "x", "9" * 200, "9" * 5000):
-                assert status == 2 or (option.name == "seed" and status == 1), (words, said)
+                assert status == 2 or (option.name == "seed" and status == 1), (words, stderr)
 
 
 def archive(folder: Path, method: int = zipfile.ZIP_DEFLATED, **changes: object) -> Path:
@@ -371,8 +371,8 @@ def test_archives_that_are_damaged_encrypted_or_hold_something_else_are_refused(
     run: Run, tmp_path: Path
 ) -> None:
     assert "a single array" in refused(run, "pack", "good.npy", "-o", "out/m")
-    said = refused(run, "predict", "--model", "good.linnos", "--features", "good.npz")
-    assert "not an .npy file of one array" in said
+    stderr = refused(run, "predict", "--model", "good.linnos", "--features", "good.npz")
+    assert "not an .npy file of one array" in stderr
     damaged = [b"PK\x03\x04 and nothing that follows"]
     for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         whole = archive(tmp_path, method).read_bytes()
@@ -416,8 +416,8 @@ def test_convert_refuses_a_rate_that_makes_the_trace_last_too_long(
     run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "late").write_text("fio version 3 iolog\n9000000000000000 a read 0 4096\n")
-    said = refused(run, "convert", "--rerate", "0.00001", tmp_path / "late", tmp_path / "o")
-    assert "--rerate 1e-05: the trace would last" in said
+    stderr = refused(run, "convert", "--rerate", "0.00001", tmp_path / "late", tmp_path / "o")
+    assert "--rerate 1e-05: the trace would last" in stderr
 
 
 @pytest.mark.parametrize("field", ["due_ns", "latency_ns", "offset_bytes"])
@@ -431,10 +431,10 @@ def test_inspect_refuses_replay_logs_with_numbers_that_wrap(
     for version in range(1, 10):
         header["version"] = version
         (tmp_path / "x.log").write_bytes(header.tobytes() + records.tobytes())
-        said = refused(run, "inspect", tmp_path / "x.log")
-        if "version" not in said:
+        stderr = refused(run, "inspect", tmp_path / "x.log")
+        if "version" not in stderr:
             break
-    assert f"corrupt: {field} is 18446744073709551615" in said
+    assert f"corrupt: {field} is 18446744073709551615" in stderr
 
 
 RULE = '{"read": {"files": [{"fileName": "/data/f", "faultInjection": {}}]}}'

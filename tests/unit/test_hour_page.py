@@ -132,8 +132,8 @@ def test_page_is_complete_without_other_files() -> None:
             for name in ("x", "y"):
                 assert -0.01 <= float(element.get(name, 0)) <= 100
     # In one of four periods of five minutes, all but a tenth of the hinted reads are refused.
-    (said,) = re.findall(r'aria-label="nvme1n1, ([^"]*)"', html)
-    assert re.search(r"reads took .* on average; \d+ reads refused in 60 minutes", said)
+    (label,) = re.findall(r'aria-label="nvme1n1, ([^"]*)"', html)
+    assert re.search(r"reads took .* on average; \d+ reads refused in 60 minutes", label)
     shares = [float(each) for each in re.findall(r'class="refused".*?height="([\d.]+)"', html)]
     assert 5 <= min(shares) < 6 and 88 <= max(shares) <= 89
 

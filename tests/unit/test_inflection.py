@@ -143,12 +143,12 @@ def test_no_candidate_beats_the_point_alone() -> None:
 
 
 def test_equal_replicas_get_equal_points() -> None:
-    one = find_inflection_points([bimodal(1)])[0]
+    single = find_inflection_points([bimodal(1)])[0]
     three = find_inflection_points([bimodal(1)] * 3)
-    assert {point.threshold_us for point in three} == {one.threshold_us}
-    assert {point.replicas for point in (one, *three)} == {3}
+    assert {point.threshold_us for point in three} == {single.threshold_us}
+    assert {point.replicas for point in (single, *three)} == {3}
     # The gain is summed over the drives of the array.
-    assert three[0].boost_area_us == pytest.approx(3 * one.boost_area_us)
+    assert three[0].boost_area_us == pytest.approx(3 * single.boost_area_us)
 
 
 def long_tailed(n: int = 20_000) -> LatencyDistribution:

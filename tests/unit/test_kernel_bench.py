@@ -57,5 +57,5 @@ def test_core_admits_few_probes_under_threads(tmp_path: Path, sanitizer: str) ->
         check=True,
     )
     for seed in range(1, 4):
-        ran = subprocess.run([program, str(seed)], capture_output=True, text=True, timeout=300)
-        assert ran.returncode == 0 and not ran.stderr, ran.stdout + ran.stderr[-3000:]
+        result = subprocess.run([program, str(seed)], capture_output=True, text=True, timeout=300)
+        assert result.returncode == 0 and not result.stderr, result.stdout + result.stderr[-3000:]

@@ -56,11 +56,11 @@ def mainline() -> dict[tuple[str, str], int]:
     return values
 
 
-def clashes(mine: dict[tuple[str, str], int], others: dict[tuple[str, str], int]) -> list[str]:
+def clashes(own: dict[tuple[str, str], int], others: dict[tuple[str, str], int]) -> list[str]:
     """Return our constants that share a bit, or the number, with another of their family."""
     return [
         f"{family}{name} = {value:#x} is {other_family}{other} = {theirs:#x}"
-        for (family, name), value in mine.items()
+        for (family, name), value in own.items()
         for (other_family, other), theirs in others.items()
         # an RWF_ flag sets the IOCB_ flag of the same value in a kiocb
         if other_family in ({family} | ({"IOCB_"} if family == "RWF_" else set()))
@@ -110,23 +110,23 @@ def test_a_configuration_may_be_compressed_and_long(tmp_path: Path) -> None:
     text = b"CONFIG_BLOCK=y\n" + b"# CONFIG_OTHER is not set\n" * 20_000
     for name, content in (("config", text), ("config.xz", lzma.compress(text))):
         (tmp_path / name).write_bytes(content)
-        said = refused(tmp_path, "deb", "--config", tmp_path / name, "--ksrc", tmp_path)
-        assert f"{tmp_path} is not a kernel source tree" in said
+        message = refused(tmp_path, "deb", "--config", tmp_path / name, "--ksrc", tmp_path)
+        assert f"{tmp_path} is not a kernel source tree" in message
 
 
 def before(patch: Path) -> dict[str, list[str]]:
     """Return the files that a patch changes, as far as its hunks show them."""
     files: dict[str, list[str]] = {}
     lines: list[str] = []
-    left = 0
+    lines_left = 0
     for line in patch.read_text().splitlines():
-        if left and line[:1] != "+":
+        if lines_left and line[:1] != "+":
             lines.append(line[1:])
-            left -= 1
+            lines_left -= 1
         elif found := re.match(r"--- a/(.*)", line):
             lines = files[found[1]] = []
         elif found := re.match(r"@@ -(\d+),(\d+) ", line):
-            left = int(found[2])
+            lines_left = int(found[2])
             lines += [f"line {number}" for number in range(len(lines) + 1, int(found[1]))]
     return files
 
@@ -143,16 +143,16 @@ def tree(tmp_path: Path) -> Path:
     return folder
 
 
-def last_line(said: str) -> str:
-    return said.splitlines()[-1]
+def last_line(message: str) -> str:
+    return message.splitlines()[-1]
 
 
 def test_a_patch_that_does_not_apply_is_named_with_the_file(tmp_path: Path, tree: Path) -> None:
     for name in ("drivers/md/raid1.c", "drivers/md/raid10.c"):
         text = (tree / name).read_text()
         (tree / name).write_text(re.sub("(?<!line)[a-z]{3}", "new", text))
-    said = last_line(refused(tmp_path, "um", "--ksrc", tree))
-    assert said.endswith(
+    message = last_line(refused(tmp_path, "um", "--ksrc", tree))
+    assert message.endswith(
         f": {FIRST.name} does not apply to {tree}: drivers/md/raid1.c,drivers/md/raid10.c"
     )
 

@@ -78,8 +78,8 @@ def test_missing_programs_are_named_with_the_target_that_installs_them(
 ) -> None:
     needed = missing(engine, "")
     assert {"ip", "tc", program} <= set(needed)
-    for one in needed[1:]:
-        (tmp_path / one).touch()
+    for needed_program in needed[1:]:
+        (tmp_path / needed_program).touch()
     assert missing(engine, f"{tmp_path}:/no/such/folder") == needed[:1]
     target = installed_by(engine).split()[1]
     assert f"\n{target}: " in (ROOT / "Makefile").read_text()

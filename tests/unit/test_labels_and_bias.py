@@ -125,10 +125,10 @@ def test_bias_is_evaluated_with_the_share_of_reads_in_bursts(
         return TrainedNetwork(weights, [], False)
 
     monkeypatch.setattr(training, "train", trained)
-    given = {"failover_us": 15.0, "replicas": 2, "pages": np.ones(1000, np.uint16)}
+    fields = {"failover_us": 15.0, "replicas": 2, "pages": np.ones(1000, np.uint16)}
     options = TrainingOptions()
-    calm = choose_bias(digits, digits[:, 0] > 5, latency, options, **given)
-    both = choose_bias(digits, digits[:, 0] > 5, latency, options, bursts=bursts, **given)
+    calm = choose_bias(digits, digits[:, 0] > 5, latency, options, **fields)
+    both = choose_bias(digits, digits[:, 0] > 5, latency, options, bursts=bursts, **fields)
     # Two of the twenty are refused, and have the recording's latencies on another drive.
     burst_us = (2 * (15 + 80) + 18 * 4000) / 20
     for bias, mean_us in calm.expected_mean_us.items():

@@ -71,10 +71,10 @@ def models(long_log: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
         f"{str(out)!r}], standalone_mode=False)\n"
         "assert not {'tensorflow', 'sklearn'} & set(sys.modules)"
     )
-    ran = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, cwd=out.parent, text=True
     )
-    return out, ran.stderr
+    return out, result.stderr
 
 
 def test_same_seed_same_bytes_and_it_learns(learnt: Learnt, long_log: Path) -> None:
@@ -289,8 +289,8 @@ def test_train_warns_of_recordings_that_lack_refused_reads(tmp_path: Path, refus
     builder.sort().write(tmp_path / "d.blk")
     result = run("train", "--kind", "latency", "--trace", tmp_path / "d.blk", "-o", tmp_path / "m")
     assert result.exit_code == 0, result.output
-    told = re.search(r"d: (\d+)% OF THE READS WERE REFUSED while", result.stderr)
-    assert (told and told[1]) == {0: None, 5: "1", 30: "7"}[refused]
+    warning = re.search(r"d: (\d+)% OF THE READS WERE REFUSED while", result.stderr)
+    assert (warning and warning[1]) == {0: None, 5: "1", 30: "7"}[refused]
 
 
 @pytest.mark.parametrize("kind", ["latency", "network"])
@@ -325,15 +325,15 @@ def test_evaluate_recognises_the_training_trace_by_its_contents(
     (tmp_path / "other" / "az.trace").write_bytes(
         b"".join(long_log.read_bytes().splitlines(keepends=True)[:-1])
     )
-    said = "THE MODEL WAS TRAINED ON THIS TRACE, so these results are too good: az.json has"
+    warning = "THE MODEL WAS TRAINED ON THIS TRACE, so these results are too good: az.json has"
     for trace, same in ((tmp_path / "az.trace", True), (tmp_path / "other" / "az.trace", False)):
         judged = run("evaluate", "--model", tmp_path / "m", "--trace", trace)
-        assert (said in judged.output) == same
+        assert (warning in judged.output) == same
         judged = run("evaluate", "--model", tmp_path / "m", "--trace", trace, "--json")
         assert json.loads(judged.output)["trained_on_this_trace"] is same
     (tmp_path / "m" / "az.json").unlink()
     judged = run("evaluate", "--model", tmp_path / "m", "--trace", tmp_path / "az.trace")
-    assert judged.exit_code == 0 and said not in judged.output
+    assert judged.exit_code == 0 and warning not in judged.output
 
 
 def turning_log(path: Path, n: int = 6000) -> None:
@@ -363,10 +363,10 @@ def closed_loop_log(path: Path, n: int = 9000) -> None:
     now_us, lines = 0.0, []
     for i in range(n):
         slow = int(now_us / 100_000) % 3 == i % 3
-        took_us = int(rng.integers(90, 110)) + 2000 * slow
+        latency_us = int(rng.integers(90, 110)) + 2000 * slow
         if i % 3 == 0:
-            lines.append(line(now_us / 1000, took_us, 1, 4096))
-        now_us += took_us
+            lines.append(line(now_us / 1000, latency_us, 1, 4096))
+        now_us += latency_us
     path.write_text("".join(lines))
 
 
@@ -393,10 +393,10 @@ def test_query_without_an_offset_is_answered_by_the_mean() -> None:
     rng = np.random.default_rng(3)
     features = np.zeros((20_000, N_FEATURES), np.uint32)
     features[:, FEATURES.index("in_region")] = 5 * rng.integers(0, 2, len(features))
-    met = features[:, FEATURES.index("in_region")] > 0
+    is_in_region = features[:, FEATURES.index("in_region")] > 0
     like = LatencyModel.mean_of_last(1, NEVER, 1000)
     how = {"n_trees": 32, "learning_rate": 0.15}
-    latency_us = np.where(met, 1000, 100)
+    latency_us = np.where(is_in_region, 1000, 100)
     asked = np.zeros((3, N_FEATURES), np.uint32)
     asked[:, FEATURES.index("in_region")] = (0, 5, CAP)
     model, _ = latency_training.grow_from_reads((features,), latency_us, like, 1, **how)
@@ -463,10 +463,10 @@ def test_evaluate_has_the_numbers_of_the_predictions_in_chunks_of_any_size(
 def test_commands_describe_a_latency_model_by_its_latencies(
     models: tuple[Path, str], long_log: Path, tmp_path: Path
 ) -> None:
-    out, said = models
+    out, output = models
     of_networks = "accuracy|false submits|slow admitted"
-    assert "40 trees" in said and "area under ROC: this model 0." in said
-    assert not re.search(of_networks, said)
+    assert "40 trees" in output and "area under ROC: this model 0." in output
+    assert not re.search(of_networks, output)
     judged = run("evaluate", "--model", out, "--trace", long_log)
     assert "mean error: a factor of" in judged.output and "predicted fast" in judged.output
     model = load_model(out / "az.linnos")
@@ -478,9 +478,11 @@ def test_commands_describe_a_latency_model_by_its_latencies(
     reads = load_reads(long_log, overdue_us=model.overdue_us)
     np.save(tmp_path / "f.npy", reads.features[:500])
     for engine in ("numpy", "c"):
-        told = run("predict", "--model", out, "--features", tmp_path / "f.npy", "--engine", engine)
+        predicted = run(
+            "predict", "--model", out, "--features", tmp_path / "f.npy", "--engine", engine
+        )
         expected = predict_us(model, reads.features[:500]).tolist()
-        assert [int(us) for us in told.output.split()] == expected
+        assert [int(us) for us in predicted.output.split()] == expected
     np.save(tmp_path / "digits.npy", np.zeros((3, 31), np.uint8))
-    told = run("predict", "--model", out, "--features", tmp_path / "digits.npy")
-    assert isinstance(told.exception, LinnappError) and "(n, 23)" in str(told.exception)
+    predicted = run("predict", "--model", out, "--features", tmp_path / "digits.npy")
+    assert isinstance(predicted.exception, LinnappError) and "(n, 23)" in str(predicted.exception)

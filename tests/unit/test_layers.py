@@ -62,37 +62,37 @@ def times_us(builder: TraceBuilder, folder: Path) -> list[list[float]]:
 def test_times_of_layers_are_those_of_the_events(
     tmp_path: Path, events: list[tuple[int, ...]], expected: list[list[float]]
 ) -> None:
-    made = TraceBuilder()
+    trace = TraceBuilder()
     for event in events:
-        made.add(*event)
-    assert times_us(made, tmp_path) == expected
+        trace.add(*event)
+    assert times_us(trace, tmp_path) == expected
 
 
 def test_layers_include_only_ios_served_by_the_drive(tmp_path: Path) -> None:
-    made = TraceBuilder()
-    made.add(Q, 0, 0).add(C, 1, 0, error=EBUSY)
-    made.add(Q, 2, 8).add(G, 2, 8).add(D, 2, 8).add(C, 90, 8, error=5)
-    made.add(Q, 3, 16).add(G, 4, 16).add(D, 8, 16).add(C, 16, 16)
-    made.add(Q, 3, 24, flags=WRITE).add(G, 3, 24, flags=WRITE).add(D, 3, 24, flags=WRITE)
-    made.add(C, 4, 24, flags=WRITE)
-    path = made.sort().write(tmp_path / "t.blk")
+    trace = TraceBuilder()
+    trace.add(Q, 0, 0).add(C, 1, 0, error=EBUSY)
+    trace.add(Q, 2, 8).add(G, 2, 8).add(D, 2, 8).add(C, 90, 8, error=5)
+    trace.add(Q, 3, 16).add(G, 4, 16).add(D, 8, 16).add(C, 16, 16)
+    trace.add(Q, 3, 24, flags=WRITE).add(G, 3, 24, flags=WRITE).add(D, 3, 24, flags=WRITE)
+    trace.add(C, 4, 24, flags=WRITE)
+    path = trace.sort().write(tmp_path / "t.blk")
     found = layers_of(path)
     assert found.n == 1
     assert [found.mean_us(layer) for layer in ("request", "issue", "drive")] == [1, 4, 8]
     assert layers_of(path, writes=True).mean_us("drive") == 1
-    made = TraceBuilder().add(Q, 0, 0).add(C, 1, 0, error=EBUSY)
+    trace = TraceBuilder().add(Q, 0, 0).add(C, 1, 0, error=EBUSY)
     with pytest.raises(TraceError, match=r"has no read with issue .* try `writes=True`"):
-        layers_of(made.write(tmp_path / "none.blk"))
+        layers_of(trace.write(tmp_path / "none.blk"))
 
 
 def test_requeued_io_without_issue_event_has_no_layer_times(tmp_path: Path) -> None:
     """An I/O of unknown time is not counted as one of zero time."""
-    made = TraceBuilder().add(Q, 0).add(G, 1).add(D, 2).add(R, 10).add(C, 150)
+    trace = TraceBuilder().add(Q, 0).add(G, 1).add(D, 2).add(R, 10).add(C, 150)
     # A split I/O has the issue time of the part that completed last.
-    made.add(Q, 200, 0, 8192).add(X, 201, 0, 4096).add(G, 202, 0).add(D, 203, 0).add(G, 204, 8)
-    made.add(C, 210, 0).add(C, 900, 8)
-    made.add(Q, 1000, 64).add(G, 1001, 64).add(D, 1003, 64).add(C, 1013, 64)
-    found = layers_of(made.sort().write(tmp_path / "t.blk"))
+    trace.add(Q, 200, 0, 8192).add(X, 201, 0, 4096).add(G, 202, 0).add(D, 203, 0).add(G, 204, 8)
+    trace.add(C, 210, 0).add(C, 900, 8)
+    trace.add(Q, 1000, 64).add(G, 1001, 64).add(D, 1003, 64).add(C, 1013, 64)
+    found = layers_of(trace.sort().write(tmp_path / "t.blk"))
     assert found.n == 1 and found.mean_us("drive") == 10
 
 
@@ -104,9 +104,9 @@ def recorded(
     def record(devices: Sequence[Path], folder: Path, **_: object) -> tuple[list[Recording], int]:
         found = []
         for device in devices:
-            made = drives[device.name]
-            path = made.write(folder / f"{device.name}.blk")
-            found.append(Recording(device.name, path, len(made.events), 0))
+            trace = drives[device.name]
+            path = trace.write(folder / f"{device.name}.blk")
+            found.append(Recording(device.name, path, len(trace.events), 0))
         return found, status
 
     monkeypatch.setattr(recording, "record", record)

@@ -34,13 +34,13 @@ def test_drives_of_any_block_size_are_read_directly(
     """Blocks larger than 4 KiB need Linux 6.15."""
     image = tmp_path / "image"
     image.write_bytes(os.urandom(1 << 20))
-    made = subprocess.run(
+    losetup = subprocess.run(
         ["/sbin/losetup", "--find", "--show", "--sector-size", str(block_bytes), image],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    if made.returncode:
-        pytest.skip(f"no loop device with blocks of {block_bytes} bytes here: {made.stderr}")
-    device = made.stdout.strip()
+    if losetup.returncode:
+        pytest.skip(f"no loop device with blocks of {block_bytes} bytes here: {losetup.stderr}")
+    device = losetup.stdout.strip()
     try:
         BUILDS.passes("test_rings", "device_alignment_is_its_block_size",
                       LINNOS_DEVICE=device, LINNOS_BLOCK_BYTES=str(block_bytes))  # fmt: skip
@@ -145,11 +145,11 @@ def test_man_page_loop_works_with_a_full_ring(built: Path, tmp_path: Path) -> No
     for replica in replicas:
         replica.write_bytes(b"x" * (64 * 4096))
     os.truncate(replicas[1], 32 * 4096)
-    ran = subprocess.run(
+    result = subprocess.run(
         [tmp_path / "p", *replicas], capture_output=True, text=True, timeout=600, check=False
     )
-    assert ran.returncode == 0, (ran.returncode, ran.stderr)
-    hedges, failovers = map(int, re.findall(r"\d+", ran.stdout))
+    assert result.returncode == 0, (result.returncode, result.stderr)
+    hedges, failovers = map(int, re.findall(r"\d+", result.stdout))
     assert hedges > 100 and failovers > 0
 
 
@@ -214,9 +214,9 @@ def test_man_page_example_retries_until_a_node_answers(tmp_path: Path) -> None:
     program = built_as_installed(
         tmp_path / "p.c", root, "liblinnos-cluster", ["-lsodium", "-lm", "-pthread"]
     )
-    said = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    stdout = subprocess.run([program], capture_output=True, text=True, check=True).stdout
     # The intact replica answers; none of the queried ones answers; there are too many candidates.
-    assert said == f"0 {1 << 5}, 1 {1 << 7 | 1 << 3 | 1 << 5}, -1, 1\n"
+    assert stdout == f"0 {1 << 5}, 1 {1 << 7 | 1 << 3 | 1 << 5}, -1, 1\n"
 
 
 def test_program_can_use_both_libraries(built: Path, tmp_path: Path) -> None:
@@ -233,6 +233,6 @@ def test_program_can_use_both_libraries(built: Path, tmp_path: Path) -> None:
          built / "liblinnos.a", "-luring", "-lsodium", "-lm", "-pthread"],
         check=True,
     )  # fmt: skip
-    said = subprocess.run([tmp_path / "p"], capture_output=True, text=True, check=True).stdout
-    cluster, replicas = said.split("|")
+    stdout = subprocess.run([tmp_path / "p"], capture_output=True, text=True, check=True).stdout
+    cluster, replicas = stdout.split("|")
     assert cluster.startswith("n_nodes is 0") and replicas and "nodes" not in replicas

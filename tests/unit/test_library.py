@@ -75,9 +75,9 @@ def test_documented_example_equals_the_commands(
     exec(example.replace("/dev/nvme0n1", "nvme0n1"), names)
 
     def run(*arguments: str) -> str:
-        ran = CliRunner().invoke(cli, arguments)
-        assert ran.exit_code == 0, ran.output
-        return ran.stdout
+        result = CliRunner().invoke(cli, arguments)
+        assert result.exit_code == 0, result.output
+        return result.stdout
 
     run("train", "--kind", "network", "--trace", "az.blk", "-o", "models")
     assert Path("az.linnos").read_bytes() == Path("models/az.linnos").read_bytes()
@@ -182,16 +182,16 @@ def test_loading_a_model_with_a_damaged_record_names_the_record(tmp_path: Path) 
 def test_selected_reads_alone_are_fitted_and_predicted(tmp_path: Path) -> None:
     reads = linnapp.load(array_trace(tmp_path / "az.blk", 1, 3000))
     served = reads.is_served_read
-    kept = np.arange(len(reads)) % 3 > 0
-    part = reads.select(kept)
+    selected = np.arange(len(reads)) % 3 > 0
+    part = reads.select(selected)
     assert len(part) == len(reads) and str(part) == "az.blk (a selection)"
-    assert np.array_equal(part.is_served_read, served & kept)
+    assert np.array_equal(part.is_served_read, served & selected)
     model = linnapp.fit_latency(reads)
-    assert np.array_equal(model.predict(part), model.predict(reads)[kept[served]])
+    assert np.array_equal(model.predict(part), model.predict(reads)[selected[served]])
     again = linnapp.fit_latency(part)
     assert again != model
-    assert again.record_["trace"]["selected_reads"] == np.count_nonzero(served & kept)
-    for mask in (kept[1:], kept.astype(int), 5):
+    assert again.record_["trace"]["selected_reads"] == np.count_nonzero(served & selected)
+    for mask in (selected[1:], selected.astype(int), 5):
         with pytest.raises(ValueError, match="mask: expected a bool array of shape"):
             reads.select(mask)
 
@@ -215,15 +215,15 @@ def test_missing_library_is_reported_with_the_extra_that_has_it(
 
 
 def test_equal_models_and_points_compare_equal_and_have_a_short_repr(tmp_path: Path) -> None:
-    one = last_read(threshold_us=500, refuse_us=1000, overdue_us=300)
-    again = LatencyModel.from_bytes(one.to_bytes())
+    model = last_read(threshold_us=500, refuse_us=1000, overdue_us=300)
+    again = LatencyModel.from_bytes(model.to_bytes())
     other = last_read(threshold_us=501, refuse_us=1000, overdue_us=300)
-    assert one == again and hash(one) == hash(again) and one != other and one != "one"
-    assert repr(one) == f"<LatencyModel {one.model_id}: 16 trees, refuses above 1000 us>"
+    assert model == again and hash(model) == hash(again) and model != other and model != "one"
+    assert repr(model) == f"<LatencyModel {model.model_id}: 16 trees, refuses above 1000 us>"
     network = Model(
         *(np.zeros(shape, int) for shape in ((31, 256), (256,), (256, 2), (2,))), threshold_us=70
     )
-    assert network == Model.from_bytes(network.to_bytes()) and network != one
+    assert network == Model.from_bytes(network.to_bytes()) and network != model
     assert repr(network) == f"<Model {network.model_id}: 256 units, slow above 70 us>"
     reads = linnapp.load(array_trace(tmp_path / "az.blk", 1, 500))
     point = linnapp.inflection_point(reads)

@@ -300,12 +300,12 @@ def walked_in_c(chunk: IoChunk, overdue_us: int) -> np.ndarray:
         ["make", "-s", "-C", LIBRARY, f"OUT={BUILT}", BUILT / "tests/walk_log"],
         check=True, capture_output=True,
     )  # fmt: skip
-    ran = subprocess.run(
+    result = subprocess.run(
         [BUILT / "tests/walk_log", str(overdue_us)],
         input="\n".join(event[-1] for event in sorted(events)),
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    rows = np.array([line.split() for line in ran.stdout.splitlines()], np.uint32)
+    rows = np.array([line.split() for line in result.stdout.splitlines()], np.uint32)
     assert len(rows) == len(counted)
     return rows[(flags[counted] & (WRITE | ERROR)) == 0]
 
@@ -324,8 +324,8 @@ def test_features_are_those_of_training_with_ties_errors_and_stalls() -> None:
     # No I/O ends when it begins, because its end would come first.
     columns["latency_ns"] = np.maximum(columns["latency_ns"], 1)
     columns["size_bytes"] = np.minimum(columns["size_bytes"], 2 << 20)
-    given = tuple(columns.values())
-    (pending,) = LoggedDrive().feed(("pending",), *given, ties_in_order=True)
+    values = tuple(columns.values())
+    (pending,) = LoggedDrive().feed(("pending",), *values, ties_in_order=True)
     history = np.zeros((len(pending), 4), np.uint32)
     chunk = IoChunk(
         **columns, pending=pending,

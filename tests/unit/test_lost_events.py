@@ -58,8 +58,8 @@ def make_events(
         now += draw.uniform(*pause_us)
         sector = 8 * (draw.randrange(8) if draw.random() < hot else draw.randrange(100, 1 << 20))
         flags = WRITE if draw.random() < 0.2 else READ
-        took = draw.uniform(60, 120) if draw.random() < 0.97 else draw.uniform(500, 3000)
-        times = (now, now + 0.5, now + 1, now + 1 + took)
+        latency_us = draw.uniform(60, 120) if draw.random() < 0.97 else draw.uniform(500, 3000)
+        times = (now, now + 0.5, now + 1, now + 1 + latency_us)
         events += [(at, a, sector, flags) for at, a in zip(times, (Q, G, D, C), strict=True)]
     return sorted(events)
 
@@ -256,9 +256,9 @@ def test_recording_without_submissions_has_arrivals_of_issues(tmp_path: Path) ->
     assert chunk.is_served_read.all() and set(chunk.latency_ns.tolist()) == {80_000}
     assert stats["queued"] == stats["doubtful_reads"] == 0
     for command in (("inspect",), ("label", "--trace"), ("layers",)):
-        ran = CliRunner().invoke(cli, [*command, str(path)], catch_exceptions=False)
-        assert ran.exit_code == 0, ran.output
-        assert "it contains no submissions (Q)" in ran.output
+        result = CliRunner().invoke(cli, [*command, str(path)], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        assert "it contains no submissions (Q)" in result.output
 
 
 #: Events (action, time in us, sector, bytes) without submissions, and the reads in them (arrival
@@ -302,7 +302,7 @@ def test_requests_without_submissions_are_counted_once(tmp_path: Path, case: str
 
 
 @pytest.mark.parametrize(
-    ("actions", "said"),
+    ("actions", "message"),
     [
         ((Q, D), "no completions (C) in it, so there are no latencies; record with"),
         ((C,), "no submissions (Q) or issues (D) in it, so completions (C) have no I/Os; record"),
@@ -310,18 +310,18 @@ def test_requests_without_submissions_are_counted_once(tmp_path: Path, case: str
 )
 @pytest.mark.parametrize("command", ["inspect", "layers"])
 def test_kinds_of_events_that_were_not_recorded_are_named(
-    tmp_path: Path, actions: tuple[int, ...], said: str, command: str
+    tmp_path: Path, actions: tuple[int, ...], message: str, command: str
 ) -> None:
     trace = TraceBuilder()
     for i in range(100):
         for action in actions:
             trace.add(action, i * 1000 + action, i * 8)
     path = trace.write(tmp_path / "part.blk")
-    ran = CliRunner().invoke(cli, [command, str(path)])
-    assert f"linnapp: warning: {path}: {said}" in ran.output
+    result = CliRunner().invoke(cli, [command, str(path)])
+    assert f"linnapp: warning: {path}: {message}" in result.output
     if C not in actions:
-        ran = CliRunner().invoke(cli, ["label", "--trace", str(path)])
-        assert "no completions (C); record with `blktrace -a complete`" in str(ran.exception)
+        result = CliRunner().invoke(cli, ["label", "--trace", str(path)])
+        assert "no completions (C); record with `blktrace -a complete`" in str(result.exception)
 
 
 def as_version_8(data: bytes, end: str = "<") -> bytes:
@@ -392,8 +392,8 @@ def test_joined_recordings_are_refused_by_every_reader(tmp_path: Path, n: int) -
         ["convert", str(joined), str(tmp_path / "o")],
         ["layers", str(joined)],
     ):
-        ran = CliRunner().invoke(cli, command)
-        assert isinstance(ran.exception, TraceError) and words in str(ran.exception)
+        result = CliRunner().invoke(cli, command)
+        assert isinstance(result.exception, TraceError) and words in str(result.exception)
     assert words in replay(make_drives(tmp_path), [joined], "baseline", status=1).stderr
 
 
@@ -458,9 +458,9 @@ def test_every_command_says_how_many_reads_are_left_out(tmp_path: Path) -> None:
         ["layers", str(path)],
         ["convert", str(path), str(tmp_path / "o")],
     ):
-        ran = CliRunner().invoke(cli, command, catch_exceptions=False)
-        assert ran.exit_code == 0, ran.output
-        assert ran.output.count(line) == 1, (command, ran.output)
+        result = CliRunner().invoke(cli, command, catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        assert result.output.count(line) == 1, (command, result.output)
     found = {"lost_events": 12, "reads_left_out": left_out}
     for command in (
         ["label", "--json", "--trace", str(path)],
@@ -468,8 +468,8 @@ def test_every_command_says_how_many_reads_are_left_out(tmp_path: Path) -> None:
         ["explain", "--json", "--model", model, "--trace", str(path), "--last", "1"],
         ["layers", "--json", str(path)],
     ):
-        ran = CliRunner().invoke(cli, command, catch_exceptions=False)
-        out = json.loads(ran.stdout)
+        result = CliRunner().invoke(cli, command, catch_exceptions=False)
+        out = json.loads(result.stdout)
         for place in (out, *out.get("drives", ()), *out.get("recordings", ())):
             if "lost_events" in place:
                 assert found.items() <= place.items()
@@ -521,8 +521,8 @@ def test_cpu_without_file_between_others_is_named(tmp_path: Path) -> None:
     trace.sort().write_per_cpu(tmp_path / "x")
     with pytest.warns(TraceWarning, match="the files of 2 CPUs are missing"):
         read(tmp_path / "x")
-    ran = replay(make_drives(tmp_path), [tmp_path / "x"], "baseline", "--rerate", "1000")
-    assert "the files of 2 CPUs are missing" in ran.stderr
+    result = replay(make_drives(tmp_path), [tmp_path / "x"], "baseline", "--rerate", "1000")
+    assert "the files of 2 CPUs are missing" in result.stderr
 
 
 def test_text_of_several_cpus_has_no_gaps(tmp_path: Path) -> None:

@@ -177,13 +177,13 @@ def run_once(
     array: Path, kind: Literal["network", "latency"] | None = None, **options: Any
 ) -> tuple[list[maintain.Decision], list[str]]:
     lines: list[str] = []
-    given = {"recordings": array / "rec", "conf_path": array / "etc" / "drives.conf", **options}
+    arguments = {"recordings": array / "rec", "conf_path": array / "etc" / "drives.conf", **options}
     decisions = recalibrate(
         *(["sda", "sdb"], array / "models", options.pop("recipe", RECIPE)),
         duration_s=1,
         kind=kind,
         log=lines.append,
-        **{name: value for name, value in given.items() if name != "recipe"},
+        **{name: value for name, value in arguments.items() if name != "recipe"},
     )
     return decisions, lines
 
@@ -374,8 +374,8 @@ def test_models_are_compared_on_the_test_slice_alone(array: Path) -> None:
 
 
 def test_recalibrations_exclude_each_other_and_remove_files_of_killed_ones(array: Path) -> None:
-    left = [array / "models" / name for name in (".recording.x", ".20260101-000000.y")]
-    for path in left:
+    left_over = [array / "models" / name for name in (".recording.x", ".20260101-000000.y")]
+    for path in left_over:
         path.mkdir(parents=True)
         (path / "file").touch()
     settle()
@@ -383,9 +383,9 @@ def test_recalibrations_exclude_each_other_and_remove_files_of_killed_ones(array
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(LinnappError, match="another recalibration is running"):
             run_once(array)
-    assert all(path.exists() for path in left)
+    assert all(path.exists() for path in left_over)
     run_once(array)
-    assert not any(path.exists() for path in left)
+    assert not any(path.exists() for path in left_over)
 
 
 # -- recalibration: recordings --
@@ -486,14 +486,14 @@ def test_recording_that_cannot_be_merged_is_kept(
     models = array / "models"
     with pytest.raises(LinnappError, match="sda.blk: No space left on device; .* kept") as raised:
         recalibrate(["sda"], models, RECIPE, duration_s=1)
-    (kept,) = (path for path in models.iterdir() if path.is_dir())
-    assert (kept / "sda.blktrace.0").read_bytes() == b"recorded"
-    assert f"linnapp inspect {kept}/sda" in str(raised.value)
+    (folder,) = (path for path in models.iterdir() if path.is_dir())
+    assert (folder / "sda.blktrace.0").read_bytes() == b"recorded"
+    assert f"linnapp inspect {folder}/sda" in str(raised.value)
     # A recording that ctrl-C has ended is not complete.
     is_ended = True
     with pytest.raises(KeyboardInterrupt):
         recalibrate(["sda"], models, RECIPE, duration_s=1)
-    assert [path for path in models.iterdir() if path.is_dir()] == [kept]
+    assert [path for path in models.iterdir() if path.is_dir()] == [folder]
 
 
 # -- recalibration: latency models --

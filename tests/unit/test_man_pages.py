@@ -25,8 +25,8 @@ DOCS = ROOT / "docs"
 def test_the_manual_pages_are_well_formed() -> None:
     for page in DOCS.glob("*.[138]"):
         command = ["groff", "-ww", "-man", "-Tutf8", "-z", page]
-        ran = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert ran.stderr == "", page
+        result = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert result.stderr == "", page
 
 
 @pytest.mark.parametrize(
@@ -78,14 +78,14 @@ def sections() -> dict[str, str]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_s_options_are_those_that_it_takes_and_have_help(name: str) -> None:
-    said = sections()[name]
+    section = sections()[name]
     for option in COMMANDS[name].params:
         if isinstance(option, click.Option):
-            named = any(re.search(rf"(?<![\w-]){each}(?![\w-])", said) for each in option.opts)
+            named = any(re.search(rf"(?<![\w-]){each}(?![\w-])", section) for each in option.opts)
             assert option.help and (named or option.hidden), f"{name}: {option.opts}"
     # Other options in the text are accepted by some command.
     taken = {each for c in COMMANDS.values() for p in c.params for each in p.opts}
-    assert set(re.findall(r"--[a-z][\w-]*", said)) <= taken
+    assert set(re.findall(r"--[a-z][\w-]*", section)) <= taken
 
 
 @pytest.mark.parametrize(("title", "example"), cli._EXAMPLES.items())

@@ -59,10 +59,10 @@ def test_new_model_restarts_the_guard_of_the_array(
     part_holders.mkdir()
     for name in ("md0", "md1"):
         (part_holders / name).symlink_to(tmp_path / "block" / name)
-    for said, left in (("on\n", "on"), ("unguarded\n", "unguarded\n"), ("off\n", "off\n")):
-        (array / "linnos").write_text(said)
+    for state, written in (("on\n", "on"), ("unguarded\n", "unguarded\n"), ("off\n", "off\n")):
+        (array / "linnos").write_text(state)
         upload(random_trees(), "sda")
-        assert (array / "linnos").read_text() == left
+        assert (array / "linnos").read_text() == written
 
 
 @pytest.mark.parametrize(

@@ -136,9 +136,9 @@ def test_quantise_uses_the_largest_valid_scale() -> None:
     ],
 )
 def test_quantise_names_what_is_wrong(changed: dict[str, np.ndarray | None], message: str) -> None:
-    given = {name: each for name, each in (WEIGHTS | changed).items() if each is not None}
+    weights = {name: each for name, each in (WEIGHTS | changed).items() if each is not None}
     with pytest.raises(ModelError, match=message):
-        quantise(given, 99)
+        quantise(weights, 99)
 
 
 def test_find_model_takes_the_drives_model_and_prefers_its_latency_model(tmp_path: Path) -> None:

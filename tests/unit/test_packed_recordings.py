@@ -41,9 +41,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def said(*command: str) -> str:
     """Return the output of a command without the recording's name."""
-    ran = CliRunner().invoke(cli, command, catch_exceptions=False)
-    assert ran.exit_code == 0, ran.output
-    shown = ran.output
+    result = CliRunner().invoke(cli, command, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    shown = result.output
     for word in command:
         shown = shown.replace(word, "TRACE") if word.endswith((".blk", ".xz")) else shown
     return shown
@@ -76,8 +76,8 @@ def test_unpacked_file_is_cached_until_the_trace_changes(tmp_path: Path) -> None
 
 
 def pack_zstd(data: bytes) -> bytes:
-    ran = subprocess.run(["zstd", "-qc"], input=data, capture_output=True, check=True)
-    return ran.stdout
+    result = subprocess.run(["zstd", "-qc"], input=data, capture_output=True, check=True)
+    return result.stdout
 
 
 #: how a test packs, by the suffix of the packed file
@@ -196,10 +196,10 @@ def test_damaged_or_unknown_packing_is_named(
     for read in (lambda: load(path), lambda: list(BlktraceReader(path))):
         with pytest.raises(TraceError, match=f"{name}: .*{words}"):
             read()
-    ran = CliRunner().invoke(cli, ["inspect", str(path)])
-    assert ran.exit_code != 0 and isinstance(ran.exception, TraceError)
+    result = CliRunner().invoke(cli, ["inspect", str(path)])
+    assert result.exit_code != 0 and isinstance(result.exception, TraceError)
     with pytest.raises(TraceError, match=f"{name}: .*{words}"):
-        raise ran.exception
+        raise result.exception
     ran_replay = replay(make_drives(tmp_path), [path], "baseline", status=1)
     assert name in ran_replay.stderr
 

@@ -31,10 +31,14 @@ def reads(
 def test_match_pairs_finds_mutually_nearest_reads_of_one_size_class() -> None:
     first = reads([0, 1000, 1100, 5000, 9000], size_class=[0, 0, 0, 1, 0])
     second = reads([90, 1090, 5000, 5150, 9300], size_class=[0, 0, 0, 1, 0])
-    here, there = match_pairs(first, second)
+    first_rows, second_rows = match_pairs(first, second)
     # The read at 1000 has no pair, because its nearest read has a nearer one. Those at 9000 are
     # 300 us apart, which is too far.
-    assert sorted(zip(here.tolist(), there.tolist(), strict=True)) == [(0, 0), (2, 1), (3, 3)]
+    assert sorted(zip(first_rows.tolist(), second_rows.tolist(), strict=True)) == [
+        (0, 0),
+        (2, 1),
+        (3, 3),
+    ]
     assert len(match_pairs(first, second, within_us=100)[0]) == 2
     assert len(match_pairs(first, second, within_us=300)[0]) == 4
     assert len(match_pairs(first, reads([], size_class=[]))[0]) == 0
@@ -69,12 +73,12 @@ def drives() -> list[DriveReads]:
     rng = np.random.default_rng(1)
     at_us = np.arange(6000) * 2000
     common = np.repeat(rng.choice([1, 10], 300), 20)
-    made = []
+    three = []
     for _ in range(3):
         own = np.repeat(rng.choice([1.0, 1.2], 600), 10)
         latency_us = (100 * common * own * rng.uniform(0.97, 1.03, 6000)).astype(np.uint32)
-        made.append(reads(at_us + rng.integers(0, 50, 6000), latency_us, common, own))
-    return made
+        three.append(reads(at_us + rng.integers(0, 50, 6000), latency_us, common, own))
+    return three
 
 
 def test_slowness_common_to_all_drives_gains_nothing(drives: list[DriveReads]) -> None:
@@ -129,16 +133,16 @@ def test_evaluate_shows_the_gain_of_choosing_among_the_drives_of_an_array(tmp_pa
         traces[-1].write_text(
             "".join(line(1.0 + 4 * k, int(us)) for k, us in enumerate(latency_us))
         )
-    given = [word for trace in traces for word in ("--trace", trace)]
-    assert not run("train", "--kind", "latency", *given, "-o", tmp_path / "m").exit_code
-    said = run("evaluate", "--model", tmp_path / "m", *given)
-    assert not said.exit_code, said.output
-    assert "3000 pairs of reads began on two drives at the same moment" in said.output
-    record = json.loads(run("evaluate", "--model", tmp_path / "m", *given, "--json").output)
+    trace_options = [word for trace in traces for word in ("--trace", trace)]
+    assert not run("train", "--kind", "latency", *trace_options, "-o", tmp_path / "m").exit_code
+    result = run("evaluate", "--model", tmp_path / "m", *trace_options)
+    assert not result.exit_code, result.output
+    assert "3000 pairs of reads began on two drives at the same moment" in result.output
+    record = json.loads(run("evaluate", "--model", tmp_path / "m", *trace_options, "--json").output)
     assert [drive["reads"] for drive in record["drives"]] == [3000, 3000]
     assert record["pairs"]["ranked_correctly"]["value"] > 0.9
     assert record["pairs"]["gain_over_round_robin_us"]["low"] > 300
-    alone = run("evaluate", "--model", tmp_path / "m", *given[:2], "--json")
+    alone = run("evaluate", "--model", tmp_path / "m", *trace_options[:2], "--json")
     assert json.loads(alone.output)["reads"] == 3000
 
 
@@ -151,11 +155,11 @@ def test_evaluate_pairs_reads_of_logs_with_one_clock_when_one_log_starts_later(
     traces[0].write_text("".join(lines))
     write = line(37_998.3, 50).replace(",1,4096", ",0,4096")
     traces[1].write_text(write + "".join(lines[500:]))
-    given = [word for trace in traces for word in ("--trace", trace)]
-    assert not run("train", "--kind", "latency", *given[:2], "-o", tmp_path / "m").exit_code
+    trace_options = [word for trace in traces for word in ("--trace", trace)]
+    assert not run("train", "--kind", "latency", *trace_options[:2], "-o", tmp_path / "m").exit_code
     shutil.copy(tmp_path / "m/d0.linnos", tmp_path / "m/d1.linnos")
-    said = run("evaluate", "--model", tmp_path / "m", *given)
-    assert "2000 pairs of reads began on two drives at the same moment" in said.output
+    result = run("evaluate", "--model", tmp_path / "m", *trace_options)
+    assert "2000 pairs of reads began on two drives at the same moment" in result.output
 
 
 @pytest.mark.parametrize("n_values", [2, 5, 1000])
@@ -185,5 +189,5 @@ def test_thinning_keeps_every_second(monkeypatch: pytest.MonkeyPatch) -> None:
     judge = evaluation.Judge(random_model())
     for part in np.split(np.arange(97), [3, 4, 20, 41, 90]):
         judge.add(part, part, part < 5, part, part)
-    kept, *_ = judge.ranked()
-    assert judge.n_reads == 97 and kept.tolist() == list(range(0, 97, 16))
+    scores, *_ = judge.ranked()
+    assert judge.n_reads == 97 and scores.tolist() == list(range(0, 97, 16))

@@ -72,7 +72,7 @@ def _fails(how: str, _: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "message"),
     [
         ("of two", "1 and 2"),
         ("a lock", "the reason"),
@@ -80,11 +80,11 @@ def _fails(how: str, _: Any) -> Any:
         ("result", "cannot pickle '_thread.lock'"),
     ],
 )
-def test_error_is_raised_even_if_it_cannot_be_pickled(how: str, said: str) -> None:
-    with pytest.raises((RuntimeError, ValueError, TypeError), match=said) as caught:
+def test_error_is_raised_even_if_it_cannot_be_pickled(how: str, message: str) -> None:
+    with pytest.raises((RuntimeError, ValueError, TypeError), match=message) as caught:
         run_tasks([Task("a", _fails, (how,)), Task("b", _wait, (600.0,))], None, 2)
-    told = [str(caught.value), *getattr(caught.value, "__notes__", ())]
-    assert how == "result" or any("in _fails" in text for text in told), "where it was"
+    texts = [str(caught.value), *getattr(caught.value, "__notes__", ())]
+    assert how == "result" or any("in _fails" in text for text in texts), "where it was"
 
 
 def test_killed_parent_ends_its_processes(tmp_path: Path) -> None:
@@ -100,9 +100,9 @@ def test_killed_parent_ends_its_processes(tmp_path: Path) -> None:
     # Without an interrupt they would run for 600 s.
     patience = time.monotonic() + 300
     try:
-        while (left := [pid for pid in pids if _runs(pid)]) and time.monotonic() < patience:
+        while (running := [pid for pid in pids if _runs(pid)]) and time.monotonic() < patience:
             time.sleep(0.01)
-        assert not left
+        assert not running
     finally:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
@@ -126,8 +126,8 @@ def test_second_ctrl_c_ends_processes_that_keep_their_results(tmp_path: Path) ->
     while process.poll() is None and not all(Path(f"{path}.told").exists() for path in begun):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=600)
-    assert process.returncode == 128 + signal.SIGINT and b"Traceback" not in said
+    _, stderr = process.communicate(timeout=600)
+    assert process.returncode == 128 + signal.SIGINT and b"Traceback" not in stderr
     assert not any(_runs(int(path.read_text())) for path in begun)
 
 

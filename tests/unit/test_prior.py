@@ -53,20 +53,30 @@ def features(n: int = 5000) -> np.ndarray:
 def test_prior_predicts_in_the_units_of_a_drive_as_in_its_own(unit_us: float) -> None:
     """They are equal within the rounding of a leaf, if times are integers in both units."""
     times = list(TIME_FEATURES)
-    here = features()
-    here[:, times] = np.where(here[:, times] < CAP, here[:, times] & ~np.uint32(0xFF), CAP)
-    there = here.copy()
-    known = here[:, times] < CAP
-    there[:, times] = np.where(known, here[:, times] // 256 * unit_us, CAP)
-    whole = ~known | (here[:, times] // 256 * unit_us == there[:, times])
-    here, there = (rows[whole.all(axis=1) & (there <= CAP).all(axis=1)] for rows in (here, there))
-    assert len(here) > 250
+    prior_units = features()
+    prior_units[:, times] = np.where(
+        prior_units[:, times] < CAP, prior_units[:, times] & ~np.uint32(0xFF), CAP
+    )
+    drive_units = prior_units.copy()
+    known = prior_units[:, times] < CAP
+    drive_units[:, times] = np.where(known, prior_units[:, times] // 256 * unit_us, CAP)
+    whole = ~known | (prior_units[:, times] // 256 * unit_us == drive_units[:, times])
+    prior_units, drive_units = (
+        rows[whole.all(axis=1) & (drive_units <= CAP).all(axis=1)]
+        for rows in (prior_units, drive_units)
+    )
+    assert len(prior_units) > 250
     shipped = dataclasses.replace(shipped_prior(), overdue_us=CAP)
     scaled = scale_prior(shipped, unit_us)
-    told, expected = predict_us(scaled, there), predict_us(shipped, here) * (unit_us / 256)
+    predicted, expected = (
+        predict_us(scaled, drive_units),
+        predict_us(shipped, prior_units) * (unit_us / 256),
+    )
     expected = np.maximum(expected, 1)
-    assert np.all(np.abs(told - expected) <= 0.6 + unit_us / 512 + expected / (1 << FRACTION_BITS))
-    assert np.array_equal(told, predict_us(scaled, there, "c"))
+    assert np.all(
+        np.abs(predicted - expected) <= 0.6 + unit_us / 512 + expected / (1 << FRACTION_BITS)
+    )
+    assert np.array_equal(predicted, predict_us(scaled, drive_units, "c"))
 
 
 def test_median_uses_small_reads_if_there_are_enough() -> None:
@@ -108,15 +118,15 @@ def test_prior_has_a_record_of_its_training() -> None:
     assert {int(seed) for seed in seeds} <= set(DEVELOPMENT)
 
 
-def log_of(took_us: np.ndarray) -> Reads:
+def log_of(latency_us: np.ndarray) -> Reads:
     """Return reads that look equal to the prior: nothing in flight, after fast reads."""
-    rows = np.zeros((len(took_us), N_FEATURES), np.uint32)
+    rows = np.zeros((len(latency_us), N_FEATURES), np.uint32)
     rows[:, FEATURES.index("pages")] = 1
     rows[:, list(LATENCIES)] = 100
     rows[:, FEATURES.index("pages_1")] = 1 + (np.arange(len(rows)) % 2)
     arrival_ns = np.arange(len(rows), dtype=np.uint64) * np.uint64(10**6)
     pages = rows[:, 0]
-    return Reads(arrival_ns, took_us.astype(np.uint32), pages, pages, features=rows)
+    return Reads(arrival_ns, latency_us.astype(np.uint32), pages, pages, features=rows)
 
 
 def test_prior_has_less_influence_with_more_reads() -> None:
@@ -138,9 +148,9 @@ def test_a_model_is_worse_than_the_mean_only_if_that_is_significant() -> None:
     like = LatencyModel.mean_of_last(1000, NEVER, 1000)
     rng = np.random.default_rng(1)
 
-    def is_worse(took_us: np.ndarray, gap_ms: int = 10) -> bool:
-        reads = log_of(took_us)
-        at = np.arange(len(took_us), dtype=np.uint64) * np.uint64(gap_ms * 10**6)
+    def is_worse(latency_us: np.ndarray, gap_ms: int = 10) -> bool:
+        reads = log_of(latency_us)
+        at = np.arange(len(latency_us), dtype=np.uint64) * np.uint64(gap_ms * 10**6)
         return _is_significantly_worse_than_mean(like, dataclasses.replace(reads, arrival_ns=at))
 
     assert is_worse(rng.normal(300, 10, 1000))

@@ -61,9 +61,9 @@ def test_a_recording_is_never_written_over(machine: Path, monkeypatch: pytest.Mo
     began: list[object] = []
     real = recording._run_blktrace
 
-    def begin(*given: Any) -> Any:
-        began.append(given)
-        return real(*given)
+    def begin(*arguments: Any) -> Any:
+        began.append(arguments)
+        return real(*arguments)
 
     monkeypatch.setattr(recording, "_run_blktrace", begin)
     (machine / "sdb").touch()
@@ -73,8 +73,8 @@ def test_a_recording_is_never_written_over(machine: Path, monkeypatch: pytest.Mo
     drives = (machine / "sda", machine / "sdb")
     refused = run("trace", *drives, "-o", out, "--", "touch", machine / "ran")
     assert isinstance(refused.exception, LinnappError), refused.output
-    said = f"{out}/sdb.blk: exists already; name another folder, or remove this file"
-    assert str(refused.exception) == said
+    message = f"{out}/sdb.blk: exists already; name another folder, or remove this file"
+    assert str(refused.exception) == message
     assert not began and not (machine / "ran").exists()
     assert [path.name for path in out.iterdir()] == ["sdb.blk"]
     assert (out / "sdb.blk").read_bytes() == b"of yesterday"
@@ -197,15 +197,15 @@ def test_unmergeable_files_are_kept(
         monkeypatch.setattr(recording.blktrace, "merge", full)
     with pytest.raises(UnmergedError, match=why) as raised:
         record([machine / "sda"], machine / "out")
-    (kept,) = (machine / "out").iterdir()
-    assert {path.name: path.read_bytes() for path in kept.iterdir()} == files
-    assert f"every command can read them: linnapp inspect {kept}/sda" in str(raised.value)
+    (kept_folder,) = (machine / "out").iterdir()
+    assert {path.name: path.read_bytes() for path in kept_folder.iterdir()} == files
+    assert f"every command can read them: linnapp inspect {kept_folder}/sda" in str(raised.value)
     with pytest.raises(LinnappError, match=why) as raised:
         record([machine / "sda"], machine / "temporary", at_ctrl_c="discard")
     assert not list((machine / "temporary").iterdir()) and "kept" not in str(raised.value)
     monkeypatch.undo()
     if second is None:
-        assert sum(map(len, BlktraceReader(kept / "sda"))) == 100
+        assert sum(map(len, BlktraceReader(kept_folder / "sda"))) == 100
 
 
 def test_files_are_kept_when_ctrl_c_ends_the_merging(
@@ -222,8 +222,8 @@ def test_files_are_kept_when_ctrl_c_ends_the_merging(
         pytest.raises(KeyboardInterrupt),
     ):
         record([machine / "sda"], machine / "out")
-    (kept,) = (machine / "out").iterdir()
-    assert [path.name for path in kept.iterdir()] == ["sda.blktrace.0"]
+    (kept_folder,) = (machine / "out").iterdir()
+    assert [path.name for path in kept_folder.iterdir()] == ["sda.blktrace.0"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), LinnappError("no space")])
@@ -238,14 +238,14 @@ def test_layers_keeps_files_that_it_cannot_merge(
         raise error
 
     monkeypatch.setattr(recording.blktrace, "merge", fail)
-    ran = run("layers", "--device", machine / "sda", "--", "true")
-    (kept,) = (machine / "temporary").iterdir()
-    assert [path.name for path in kept.iterdir()] == ["sda.blktrace.0"]
-    assert ran.exit_code
-    assert f"are kept, and every command can read them: linnapp inspect {kept}/sda" in (
-        f"{ran.output} {ran.exception}"
+    result = run("layers", "--device", machine / "sda", "--", "true")
+    (kept_folder,) = (machine / "temporary").iterdir()
+    assert [path.name for path in kept_folder.iterdir()] == ["sda.blktrace.0"]
+    assert result.exit_code
+    assert f"are kept, and every command can read them: linnapp inspect {kept_folder}/sda" in (
+        f"{result.output} {result.exception}"
     )
-    assert sum(map(len, BlktraceReader(kept / "sda"))) == 100
+    assert sum(map(len, BlktraceReader(kept_folder / "sda"))) == 100
 
 
 def fake_blktrace(machine: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
@@ -277,5 +277,5 @@ def test_recording_is_kept_when_blktrace_ends_by_itself(
     fake_blktrace(machine, monkeypatch, script)
     with pytest.raises(UnmergedError, match="blktrace failed: exit status 3.*are kept"):
         record([machine / "sda"], machine / "out")
-    (kept,) = (machine / "out").iterdir()
-    assert sum(map(len, BlktraceReader(kept / "sda"))) == 100
+    (kept_folder,) = (machine / "out").iterdir()
+    assert sum(map(len, BlktraceReader(kept_folder / "sda"))) == 100

@@ -212,11 +212,11 @@ def test_train_warns_of_a_network_that_refuses_nothing(
     result = run("train", "--kind", "network", "--trace", trace, "-o", out, *arguments)
     assert result.exit_code == 0, result.output
     remedy = "record longer, under the load that makes the drive slow"
-    told = (
+    warning = (
         "d: THE MODEL REFUSES NO READS: 0.00% of the validation slice, 0.00% of the training "
         f"slice; {remedy}"
     )
-    assert (told in result.stderr) == (not slow)
+    assert (warning in result.stderr) == (not slow)
     record = json.loads((out / "d.json").read_text())
     assert record["remedy"] == (None if slow else remedy)
 
@@ -268,11 +268,11 @@ def test_the_other_drives_of_an_array_get_their_models(
     before = (out / "d0.linnos").read_bytes()
     real = network.choose_margin
 
-    def not_for_the_first(*given: object, **more: object) -> int:
+    def not_for_the_first(*arguments: object, **more: object) -> int:
         if not has_failed:
             has_failed.append(True)
             raise NoGainError("nothing learnt")
-        return real(*given, **more)  # type: ignore[arg-type]
+        return real(*arguments, **more)  # type: ignore[arg-type]
 
     has_failed: list[bool] = []
     monkeypatch.setattr(network, "choose_margin", not_for_the_first)
@@ -298,8 +298,8 @@ def test_a_raised_margin_is_in_the_file_and_in_the_record(
     assert json.loads((out / "d.json").read_text())["margin"] == 0
     real = network.quantise
 
-    def eager(*given: object) -> Model:
-        model = real(*given)  # type: ignore[arg-type]
+    def eager(*arguments: object) -> Model:
+        model = real(*arguments)  # type: ignore[arg-type]
         return dataclasses.replace(model, output_bias=model.output_bias + np.array([0, 10**8]))
 
     monkeypatch.setattr(network, "quantise", eager)

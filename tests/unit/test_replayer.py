@@ -146,16 +146,16 @@ def again_and_again(first_us: int, offset: int, length: int, every_us: int = 100
 def stopped_after(run: subprocess.Popen[str], words: str) -> tuple[str, str]:
     """Interrupt a replay after a message on stderr; return all output."""
     assert run.stdout is not None and run.stderr is not None
-    said = ""
-    while words not in said:
+    stderr = ""
+    while words not in stderr:
         line = run.stderr.readline()
-        assert line, said
-        said += line
+        assert line, stderr
+        stderr += line
     run.send_signal(signal.SIGINT)
-    said += run.stderr.read()
+    stderr += run.stderr.read()
     stdout = run.stdout.read()
     assert run.wait(GIVE_UP_S) == 130
-    return stdout, said
+    return stdout, stderr
 
 
 @pytest.mark.parametrize("byte", [0, 7, 8, 513, 4095])
@@ -209,8 +209,8 @@ def test_another_drives_block_is_found(tmp_path: Path, drives: list[Path]) -> No
 def test_unwritten_blocks_must_be_zero_by_default(tmp_path: Path, drives: list[Path]) -> None:
     overwrite(drives[0], 5 * BLOCK + 100, b"x")
     trace = write_trace(tmp_path / "t", [(0, "read", 0, 16 * BLOCK)])
-    ran = replay(drives, [trace], "baseline", "--prefill", "none", status=2)
-    assert "block 5 " in ran.stderr
+    result = replay(drives, [trace], "baseline", "--prefill", "none", status=2)
+    assert "block 5 " in result.stderr
     replay(drives, [trace], "baseline", "--prefill", "none", "--unwritten", "any")
     replay(drives, [trace], "baseline")
 
@@ -247,17 +247,17 @@ def with_file_limit(
 
 def test_a_full_disk_costs_the_log_and_nothing_else(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(tmp_path / "t", [(0, "read", i % 8 * BLOCK, BLOCK) for i in range(4000)])
-    ran = with_file_limit(
+    result = with_file_limit(
         64 << 10, drives, [trace],
         "--json", str(tmp_path / "o.json"), "--log", str(tmp_path / "o.log"),
     )  # fmt: skip
-    assert ran.returncode == 1
-    assert "o.log.new: File too large; the run goes on without a log" in ran.stderr
+    assert result.returncode == 1
+    assert "o.log.new: File too large; the run goes on without a log" in result.stderr
     assert not list(tmp_path.glob("o.log*"))
-    result = summary(tmp_path / "o.json")
-    assert result["reads"] == 4000 and result["data_errors"] == 0
-    assert result["log_error"] == "File too large"
-    assert "4000 reads" in ran.stdout and "no per-I/O log: File too large" in ran.stdout
+    counts = summary(tmp_path / "o.json")
+    assert counts["reads"] == 4000 and counts["data_errors"] == 0
+    assert counts["log_error"] == "File too large"
+    assert "4000 reads" in result.stdout and "no per-I/O log: File too large" in result.stdout
 
 
 def test_a_short_write_is_continued_to_its_true_error(tmp_path: Path, drives: list[Path]) -> None:
@@ -265,11 +265,11 @@ def test_a_short_write_is_continued_to_its_true_error(tmp_path: Path, drives: li
     trace = write_trace(tmp_path / "t", [(0, "write", 8 * BLOCK, 16 * BLOCK)])
     for drive in drives:
         drive.write_bytes(bytes(1 << 20))
-    ran = with_file_limit(
+    result = with_file_limit(
         16 * BLOCK, drives, [trace], "--prefill", "none", "--json", str(tmp_path / "o.json")
     )
-    assert ran.returncode == 2
-    assert f"write of {16 * BLOCK} bytes at {8 * BLOCK}: File too large" in ran.stderr
+    assert result.returncode == 2
+    assert f"write of {16 * BLOCK} bytes at {8 * BLOCK}: File too large" in result.stderr
     assert summary(tmp_path / "o.json")["short_ios"] == 1
 
 
@@ -315,12 +315,12 @@ def test_unwritable_standard_output_is_an_error(
 ) -> None:
     trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
     with Path("/dev/full").open("w") as full:
-        ran = subprocess.run(
+        result = subprocess.run(
             command(drives, [trace], "baseline", *options),
             stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
-    assert ran.returncode == 1
-    assert "standard output: No space left on device" in ran.stderr
+    assert result.returncode == 1
+    assert "standard output: No space left on device" in result.stderr
 
 
 def test_profile_sets_the_hedging_time(tmp_path: Path, drives: list[Path]) -> None:
@@ -348,10 +348,10 @@ def test_small_ios_are_widened_and_far_ones_folded(tmp_path: Path, drives: list[
         tmp_path / "t",
         [(0, "read", 512, 512), (0, "write", 4000, 200), (0, "read", DRIVE_BYTES, BLOCK)],
     )
-    ran = replay(drives, [trace], "baseline", status=1)
-    assert "lies beyond the smallest drive" in ran.stderr and "--fit" in ran.stderr
-    result, log = replay_logged(drives, [trace], "baseline", "--fit")
-    assert (result["realigned_ios"], result["folded_ios"]) == (2, 1)
+    result = replay(drives, [trace], "baseline", status=1)
+    assert "lies beyond the smallest drive" in result.stderr and "--fit" in result.stderr
+    counts, log = replay_logged(drives, [trace], "baseline", "--fit")
+    assert (counts["realigned_ios"], counts["folded_ios"]) == (2, 1)
     assert sorted(zip(log["offset_bytes"].tolist(), log["size_bytes"].tolist(), strict=True)) == [
         (0, BLOCK), (0, BLOCK), (0, 2 * BLOCK)
     ]  # fmt: skip
@@ -459,5 +459,5 @@ def test_errors_name_the_thing_and_the_remedy(
     tmp_path: Path, drives: list[Path], arguments: list[str], message: str
 ) -> None:
     trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
-    given = [word.replace("{drive}", str(drives[0])) for word in arguments]
-    assert message in replay(drives, [trace], "baseline", *given, status=1).stderr
+    words = [word.replace("{drive}", str(drives[0])) for word in arguments]
+    assert message in replay(drives, [trace], "baseline", *words, status=1).stderr

@@ -75,8 +75,8 @@ def test_a_signature_is_refused_unless_forced_by_name(
     make(drives[1])
     before = drives[1].read_bytes()
     options = (drives, [trace], "baseline", "--spread")
-    ran = replay(*options, status=1)
-    assert str(drives[1]) in ran.stderr and kind in ran.stderr and "--force" in ran.stderr
+    result = replay(*options, status=1)
+    assert str(drives[1]) in result.stderr and kind in result.stderr and "--force" in result.stderr
     assert kind in replay(*options, "--force", str(drives[0]), status=1).stderr
     assert drives[1].read_bytes() == before
     assert not any(drives[0].read_bytes()), "nothing was written before the refusal"
@@ -101,25 +101,25 @@ def test_a_drive_open_in_another_process_is_refused_even_by_force(
     drives: list[Path], trace: Path, flags: str
 ) -> None:
     with holder(drives[2], flags) as process:
-        ran = replay(drives, [trace], "baseline", "--force", str(drives[2]), status=1)
+        result = replay(drives, [trace], "baseline", "--force", str(drives[2]), status=1)
         process.communicate()
-    assert f"{drives[2]}: in use: process {process.pid}" in ran.stderr
+    assert f"{drives[2]}: in use: process {process.pid}" in result.stderr
     replay(drives, [trace], "baseline")
 
 
 def test_the_backing_file_of_a_loop_device_is_refused(tmp_path: Path, trace: Path) -> None:
     image = tmp_path / "image"
     image.write_bytes(bytes(16 << 20))
-    made = subprocess.run(
+    losetup = subprocess.run(
         ["/sbin/losetup", "--find", "--show", image], capture_output=True, text=True, check=False
     )
-    if made.returncode:
-        pytest.skip(f"no loop device here: {made.stderr.strip()}")
-    device = made.stdout.strip()
+    if losetup.returncode:
+        pytest.skip(f"no loop device here: {losetup.stderr.strip()}")
+    device = losetup.stdout.strip()
     try:
         replay([Path(device)], [trace], "baseline")
-        ran = replay([image], [trace], "baseline", "--force", str(image), status=1)
-        assert f"the backing file of {device}" in ran.stderr
+        result = replay([image], [trace], "baseline", "--force", str(image), status=1)
+        assert f"the backing file of {device}" in result.stderr
         # sysfs has a path that no longer leads to the file
         other = tmp_path / "other"
         other.hardlink_to(image)
@@ -137,7 +137,7 @@ def test_readonly_reads_and_leaves_writes_out(tmp_path: Path, drives: list[Path]
         drive.chmod(0o444)
     before = [drive.read_bytes() for drive in drives]
     out = tmp_path / "o.json"
-    ran = replay(drives, [write_trace(tmp_path / "t", ios)], "random", "--readonly",
+    result = replay(drives, [write_trace(tmp_path / "t", ios)], "random", "--readonly",
                  "--json", str(out))  # fmt: skip
     found = summary(out)
     assert [drive.read_bytes() for drive in drives] == before
@@ -145,9 +145,9 @@ def test_readonly_reads_and_leaves_writes_out(tmp_path: Path, drives: list[Path]
     assert found["writes_left_out"] == writes > 0
     assert found["prefill_blocks"] == found["data_errors"] == 0
     assert found["unverified_blocks"] > 0 == found["blocks_checked"]
-    assert "compared" not in ran.stdout.replace("is not compared", "")
+    assert "compared" not in result.stdout.replace("is not compared", "")
     assert found["config"]["readonly"] is True
-    assert f"{writes} writes of the traces were left out" in ran.stdout
+    assert f"{writes} writes of the traces were left out" in result.stdout
 
 
 @pytest.mark.parametrize("option", ["--json", "--log"])
@@ -207,7 +207,7 @@ def test_json_and_log_must_be_two_files(
     (tmp_path / "sub").mkdir()
     (tmp_path / "first").write_text("")
     (tmp_path / "second").hardlink_to(tmp_path / "first")
-    ran = replay(drives, [trace], "baseline", "--json", f"{tmp_path}/{json_name}",
+    result = replay(drives, [trace], "baseline", "--json", f"{tmp_path}/{json_name}",
                  "--log", f"{tmp_path}/{log_name}", status=1)  # fmt: skip
-    assert "are the same file" in ran.stderr
+    assert "are the same file" in result.stderr
     assert not any(drive.read_bytes().strip(b"\0") for drive in drives)

@@ -76,8 +76,10 @@ def test_implausible_option_values_are_refused(
 ) -> None:
     trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
     option, value = shlex.split(line)
-    ran = replay(drives, [trace], "clone", option, value, status=1)
-    assert f"{option} {value}: " in ran.stderr and f"{value.rsplit('=')[-1]}: exp" in ran.stderr
+    result = replay(drives, [trace], "clone", option, value, status=1)
+    assert (
+        f"{option} {value}: " in result.stderr and f"{value.rsplit('=')[-1]}: exp" in result.stderr
+    )
     assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
 
 
@@ -111,14 +113,17 @@ AMBIGUOUS = {
 def test_ambiguous_injection_is_refused_with_the_reason(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
     for spec, message in AMBIGUOUS.items():
-        ran = replay(drives, [trace], "baseline", "--inject", spec, status=1)
-        assert f"--inject {spec}: " in ran.stderr and message in ran.stderr
+        result = replay(drives, [trace], "baseline", "--inject", spec, status=1)
+        assert f"--inject {spec}: " in result.stderr and message in result.stderr
 
 
 def test_pipe_is_refused_as_a_trace(tmp_path: Path, drives: list[Path]) -> None:
     os.mkfifo(tmp_path / "pipe")
-    ran = replay(drives, [tmp_path / "pipe"], "baseline", status=1)
-    assert f"trace {tmp_path}/pipe: " in ran.stderr and "pipes cannot be read twice" in ran.stderr
+    result = replay(drives, [tmp_path / "pipe"], "baseline", status=1)
+    assert (
+        f"trace {tmp_path}/pipe: " in result.stderr
+        and "pipes cannot be read twice" in result.stderr
+    )
 
 
 @pytest.mark.parametrize("sector", [2**55 - 1, 2**55 - 8, 2**54, 2**63, 2**64 - 1])
@@ -132,9 +137,9 @@ def test_a_sector_beyond_any_drive_is_refused(
     builder.io(200, 250, 8)
     path = tmp_path / "t.blk"
     builder.write(path)
-    ran = replay(drives, [path], "baseline", *fit, status=1)
+    result = replay(drives, [path], "baseline", *fit, status=1)
     assert re.search(
-        rf"sector (of an I/O is )?{sector}.*(too large for a|larger than any) drive", ran.stderr
+        rf"sector (of an I/O is )?{sector}.*(too large for a|larger than any) drive", result.stderr
     )
 
 
@@ -143,8 +148,8 @@ def test_a_huge_io_is_refused(tmp_path: Path, drives: list[Path]) -> None:
     builder = TraceBuilder()
     builder.io(0, 50, 1, 2**32 - 512)
     builder.write(tmp_path / "t.blk")
-    ran = replay(drives, [tmp_path / "t.blk"], "baseline", "--fit", status=1)
-    assert "than 64 MiB, the maximum of the replayer" in ran.stderr
+    result = replay(drives, [tmp_path / "t.blk"], "baseline", "--fit", status=1)
+    assert "than 64 MiB, the maximum of the replayer" in result.stderr
 
 
 @pytest.mark.parametrize("folder", ["plain", "a.blktrace.0", "x.blktrace.dir"])
@@ -176,10 +181,10 @@ def test_zero_length_reads_are_counted_but_not_submitted(
     tmp_path: Path, drives: list[Path], content: str
 ) -> None:
     (tmp_path / "t").write_text(content)
-    ran = replay(drives, [tmp_path / "t"], "baseline", "--json", str(tmp_path / "o.json"))
+    result = replay(drives, [tmp_path / "t"], "baseline", "--json", str(tmp_path / "o.json"))
     run = summary(tmp_path / "o.json")
     assert (run["reads"], run["skipped_trace_lines"]) == (1, 1)
-    assert "1 trace lines or records were left out: they have no data, or" in ran.stdout
+    assert "1 trace lines or records were left out: they have no data, or" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -197,13 +202,13 @@ def test_a_percentile_of_too_few_reads_is_null(
     tmp_path: Path, drives: list[Path], reads: int, known: list[str]
 ) -> None:
     trace = write_trace(tmp_path / "t", [(i, "read", 0, BLOCK) for i in range(reads)])
-    ran = replay(drives, [trace], "baseline", "--json", str(tmp_path / "o.json"))
+    result = replay(drives, [trace], "baseline", "--json", str(tmp_path / "o.json"))
     run = summary(tmp_path / "o.json")
     names = ["p50", "p80", "p90", "p95", "p99", "p999", "p9999"]
     for prefix in ("", "response_"):
         assert [n for n in names if run[f"{prefix}{n}_us"] is not None] == known
         assert run[f"{prefix}mean_us"] > 0 and run[f"{prefix}max_us"] > 0
-    assert ("p9999 -" in ran.stdout) == ("p9999" not in known)
+    assert ("p9999 -" in result.stdout) == ("p9999" not in known)
     assert run["write_p50_us"] is None
 
 
@@ -239,11 +244,11 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 
 def peak_memory_mib(arguments: list[str]) -> float:
-    ran = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-S", "-c", PEAK_KIB, *arguments, "--quiet"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    return int(ran.stderr.split()[-1]) / 1024
+    return int(result.stderr.split()[-1]) / 1024
 
 
 def test_few_blocks_of_a_large_drive_take_little_memory(tmp_path: Path) -> None:
@@ -274,7 +279,7 @@ def test_install_puts_program_and_man_page_in_place(tmp_path: Path) -> None:
     root = tmp_path / "image/opt/replayer"
     found = sorted(path for path in tmp_path.rglob("*") if path.is_file())
     assert found == [root / "bin/replayer", root / "share/man/man1/replayer.1"]
-    ran = subprocess.run([root / "bin/replayer", "--version"], capture_output=True, text=True)
-    assert ran.stdout == f"replayer {__version__}\n"
+    result = subprocess.run([root / "bin/replayer", "--version"], capture_output=True, text=True)
+    assert result.stdout == f"replayer {__version__}\n"
     make("uninstall", f"DESTDIR={tmp_path}/image", "PREFIX=/opt/replayer")
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -50,7 +50,7 @@ def test_fastest_reports_how_often_it_explored(tmp_path: Path, drives: list[Path
         [(i * 1000, ("read", "write")[i % 8 == 7], int(b) * BLOCK, BLOCK)
          for i, b in enumerate(rng.integers(0, DRIVE_BYTES // BLOCK, 1200))],
     )  # fmt: skip
-    ran = replay(
+    result = replay(
         drives, [trace], "fastest", "--latency-model", models(tmp_path, random_trees()),
         "--probe-after-ms", "1", "--unguarded", "--replicate-writes",
         "--json", str(tmp_path / "o.json"), "--log", str(tmp_path / "o.log"),
@@ -63,7 +63,7 @@ def test_fastest_reports_how_often_it_explored(tmp_path: Path, drives: list[Path
     assert run["extra_ios"] == run["probes"] == log["extra_ios"].sum()
     assert run["extra_io_ratio"] == pytest.approx(run["probes"] / run["reads"])
     assert run["probes"] == np.count_nonzero(log["flags"] & replay_log.PROBED)
-    assert f"probes {run['probes']}: " in ran.stdout
+    assert f"probes {run['probes']}: " in result.stdout
     assert run["config"]["latency_model"] == models(tmp_path).split(",")
     assert run["config"]["probe_after_ms"] == 1
 
@@ -103,9 +103,9 @@ def test_duplicates_and_probes_stay_within_the_limit(
 def test_limit_of_duplicates_is_a_percentage_and_needs_duplicates(
     tmp_path: Path, drives: list[Path], trace: Path, options: tuple[str, ...], message: str
 ) -> None:
-    ran = replay(drives, [trace], "fastest", "--latency-model", models(tmp_path), *options,
+    result = replay(drives, [trace], "fastest", "--latency-model", models(tmp_path), *options,
                  status=1)  # fmt: skip
-    assert message in ran.stderr
+    assert message in result.stderr
 
 
 BAD_MODELS: dict[str, tuple[bytes | None, str]] = {
@@ -126,31 +126,33 @@ def test_bad_models_are_named_with_the_remedy(
     bad = tmp_path / name
     if content is not None:
         bad.write_bytes(content)
-    given = ",".join([*models(tmp_path).split(",")[:2], str(bad)])
-    ran = replay(drives, [trace], "fastest", "--latency-model", given, status=1)
-    assert f"--latency-model {bad}: {message}" in ran.stderr
-    assert "`linnapp train --kind latency`" in ran.stderr
+    model_files = ",".join([*models(tmp_path).split(",")[:2], str(bad)])
+    result = replay(drives, [trace], "fastest", "--latency-model", model_files, status=1)
+    assert f"--latency-model {bad}: {message}" in result.stderr
+    assert "`linnapp train --kind latency`" in result.stderr
     assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
 
 
 def test_number_of_models_must_equal_number_of_drives(
     tmp_path: Path, drives: list[Path], trace: Path
 ) -> None:
-    ran = replay(drives, [trace], "fastest", status=1)
-    assert "--latency-model: 0 models for 3 drives" in ran.stderr
-    one = models(tmp_path).split(",")[0]
-    ran = replay(drives, [trace], "fastest", "--latency-model", one, status=1)
-    assert "--latency-model: 1 models for 3 drives; give one for each" in ran.stderr
+    result = replay(drives, [trace], "fastest", status=1)
+    assert "--latency-model: 0 models for 3 drives" in result.stderr
+    first = models(tmp_path).split(",")[0]
+    result = replay(drives, [trace], "fastest", "--latency-model", first, status=1)
+    assert "--latency-model: 1 models for 3 drives; give one for each" in result.stderr
 
 
 def test_a_model_is_not_overwritten(tmp_path: Path, drives: list[Path], trace: Path) -> None:
-    given = models(tmp_path)
-    first = given.split(",")[0]
+    model_files = models(tmp_path)
+    first = model_files.split(",")[0]
     before = Path(first).read_bytes()
-    ran = replay(
-        drives, [trace], "fastest", "--latency-model", given, "--json", first, status=1
+    result = replay(
+        drives, [trace], "fastest", "--latency-model", model_files, "--json", first, status=1
     )  # fmt: skip
-    assert f"--json {first}: it is the --latency-model" in ran.stderr
-    ran = replay([Path(first), *drives[1:]], [trace], "fastest", "--latency-model", given, status=1)
-    assert f"drive {first}: it is the --latency-model" in ran.stderr
+    assert f"--json {first}: it is the --latency-model" in result.stderr
+    result = replay(
+        [Path(first), *drives[1:]], [trace], "fastest", "--latency-model", model_files, status=1
+    )
+    assert f"drive {first}: it is the --latency-model" in result.stderr
     assert Path(first).read_bytes() == before

@@ -103,9 +103,9 @@ def test_replica_is_dropped_restored_and_counted(
         assert array.replica_stats(1).state == "silent"
         for _ in range(10):
             array.pread(4096, 0)
-        one = array.replica_stats(1)
-        assert (one.served, one.answered, one.errors) == (10, 10, 0)
-        assert sum(one.histogram.values()) == 10 and one.chooses and one.model_id
+        second = array.replica_stats(1)
+        assert (second.served, second.answered, second.errors) == (10, 10, 0)
+        assert sum(second.histogram.values()) == 10 and second.chooses and second.model_id
         array.drop(1)
         array.pread(4096, 0)
         assert array.replica_stats(1).state == "dropped" and array.stats().served_by[1] == 10
@@ -215,30 +215,30 @@ def test_the_examples_in_python_run(
     exec(example, names)
     assert names["header"] == paths[0].read_bytes()[:512]
     assert np.array_equal(names["block"], np.arange(512, 1024, dtype=np.uint64))  # type: ignore[arg-type]
-    given = [f"{path}={model}" for path, model in zip(paths, models, strict=True)]
+    replicas = [f"{path}={model}" for path, model in zip(paths, models, strict=True)]
     program = [sys.executable, LIBRARY / "examples" / "read_replicas.py"]
-    ran = subprocess.run([*program, *given], capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    assert re.fullmatch(r"16384000 bytes, \d+ of 4000 reads redirected, 0 errors\n", ran.stdout)
-    ran = subprocess.run([*program, "/nowhere"], capture_output=True, text=True)
-    assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr == "read_replicas.py: replica /nowhere: No such file or directory\n"
+    result = subprocess.run([*program, *replicas], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert re.fullmatch(r"16384000 bytes, \d+ of 4000 reads redirected, 0 errors\n", result.stdout)
+    result = subprocess.run([*program, "/nowhere"], capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == "read_replicas.py: replica /nowhere: No such file or directory\n"
 
 
 def test_c_example_prints_latencies(paths: list[Path], models: list[Path]) -> None:
-    given = [f"{path}={model}" for path, model in zip(paths, models, strict=True)]
+    replicas = [f"{path}={model}" for path, model in zip(paths, models, strict=True)]
 
     def run(*arguments: str) -> dict[str, float]:
-        ran = subprocess.run(
-            [EXAMPLE, "--reads", "500", *arguments, *given], capture_output=True, text=True
+        result = subprocess.run(
+            [EXAMPLE, "--reads", "500", *arguments, *replicas], capture_output=True, text=True
         )
-        assert ran.returncode == 0, ran.stderr
-        return {name: float(value) for name, value in map(str.split, ran.stdout.splitlines())}
+        assert result.returncode == 0, result.stderr
+        return {name: float(value) for name, value in map(str.split, result.stdout.splitlines())}
 
     home, best = run("--home-only"), run("--hedge-percentile", "90", "--max-duplicates", "10")
     assert home["reads"] == best["reads"] == 500
     assert best["hedges"] <= 50 and best["failovers"] == 0
     assert {"redirected", "saved_us_estimate"} <= best.keys() - home.keys()
     for bad in (["/nowhere"], [], ["--reads", "0", str(paths[0])], ["--bad", str(paths[0])]):
-        ran = subprocess.run([EXAMPLE, *bad], capture_output=True, text=True)
-        assert ran.returncode == 1 and ran.stdout == "" and ran.stderr
+        result = subprocess.run([EXAMPLE, *bad], capture_output=True, text=True)
+        assert result.returncode == 1 and result.stdout == "" and result.stderr

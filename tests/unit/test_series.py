@@ -34,8 +34,8 @@ def export(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def patches(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Return the patches for 6.12, without the cover letter."""
     out = tmp_path_factory.mktemp("series")
-    ran = export(out, "6.12", "--sign-off", OWNER)
-    assert ran.returncode == 0, ran.stderr
+    result = export(out, "6.12", "--sign-off", OWNER)
+    assert result.returncode == 0, result.stderr
     return [path.read_text() for path in sorted(out.glob("series/6.12/000[1-9]-*.patch"))]
 
 
@@ -91,6 +91,6 @@ def test_series_is_signed_off_by_the_owner(patches: list[str]) -> None:
     ],
 )
 def test_series_rejects_bad_arguments(tmp_path: Path, arguments: list[str], message: str) -> None:
-    ran = export(tmp_path, *arguments)
-    assert ran.returncode == 1
-    assert message in ran.stderr
+    result = export(tmp_path, *arguments)
+    assert result.returncode == 1
+    assert message in result.stderr

@@ -71,10 +71,10 @@ def test_build_site_fails_when_a_link_is_dead(tmp_path: Path, link: str) -> None
     (tmp_path / "README.md").write_text(f"# Top\n\n[dead]({link})\n")
     settings = (ROOT / "docs" / "mkdocs.yml").read_text()
     (tmp_path / "docs" / "mkdocs.yml").write_text(settings[: settings.index("\nnav:\n") + 1])
-    ran = subprocess.run(
+    result = subprocess.run(
         [PYTHON, tmp_path / "docs" / "build_site.py"], capture_output=True, text=True, check=False
     )
-    assert ran.returncode == 1 and link in ran.stderr
+    assert result.returncode == 1 and link in result.stderr
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +82,10 @@ def pages() -> list[Path]:
     """Build the site without a warning; return all pages."""
     if not PYTHON.exists():
         pytest.skip("`make docs` has not been run here")
-    ran = subprocess.run(
+    result = subprocess.run(
         [PYTHON, ROOT / "docs" / "build_site.py"], capture_output=True, text=True, check=False
     )
-    assert ran.returncode == 0 and "WARNING" not in ran.stderr, ran.stdout + ran.stderr
+    assert result.returncode == 0 and "WARNING" not in result.stderr, result.stdout + result.stderr
     built = sorted(SITE.rglob("*.html"))
     assert len(built) > 20
     return built
@@ -208,8 +208,11 @@ def looked_at(
         def log_error(self, format: str, *args: Any) -> None:
             refused.append(f"{self.path}: {format % args}")
 
-    said = tmp_path / "said"
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, said.open("w") as to:
+    report_path = tmp_path / "said"
+    with (
+        http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server,
+        report_path.open("w") as to,
+    ):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         browser = subprocess.Popen(
             [
@@ -227,7 +230,7 @@ def looked_at(
             browser.terminate()
             browser.wait(timeout=60)
             server.shutdown()
-    console = [line for line in said.read_text().splitlines() if "CONSOLE" in line]
+    console = [line for line in report_path.read_text().splitlines() if "CONSOLE" in line]
     yield {**answer, "refused": refused, "console": console, "scheme": request.param}
 
 

@@ -91,8 +91,10 @@ def test_missing_lab_kernel_error_says_what_to_do(
 def test_commands_without_a_lab_kernel_fail_before_anything_is_written(
     tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    ran = run_linnapp(*command, cwd=tmp_path, LINNOS_LAB_KERNEL="/no/linux")
-    assert ran.returncode == 1 and "/no/linux: no lab kernel there; " in ran.stderr, ran.stderr
+    result = run_linnapp(*command, cwd=tmp_path, LINNOS_LAB_KERNEL="/no/linux")
+    assert result.returncode == 1 and "/no/linux: no lab kernel there; " in result.stderr, (
+        result.stderr
+    )
     assert not list(tmp_path.iterdir())
 
 

@@ -75,7 +75,7 @@ def test_jackknife_interval_of_a_mean_is_student_t() -> None:
 def test_positive_mean_interval_covers_values_that_differ_by_factors() -> None:
     values = np.random.default_rng(1).lognormal(-0.08, 0.4, (TRIALS, 5))
     found = [stats.positive_mean_interval(row) for row in values]
-    assert all(0 < one.low < one.value < one.high for one in found)
+    assert all(0 < interval.low < interval.value < interval.high for interval in found)
     # The true value is a mean; few samples of such values have a lower one.
     assert abs(coverage(found, 1.0) - stats.LEVEL) <= 0.04
     assert stats.positive_mean_interval([1.0, 2.0]).ends == (None, None)
@@ -153,16 +153,16 @@ def test_differences_have_the_stated_false_positive_rate(
     sides = [draw(rng, (TRIALS, n)) for n in n_blocks]
     sums = [np.stack([np.full_like(means, 50.0), 50 * means], axis=-1) for means in sides]
     found = [stats.differences(*pair)[0] for pair in zip(*sums, strict=True)]
-    assert np.mean([one.excludes_zero for one in found]) <= 0.05 + two_errors(0.05)
+    assert np.mean([interval.excludes_zero for interval in found]) <= 0.05 + two_errors(0.05)
 
 
 def test_differences_hold_jointly_and_find_real_ones() -> None:
     rng = np.random.default_rng(3)
     means = bursts(rng, (60, 2, 20)) + np.array([[0.0], [10.0]])
     sums = np.stack([np.full_like(means, 50), 50 * means], axis=-1)
-    one, many = ([stats.differences(*pair, n)[0] for pair in sums] for n in (1, 20))
-    assert np.mean([found.is_above for found in one]) > 0.99
-    wider = [b.high - b.low > a.high - a.low for a, b in zip(one, many, strict=True)]
+    interval, many = ([stats.differences(*pair, n)[0] for pair in sums] for n in (1, 20))
+    assert np.mean([found.is_above for found in interval]) > 0.99
+    wider = [b.high - b.low > a.high - a.low for a, b in zip(interval, many, strict=True)]
     assert np.mean(wider) > 0.95
     assert coverage(many, 10) > 0.95
 

@@ -121,9 +121,9 @@ def test_device_without_a_request_queue_is_named_with_its_lower_devices(tree: Pa
         ("zram0", "^zram0 has no request queue to observe; name a drive$"),
         ("sdc", r"Other disks have it \(sda, sdb\).* sdc has no request queue"),
     ):
-        with pytest.raises(DeviceError, match=words) as told:
+        with pytest.raises(DeviceError, match=words) as raised:
             Drive(device)
-        assert "boot the patched kernel" not in str(told.value)
+        assert "boot the patched kernel" not in str(raised.value)
     (block / "sdc" / "mq").mkdir()
     with pytest.raises(DeviceError, match="boot the patched kernel"):
         Drive("sdc")
@@ -141,10 +141,10 @@ def test_parts_of_an_nvme_subsystem_are_distinguished(
         (block / head).mkdir()
     (block / "nvme4n1" / "mq").mkdir()
     (block / "nvme4n1" / "linnos").mkdir()
-    with pytest.raises(DeviceError) as told:
+    with pytest.raises(DeviceError) as raised:
         observed("nvme3n1")
     for words in ("head of NVMe's multipath", "path nvme3c0n1, nvme3c12n1, which", "path=N"):
-        assert words in str(told.value)
+        assert words in str(raised.value)
     assert Drive("nvme4n1").name == "nvme4n1"
     for device, words in (
         ("nvme3", "an NVMe controller, not a disk; name one of its disks: nvme3n1, nvme3n10"),
@@ -153,8 +153,8 @@ def test_parts_of_an_nvme_subsystem_are_distinguished(
     ):
         with pytest.raises(DeviceError, match=words):
             Drive(device)
-    ran = CliRunner().invoke(cli, ["trace", "nvme3c0n1", "-o", str(block / "out")])
-    assert "nvme3c0n1 is a path below nvme3n1" in str(ran.exception)
+    result = CliRunner().invoke(cli, ["trace", "nvme3c0n1", "-o", str(block / "out")])
+    assert "nvme3c0n1 is a path below nvme3n1" in str(result.exception)
     for refuse in (
         lambda: check(Target(("nvme3c0n1", "sda")), DrivesConf()),
         lambda: recalibrate(["nvme3c0n1"], block / "models", Recipe(), duration_s=1),
@@ -286,9 +286,9 @@ def test_a_drive_that_is_being_removed_hides_no_other(
 ) -> None:
     (tree / "threshold_us").write_text("")
     run_cli("status", "--json")
-    said = capsys.readouterr()
-    assert [row["drive"] for row in json.loads(said.out)["drives"]] == ["sdb"]
-    assert "sda is left out: " in said.err and "threshold_us: ''" in said.err
+    captured = capsys.readouterr()
+    assert [row["drive"] for row in json.loads(captured.out)["drives"]] == ["sdb"]
+    assert "sda is left out: " in captured.err and "threshold_us: ''" in captured.err
     with pytest.raises(DeviceError, match="threshold_us: ''"):
         run_cli("status", "sda", "--json")
     shutil.rmtree(tmp_path / "block" / "sdb")

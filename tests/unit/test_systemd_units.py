@@ -53,28 +53,28 @@ def test_units_are_well_formed() -> None:
     units = sorted(UNITS.iterdir())
     assert len(units) == 5
     # systemd checks that the manual page can be opened, which exists only after an installation.
-    ran = subprocess.run(
+    result = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", *units],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 @pytest.mark.parametrize("unit", sorted(UNITS.glob("*.service")), ids=lambda unit: unit.stem)
 def test_services_have_few_permissions(unit: Path) -> None:
     """Require a score of at most 3 by systemd, from 0 (no permissions) to 10 (those of root)."""
-    ran = subprocess.run(
+    result = subprocess.run(
         ["systemd-analyze", "security", "--offline=true", "--threshold=30", unit],
         capture_output=True,
         text=True,
         check=False,
     )
-    if "--offline" in ran.stderr:
+    if "--offline" in result.stderr:
         pytest.skip("systemd before 250: no --offline")
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def _cgroup_root() -> Path | None:

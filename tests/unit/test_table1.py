@@ -73,10 +73,10 @@ def test_ten_minutes_have_every_value_of_the_table(name: str, seed: int, n_drive
         # more.
         assert 0.999 < shown.pop("iops_max_10s") / expected.pop("iops_max_10s") < 1.1
         assert shown == pytest.approx(expected, rel=0.05)
-    for one, other in itertools.combinations(firsts, 2):
-        n = min(len(one), len(other))
+    for first, other in itertools.combinations(firsts, 2):
+        n = min(len(first), len(other))
         for column in ("time_us", "offset_bytes", "size_bytes"):
-            assert np.mean(getattr(one, column)[:n] != getattr(other, column)[:n]) > 0.3, column
+            assert np.mean(getattr(first, column)[:n] != getattr(other, column)[:n]) > 0.3, column
 
 
 def drives(profile: Profile, seed: int, duration_s: float = 600) -> np.ndarray:
@@ -144,9 +144,9 @@ def test_equal_seeds_equal_traces_and_rates_beyond_a_batch() -> None:
         chunks = generate(profile, 20, own, profile.drive_bytes, shared)
         return np.concatenate([chunk.time_us for chunk in chunks])
 
-    one = times(1)
-    assert len(one) == 800_000 and np.all(np.diff(one) >= 0)
-    assert np.array_equal(one, times(1)) and not np.array_equal(one, times(2))
+    first = times(1)
+    assert len(first) == 800_000 and np.all(np.diff(first) >= 0)
+    assert np.array_equal(first, times(1)) and not np.array_equal(first, times(2))
 
 
 @pytest.mark.parametrize("mean", [4096, 4100, 20_000, 400_000, 7 * M - 4096, 7 * M])

@@ -67,8 +67,8 @@ HEADERS = {
 
 def by_linnapp(path: Path, *options: str) -> list[tuple[int, bool, int, int]]:
     out = path.with_suffix(".converted")
-    ran = CliRunner().invoke(cli, ["convert", *options, str(path), str(out)])
-    assert ran.exit_code == 0, str(ran.exception)
+    result = CliRunner().invoke(cli, ["convert", *options, str(path), str(out)])
+    assert result.exit_code == 0, str(result.exception)
     return [
         (time, not write, offset, size)
         for chunk in iolog.read_workload(out, "iolog")
@@ -105,8 +105,8 @@ def test_every_format_is_detected_and_read_equally(
 ) -> None:
     path = tmp_path / "t.txt"
     path.write_text("\n".join([*HEADERS.get(name, ()), *text_of(name)]) + "\n")
-    ran = CliRunner().invoke(cli, ["inspect", "--json", str(path)])
-    assert json.loads(ran.output)["format"] == name
+    result = CliRunner().invoke(cli, ["inspect", "--json", str(path)])
+    assert json.loads(result.output)["format"] == name
     expected = IOS
     if name == "fio-lat":  # its times are whole ms
         expected = [(at * 1000, *rest) for at, *rest in IOS]
@@ -381,18 +381,18 @@ def test_both_refuse_unreadable_traces_for_the_same_reason(
     content, words, line = REFUSED[case]
     path = tmp_path / "t.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    said = []
+    messages = []
     for command in ("convert", "inspect"):
         out = [str(tmp_path / "out")] if command == "convert" else []
-        ran = CliRunner().invoke(cli, [command, str(path), *out])
-        assert ran.exit_code == 1, ran.output
-        said.append(str(ran.exception))
-    assert said[0] == said[1]
+        result = CliRunner().invoke(cli, [command, str(path), *out])
+        assert result.exit_code == 1, result.output
+        messages.append(str(result.exception))
+    assert messages[0] == messages[1]
     assert not (tmp_path / "out").exists()
     replayed = replay(drives, [path], "baseline", status=1).stderr
     where = f"{path}:{line}: " if line else f"{path}: "
-    reason = said[0].removeprefix(where)
-    assert said[0] != reason, said[0]
+    reason = messages[0].removeprefix(where)
+    assert messages[0] != reason, messages[0]
     assert reason in replayed
     for word in words.split("|"):
         assert word in reason
@@ -412,9 +412,9 @@ def test_large_sizes_in_sectors_are_not_taken_for_bytes(tmp_path: Path, name: st
 def test_user_can_choose_between_ambiguous_formats(tmp_path: Path, drives: list[Path]) -> None:
     path = tmp_path / "t.txt"
     path.write_text(_of("heimdall", n=3, time=lambda i: str(i * 152_000)))
-    for told, last_us in (("heimdall:us", 304_000), ("heimdall:ns", 304)):
-        assert by_linnapp(path, "--from", told)[-1][0] == last_us
-        assert by_replayer(path, drives, "--from", told)[-1][0] == last_us
+    for format_name, last_us in (("heimdall:us", 304_000), ("heimdall:ns", 304)):
+        assert by_linnapp(path, "--from", format_name)[-1][0] == last_us
+        assert by_replayer(path, drives, "--from", format_name)[-1][0] == last_us
     path.write_text("time device offset size type\n" + "\n".join(text_of("heimdall")))
     assert by_linnapp(path, "--from", "heimdall") == IOS
     assert by_replayer(path, drives, "--from", "heimdall") == widened(IOS)
@@ -424,10 +424,10 @@ def test_last_line_without_an_end_is_reported(tmp_path: Path, drives: list[Path]
     path = tmp_path / "cut.iolog"
     path.write_text("\n".join(text_of("iolog"))[:-1])
     for command in (["inspect"], ["convert", str(tmp_path / "out")]):
-        ran = CliRunner().invoke(cli, [command[0], str(path), *command[1:]])
-        assert "the last line does not end with a newline" in ran.output
-    said = replay(drives, [path], "baseline").stderr
-    assert "the last line does not end with a newline" in said
+        result = CliRunner().invoke(cli, [command[0], str(path), *command[1:]])
+        assert "the last line does not end with a newline" in result.output
+    stderr = replay(drives, [path], "baseline").stderr
+    assert "the last line does not end with a newline" in stderr
 
 
 def test_trace_that_a_file_contains_twice_is_reported(tmp_path: Path, drives: list[Path]) -> None:
@@ -450,15 +450,15 @@ def test_volume_is_selected_alone_among_too_many_to_count(tmp_path: Path) -> Non
 def test_log_that_repeats_its_sizes_is_not_one_of_fio(tmp_path: Path, latency: int) -> None:
     path = tmp_path / "t.log"
     path.write_text(_each(lambda i: f"{i},{latency},{i % 2},4096,{i * 4096},{i},4096"))
-    ran = CliRunner().invoke(cli, ["inspect", "--json", str(path)])
-    assert json.loads(ran.output)["format"] == "flashnet"
+    result = CliRunner().invoke(cli, ["inspect", "--json", str(path)])
+    assert json.loads(result.output)["format"] == "flashnet"
 
 
 def test_assumed_units_are_named(tmp_path: Path) -> None:
     path = tmp_path / "t.txt"
     path.write_text("\n".join(text_of("mqsim")))
-    said = CliRunner().invoke(cli, ["inspect", str(path)]).output
-    assert "(mqsim: times in ns, offsets in sectors of 512 bytes, sizes in sectors" in said
+    output = CliRunner().invoke(cli, ["inspect", str(path)]).output
+    assert "(mqsim: times in ns, offsets in sectors of 512 bytes, sizes in sectors" in output
 
 
 VOLUMES = {
@@ -479,15 +479,15 @@ def test_several_volumes_are_reported_and_one_can_be_selected(
     path = tmp_path / "t.txt"
     path.write_text(VOLUMES[name])
     note = f"has 2 volumes, which share one address space here: {first} (2 I/Os), "
-    ran = CliRunner().invoke(cli, ["convert", str(path), str(tmp_path / "o")])
-    assert ran.exit_code == 0
-    assert note in ran.stderr and "--volume NAME selects one" in ran.stderr
+    result = CliRunner().invoke(cli, ["convert", str(path), str(tmp_path / "o")])
+    assert result.exit_code == 0
+    assert note in result.stderr and "--volume NAME selects one" in result.stderr
     assert note in CliRunner().invoke(cli, ["inspect", str(path)]).stdout
     assert note in replay(drives, [path], "baseline").stderr
     assert [io[2] for io in by_linnapp(path, "--volume", first)] == [0, 4096]
     assert [io[2] for io in by_replayer(path, drives, "--volume", first)] == [0, 4096]
-    kept = replay(drives, [path], "baseline", "--volume", first)
-    assert "volumes" not in kept.stderr
+    selected = replay(drives, [path], "baseline", "--volume", first)
+    assert "volumes" not in selected.stderr
     missing = replay(drives, [path], "baseline", "--volume", "x", status=1)
     assert "no trace has a read or write of the volume x (--volume)" in missing.stderr
 
@@ -496,8 +496,8 @@ def test_volume_is_refused_for_recordings(tmp_path: Path, drives: list[Path]) ->
     trace = TraceBuilder()
     trace.io(1, 3, 8)
     path = trace.write(tmp_path / "t.blk")
-    ran = replay(drives, [path], "baseline", "--volume", "0", status=1)
-    assert f"--volume 0: blktrace traces have no volumes, and {path} is one" in ran.stderr
+    result = replay(drives, [path], "baseline", "--volume", "0", status=1)
+    assert f"--volume 0: blktrace traces have no volumes, and {path} is one" in result.stderr
 
 
 def test_times_out_of_order_are_sorted_and_reported(tmp_path: Path, drives: list[Path]) -> None:
@@ -512,8 +512,8 @@ def test_times_out_of_order_are_sorted_and_reported(tmp_path: Path, drives: list
     assert by_linnapp(path) == expected
     assert by_replayer(path, drives) == expected
     note = "3 I/Os were not in the order of time, by up to 0.399650 s (line 8); they are sorted"
-    ran = CliRunner().invoke(cli, ["convert", str(path), str(tmp_path / "out.iolog")])
-    assert note in ran.stderr
+    result = CliRunner().invoke(cli, ["convert", str(path), str(tmp_path / "out.iolog")])
+    assert note in result.stderr
     assert note in replay(drives, [path], "baseline").stderr
     # The output of convert is in order, to the last line.
     written = (tmp_path / "out.iolog").read_text().splitlines()[1:]
@@ -565,9 +565,9 @@ def test_a_dash_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t").write_text("")
-    ran = CliRunner().invoke(cli, list(arguments))
-    assert ran.exit_code == 2
-    assert "'-' is not taken as standard input or output here" in ran.output
+    result = CliRunner().invoke(cli, list(arguments))
+    assert result.exit_code == 2
+    assert "'-' is not taken as standard input or output here" in result.output
     assert not (tmp_path / "-").exists()
 
 
@@ -575,8 +575,8 @@ def test_replayer_refuses_a_dash(tmp_path: Path, drives: list[Path]) -> None:
     path = tmp_path / "t.iolog"
     path.write_text("\n".join(text_of("iolog")) + "\n")
     for options in (["--json", "-"], ["--log", "-"], ["--trace", "-"], ["--devices", "-"]):
-        ran = replay(drives, [path], "baseline", *options, status=1)
-        assert f"{' '.join(options)}: standard input and output are not taken" in ran.stderr
+        result = replay(drives, [path], "baseline", *options, status=1)
+        assert f"{' '.join(options)}: standard input and output are not taken" in result.stderr
     assert not Path("-").exists()
 
 
@@ -592,7 +592,7 @@ def test_training_names_the_accepted_formats(tmp_path: Path, content: str, words
     path = tmp_path / "log.csv"
     path.write_text(content)
     for command in (["label"], ["train", "-o", str(tmp_path / "m")]):
-        said = str(CliRunner().invoke(cli, [*command, "--trace", str(path)]).exception)
-        assert words in said
-        assert "recordings of blktrace (`linnapp trace`) and logs in the format flashnet" in said
-        assert "arrival_ms,latency_us,type" in said
+        message = str(CliRunner().invoke(cli, [*command, "--trace", str(path)]).exception)
+        assert words in message
+        assert "recordings of blktrace (`linnapp trace`) and logs in the format flashnet" in message
+        assert "arrival_ms,latency_us,type" in message

@@ -142,8 +142,8 @@ def test_records_of_a_replay_in_any_order_show_the_same(
     ios: dict[str, NDArray[np.int64]], orders: dict[str, Order]
 ) -> None:
     records = records_of(ios)
-    met = [tuning.queue_pages(records[order], range(1, 100)) for order in orders.values()]
-    assert all(other == met[0] for other in met)
+    queue_lengths = [tuning.queue_pages(records[order], range(1, 100)) for order in orders.values()]
+    assert all(other == queue_lengths[0] for other in queue_lengths)
     # If two I/Os differ only in latency, either may be first.
     _, once = np.unique(records[["due_ns", "size_bytes", "offset_bytes", "op"]], return_index=True)
     told_apart = np.isin(np.arange(N), once)

@@ -89,15 +89,15 @@ def test_confusion_counts_outcomes_and_has_no_ratios_of_nothing() -> None:
 
 def test_ctrl_c_waits_until_tensorflow_is_between_two_steps(two_epochs: TrainedNetwork) -> None:
     digits, slow = noisy_reads()
-    told: list[int] = []
+    epochs: list[int] = []
 
     def tell(epoch: Epoch) -> None:
         if epoch.number == 2:
             signal.raise_signal(signal.SIGINT)
-        told.append(epoch.number)  # not left in the middle
+        epochs.append(epoch.number)  # not left in the middle
 
     net = train(digits, slow, TrainingOptions(max_epochs=9), tell)
-    assert net.interrupted and told == [1, 2]
+    assert net.interrupted and epochs == [1, 2]
     assert same_weights(net, two_epochs)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -319,9 +319,9 @@ def test_full_disk_leaves_the_old_models_and_its_error_names_the_model(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(LinnappError) as told:
+    with pytest.raises(LinnappError) as raised:
         train_array([trace], tmp_path / "m", Recipe(kind="latency"))
-    assert str(told.value) == f"{tmp_path}/m/d.linnos: No space left on device"
+    assert str(raised.value) == f"{tmp_path}/m/d.linnos: No space left on device"
     assert {path.name: path.read_bytes() for path in (tmp_path / "m").iterdir()} == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d.trace", "m"]
 

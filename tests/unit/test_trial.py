@@ -82,21 +82,21 @@ def reads(md: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[bool
 def test_trial_refuses_unsuitable_arrays_and_plans(
     md: Path, block: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(says: str, device: str = "md0", plan: Plan = PLAN) -> None:
-        with pytest.raises(LinnappError, match=says):
+    def refused(message: str, device: str = "md0", plan: Plan = PLAN) -> None:
+        with pytest.raises(LinnappError, match=message):
             run_trial(device, plan, Said())
 
     refused("sda: no md array", "sda")
     refused("md9: no such disk", "md9")
     refused("--hours 0.001 has 1 pairs .* at least 8", plan=dataclasses.replace(PLAN, hours=1e-3))
     # test_bad_targets.py has the other obstacles of arrays.
-    for file, text, says in (
+    for file, text, message in (
         ("degraded", "1", "md0 is degraded"),
         ("linnos", "n/a", "boot the patched kernel; or install linnos-dkms"),
     ):
         before = (md / file).read_text()
         (md / file).write_text(text + "\n")
-        refused(says)
+        refused(message)
         (md / file).write_text(before)
     (block / "sda" / "linnos" / "mode").write_text("off\n")
     refused("no mirror has a model and a mode other than off")
@@ -111,13 +111,13 @@ def test_trial_measures_an_effect_and_restores_the_mode(
     rng = np.random.default_rng(1)
     reads(lambda on: rng.lognormal(5, 0.5, 1000) * (0.5 if on else 1.0))
     (md / "linnos").write_text("on\n")
-    found = run_trial("md0", PLAN, said := Said())
+    found = run_trial("md0", PLAN, display := Said())
     assert found.ended == "time" and len(found.pairs) == 18 and found.was_on
     for effect in found.effects.values():
         low, high = effect.ends
         assert 0.4 < low < 0.5 < high < 0.6
     assert (md / "linnos").read_text().strip() == "on"
-    assert "md0: 18 pairs of blocks, until " in said.lines[0]
+    assert "md0: 18 pairs of blocks, until " in display.lines[0]
     assert not (tmp_path / "state" / "enable").exists()
     assert "It has a benefit" in to_text(found) and "linnos on" in to_text(found)
     assert json.loads(json.dumps(to_json(found)))["latencies"]["p99"]["significant"]
@@ -164,9 +164,9 @@ def test_trial_restores_the_array_after_errors_and_interrupts(md: Path, reads: A
     assert "too few pairs" in to_text(found)
     calls = iter(range(100))
     reads(lambda on: interrupted(on, DeviceError("blktrace failed"), 20))
-    found = run_trial("md0", PLAN, said := Said())
+    found = run_trial("md0", PLAN, display := Said())
     assert found.ended == "failed" and len(found.pairs) == 10 and found.effects
-    assert "blktrace failed" in said.lines
+    assert "blktrace failed" in display.lines
     assert (md / "linnos").read_text().strip() == "off"
 
 

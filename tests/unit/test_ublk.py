@@ -22,12 +22,12 @@ def program() -> Path:
     return out / "linnos-ublk"
 
 
-def ran(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["a"], "the number of replicas is 1; it must be from 2 to 16"),
         (["a", "b"], "exactly one of --assume-clean, --compare and --resync"),
@@ -45,18 +45,18 @@ def ran(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_bad_usage_says_what_would_be_accepted(
-    program: Path, arguments: list[str], says: str
+    program: Path, arguments: list[str], message: str
 ) -> None:
-    told = ran(program, *arguments)
-    assert (told.returncode, told.stdout) == (2, "")
-    assert says in told.stderr
+    result = run(program, *arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr
 
 
 @pytest.mark.skipif(Path("/dev/ublk-control").exists(), reason="this kernel has ublk")
 def test_missing_driver_error_names_the_remedy(program: Path) -> None:
-    told = ran(program, "--assume-clean", "a", "b")
-    assert told.returncode == 1
-    assert "modprobe ublk_drv" in told.stderr
+    result = run(program, "--assume-clean", "a", "b")
+    assert result.returncode == 1
+    assert "modprobe ublk_drv" in result.stderr
 
 
 def compiled(folder: Path, test: str, modules: list[str], *flags: str) -> Path:
@@ -77,11 +77,11 @@ def test_worker_exits_with_a_message_when_its_ring_cannot_be_entered(
     tmp_path: Path, state: str
 ) -> None:
     program = compiled(tmp_path, "forbidden_ring", ["worker"], "-luring", "-pthread")
-    told = ran(program, state)
-    if told.returncode == 77:
+    result = run(program, state)
+    if result.returncode == 77:
         pytest.skip("io_uring or seccomp is not available")
-    assert told.returncode == 1
-    assert told.stderr == (
+    assert result.returncode == 1
+    assert result.stderr == (
         "linnos-ublk: /dev/ublkb5: queue 2 can no longer be served: io_uring_enter: "
         "Operation not permitted; the server exits without an orderly stop\n"
     )
@@ -103,12 +103,12 @@ def test_first_thread_is_created_with_pr_set_io_flusher_when_reads_are_hedged(
     images = [tmp_path / "a", tmp_path / "b"]
     for image in images:
         image.write_bytes(bytes(1 << 20))
-    told = subprocess.run(
+    result = subprocess.run(
         [program, "--assume-clean", "--hedge-us", "100", *images],
         env={**os.environ, "LD_PRELOAD": str(tmp_path / "p.so")},
         capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
-    assert told.stdout == "PR_SET_IO_FLUSHER is set\n", told.stderr
+    assert result.stdout == "PR_SET_IO_FLUSHER is set\n", result.stderr
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +125,8 @@ def state_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "name", re.findall(r"^TEST\((\w+)\)$", (UBLK / "tests/test_state.c").read_text(), re.M)
 )
 def test_state(state_tests: Path, tmp_path: Path, name: str) -> None:
-    told = subprocess.run(
+    result = subprocess.run(
         [state_tests, name], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
         env={"PATH": "/usr/bin:/bin", "ASAN_OPTIONS": "detect_leaks=0"},
     )  # fmt: skip
-    assert told.returncode == 0, told.stdout + told.stderr
+    assert result.returncode == 0, result.stdout + result.stderr

@@ -515,11 +515,11 @@ def test_the_documents_queries_and_columns_are_right(tmp_path: Path) -> None:
         assert row["path"] == "/srv/foo"
     for table in calls.TABLES:
         [rows] = re.findall(rf"^\| `{table}` \| \|\n\|---\|---\|\n(.*?)\n\n", document, re.S | re.M)
-        told = [
+        descriptions = [
             name for row in rows.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])
         ]
         columns = [row["column_name"] for row in asked(folder, f"describe {table}")]
-        assert sorted(told) == sorted(columns)
+        assert sorted(descriptions) == sorted(columns)
         help_ = run("query", "--help").output
         assert all(name in help_ for name in columns)
     if platform.machine() == "x86_64":
@@ -728,15 +728,18 @@ def test_counts_bytes_and_paths_are_those_of_the_program(
     assert (renamed["path"], renamed["to_path"]) == (f"{drive}/three", f"{drive}/folder/four")
     [unlinked] = asked(folder, f"select * from calls where path = '{drive}/three' and result = -2")
     assert unlinked["call"].startswith("unlink")
-    [made] = asked(folder, f"select * from calls where path = '{drive}/folder' and call ~ 'mkdir'")
-    assert made["result"] == 0
+    [mkdir] = asked(folder, f"select * from calls where path = '{drive}/folder' and call ~ 'mkdir'")
+    assert mkdir["result"] == 0
     # fsync() makes the drive flush its cache; a thread of the kernel writes the journal.
     journal = asked(folder, f"from ios where device = '{loop}' and not watched and call is null")
     assert any(row["process"].startswith("jbd2/") for row in journal)
     summary = watch_query.summary(folder, 1000)
-    one = next(row for row in summary["by_path"] if row["path"] == f"{drive}/one")
-    assert one["bytes"] == 2 * 20 * 4096
-    assert (one["io_read_bytes"], one["io_written_bytes"] >= 20 * 4096) == (20 * 4096, True)
+    row_of_one = next(row for row in summary["by_path"] if row["path"] == f"{drive}/one")
+    assert row_of_one["bytes"] == 2 * 20 * 4096
+    assert (row_of_one["io_read_bytes"], row_of_one["io_written_bytes"] >= 20 * 4096) == (
+        20 * 4096,
+        True,
+    )
 
 
 #: The 42 of DIO's Table 1 (Esteves et al., 2023), which calls newfstatat() by its older name.
@@ -861,7 +864,7 @@ def test_io_has_the_tag_set_by_its_application(
     """Threads and requests of io_uring and aio set tags; the program prints which."""
     loop = queue_of(drive).parent.name
     folder = tmp_path / "seen"
-    said = subprocess.run(
+    stdout = subprocess.run(
         [
             *(sys.executable, "-m", "linnapp", "watch", "-o", folder, "--"),
             *(tagged_reads, f"/dev/{loop}"),
@@ -870,14 +873,14 @@ def test_io_has_the_tag_set_by_its_application(
         capture_output=True,
         text=True,
     ).stdout
-    given = {int(sector): int(tag) for sector, tag in re.findall(r"^(\d+) (\d+)$", said, re.M)}
+    expected = {int(sector): int(tag) for sector, tag in re.findall(r"^(\d+) (\d+)$", stdout, re.M)}
     seen = asked(folder, f"select sector, tag, call from ios where device = '{loop}'")
     # A read that a worker of a ring had to send again is recorded twice, both times with its tag.
-    assert {(io["sector"], io["tag"] or 0) for io in seen} == set(given.items())
-    assert len(given) == 16 * (3 + 1 + 6 + 1)
+    assert {(io["sector"], io["tag"] or 0) for io in seen} == set(expected.items())
+    assert len(expected) == 16 * (3 + 1 + 6 + 1)
     calls = {tag: {io["call"] for io in seen if io["tag"] == tag} for tag in (100, 400)}
     assert calls == {100: {"pread64"}, 400: {"io_submit"}}
-    assert re.search(r"^tag 400: block I/Os 16, 65536 bytes read, 0 written;", said, re.M)
+    assert re.search(r"^tag 400: block I/Os 16, 65536 bytes read, 0 written;", stdout, re.M)
     document = DOCUMENT.read_text().split("\n### Whose request it is: tags\n")[1].split("\n### ")[0]
     [sql] = re.findall(r"```sql\n(.*?)```", document, re.S)
     rows = {row["tag"]: row for row in asked(folder, sql)}

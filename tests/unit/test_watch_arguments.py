@@ -139,8 +139,10 @@ def test_the_values_are_those_of_the_systems_headers(tmp_path: Path) -> None:
         "int main(void)\n{\n" + "\n".join(lines) + "\n}\n"
     )
     subprocess.run(["cc", "-o", tmp_path / "values", source], check=True)
-    said = subprocess.run([tmp_path / "values"], check=True, capture_output=True, text=True).stdout
-    found = {name: int(value) for name, value in re.findall(r"^(\w+) (\d+)$", said, re.M)}
+    stdout = subprocess.run(
+        [tmp_path / "values"], check=True, capture_output=True, text=True
+    ).stdout
+    found = {name: int(value) for name, value in re.findall(r"^(\w+) (\d+)$", stdout, re.M)}
     assert len(found) > 60
     assert found == {name: values[name] for name in found}
 
@@ -191,12 +193,12 @@ def test_detailed_arguments_match_those_of_the_program(can_watch: None, tmp_path
         (row["call"], row["path"] and Path(row["path"]).name, json.loads(row["arguments"]))
         for row in rows
     ]
-    [opened] = [told for call, path, told in found if call == "openat" and path == "x"]
+    [opened] = [arguments for call, path, arguments in found if call == "openat" and path == "x"]
     assert opened == {
         **{"dirfd": "AT_FDCWD", "mode": "0640"},
         "flags": "O_RDWR|O_CREAT|O_APPEND|O_SYNC|O_CLOEXEC",
     }
-    fd = next(told["fd"] for call, path, told in found if call == "fsetxattr")
+    fd = next(arguments["fd"] for call, path, arguments in found if call == "fsetxattr")
     for expected in (
         ("fsetxattr", "x", {"fd": fd, "name": "user.colour", "size": 4, "flags": "XATTR_CREATE"}),
         ("removexattr", "nowhere", {"name": "user.\\xe4"}),
@@ -215,7 +217,7 @@ def test_detailed_arguments_match_those_of_the_program(can_watch: None, tmp_path
         ("lseek", None, {"fd": 77, "offset": -2, "whence": "SEEK_DATA"}),
     ):
         assert expected in found, expected
-    [linked] = [told for call, path, told in found if call.startswith("symlink")]
+    [linked] = [arguments for call, path, arguments in found if call.startswith("symlink")]
     assert linked["target"] == "what it says"
     # The document's query.
     document = Path(__file__).parents[2] / "docs" / "watch.md"

@@ -82,8 +82,8 @@ for size in map(int, sys.argv[2:]):
 def test_hashes_of_calls_are_those_of_their_contents(can_watch: None, tmp_path: Path) -> None:
     path, seen = tmp_path / "file", tmp_path / "seen"
     program = (sys.executable, "-S", "-E", "-c", PROGRAM, path, *SIZES)
-    ran = run("watch", "--hash", "--json", "-o", seen, "--path", path, "--", *program)
-    assert ran.exit_code == 0, (ran.output, ran.exception)
+    result = run("watch", "--hash", "--json", "-o", seen, "--path", path, "--", *program)
+    assert result.exit_code == 0, (result.output, result.exception)
     random.seed(1)
     expected = [
         (call, size, xxh64(content[:65536]), min(size, 65536))
@@ -118,22 +118,22 @@ def program(can_watch: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_requests_are_rows_like_system_calls(
     program: Path, tmp_path: Path, mode: tuple[str, ...]
 ) -> None:
-    seen, file, said = tmp_path / "seen", tmp_path / "file", tmp_path / "said"
-    with said.open("w") as out:
+    seen, file, output = tmp_path / "seen", tmp_path / "file", tmp_path / "said"
+    with output.open("w") as out:
         status = subprocess.Popen([program, file, *mode], stdout=out).wait()
         assert status == 0
-    expected = [line.split() for line in said.read_text().splitlines()]
+    expected = [line.split() for line in output.read_text().splitlines()]
     file.unlink()
-    ran = run("watch", "--hash", "-o", seen, "--", program, file, *mode)
-    assert ran.exit_code == 0, (ran.output, ran.exception)
+    result = run("watch", "--hash", "-o", seen, "--", program, file, *mode)
+    assert result.exit_code == 0, (result.output, result.exception)
     sql = """select call, coalesce(file_offset, -1), bytes, result, path, content_hash,
         on_cpu_ns is null, starts_with(process, 'iou-sqp') from calls
         where call like 'io_uring_%' and call <> 'io_uring_enter' order by time_ns"""
     found = list(query(seen, sql)[1])
     assert len(found) == len(expected) == 10
-    for row, (name, offset, n_bytes, result) in zip(found, expected, strict=True):
+    for row, (name, offset, n_bytes, returned) in zip(found, expected, strict=True):
         call, file_offset, asked, got, path, content, has_no_parts, is_polled = row
-        assert (call, got) == (name, int(result))
+        assert (call, got) == (name, int(returned))
         if "sync" in name:
             assert (file_offset, asked) == (-1, None)
         else:
@@ -148,8 +148,8 @@ def test_requests_are_rows_like_system_calls(
 def test_filters_apply_to_requests(program: Path, tmp_path: Path) -> None:
     def calls(name: str, *options: object) -> list[str]:
         seen = tmp_path / name
-        ran = run("watch", "-o", seen, *options, "--", program, tmp_path / "file")
-        assert ran.exit_code == 0, (ran.output, ran.exception)
+        result = run("watch", "-o", seen, *options, "--", program, tmp_path / "file")
+        assert result.exit_code == 0, (result.output, result.exception)
         return [call for (call,) in query(seen, "select call from calls order by time_ns")[1]]
 
     assert calls("one", "--call", "io_uring_fsync") == ["io_uring_fsync"]

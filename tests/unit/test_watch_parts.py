@@ -150,10 +150,10 @@ def test_wait_for_a_slow_drive_is_shown(slow: SlowDrive, tmp_path: Path) -> None
     slow.delay(DELAY_S)
     slow.served_s()
     folder, accounts = watched(tmp_path, script, slow.device)
-    took = [s for s in slow.served_s() if s >= DELAY_S]
+    delays = [s for s in slow.served_s() if s >= DELAY_S]
     found = parts(folder, f"call like 'preadv%' and path = '{slow.device}'")
-    assert found["n"] == 10 == len(took)
-    assert_waited(found, accounts, io_wait_ns=sum(took))
+    assert found["n"] == 10 == len(delays)
+    assert_waited(found, accounts, io_wait_ns=sum(delays))
     # The wait was at the drive, as its I/O shows.
     [io] = asked(
         folder,
@@ -161,7 +161,7 @@ def test_wait_for_a_slow_drive_is_shown(slow: SlowDrive, tmp_path: Path) -> None
         from ios where call like 'preadv%'""",
     )
     awake_s = sum(account.awake_s for account in accounts)
-    assert sum(took) <= io["drive"] <= io["whole"] < found["duration_ns"]
+    assert sum(delays) <= io["drive"] <= io["whole"] < found["duration_ns"]
     assert io["whole"] - io["drive"] <= awake_s
     assert found["others_io_wait_ns"] == found["journal_wait_ns"] == 0
 

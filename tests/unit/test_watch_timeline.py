@@ -30,15 +30,15 @@ class Page(html.parser.HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         self.tags.add(tag)
-        self.links += [given[name] for name in ("src", "href") if name in given]
+        self.links += [attributes[name] for name in ("src", "href") if name in attributes]
         if tag == "svg":
-            label = given.get("aria-label", "").rpartition(":")[0]
+            label = attributes.get("aria-label", "").rpartition(":")[0]
             self._lane = self.lanes.setdefault(label, []) if label else None
         elif tag == "rect" and self._lane is not None:
-            place = (float(given[name]) for name in ("x", "width", "y"))
-            self._lane.append((given["class"], *place))
+            place = (float(attributes[name]) for name in ("x", "width", "y"))
+            self._lane.append((attributes["class"], *place))
 
     def handle_data(self, data: str) -> None:
         self.text += data

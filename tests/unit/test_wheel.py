@@ -75,7 +75,7 @@ def test_the_wheel_works_in_an_empty_environment(
     }
 
     def run(*arguments: str) -> str:
-        ran = subprocess.run(
+        result = subprocess.run(
             [linnapp, *arguments],
             capture_output=True,
             text=True,
@@ -83,8 +83,8 @@ def test_the_wheel_works_in_an_empty_environment(
             cwd=tmp_path,
             env=environment,
         )
-        assert ran.returncode == 0, ran.stderr
-        return ran.stdout
+        assert result.returncode == 0, result.stderr
+        return result.stdout
 
     assert [line.split()[0] for line in run("generate", "--list").splitlines()] == profile_names()
     run("generate", "demo", "-o", "made", "--duration", "1", "--drives", "1")
@@ -96,8 +96,8 @@ def test_the_wheel_works_in_an_empty_environment(
     np.save(tmp_path / "f.npy", digits)
     pending = digits[:, 12:15].astype(int) @ [100, 10, 1]
     for engine in "c", "numpy":
-        said = run(
+        output = run(
             "predict", "--model", str(queue_model), "--features", "f.npy", "--engine", engine
         )
-        assert [int(word) for word in said.split()] == (pending > 12).astype(int).tolist()
+        assert [int(word) for word in output.split()] == (pending > 12).astype(int).tolist()
     assert run("help", "formats").startswith("FORMATS")

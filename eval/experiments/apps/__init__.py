@@ -52,39 +52,41 @@ BTRFS = "btrfs"
 
 def cases(cell: Cell) -> list[Case]:
     """Return the runs that have a cell's workload as the background."""
-    made = [Case(name, FILE_SYSTEM, mode) for name in NAMES for mode in (*MD_MODES, MODULE)]
+    found = [Case(name, FILE_SYSTEM, mode) for name in NAMES for mode in (*MD_MODES, MODULE)]
     if cell.workload == OTHERS_WITH:
         for name in (name for name in ON_OTHERS if name in NAMES):
-            made += [Case(name, system, mode) for system in OTHERS for mode in MD_MODES]
-            made.append(Case(name, "btrfs", BTRFS))
-            made += [Case(name, FILE_SYSTEM, mode, 2) for mode in (OFF, LATENCY, MODULE)]
-    return made
+            found += [Case(name, system, mode) for system in OTHERS for mode in MD_MODES]
+            found.append(Case(name, "btrfs", BTRFS))
+            found += [Case(name, FILE_SYSTEM, mode, 2) for mode in (OFF, LATENCY, MODULE)]
+    return found
 
 
-def add_runs(table: LongTable, ran: Sequence[Ran]) -> None:
+def add_runs(table: LongTable, finished: Sequence[Ran]) -> None:
     """Add the scores of every load, over all workloads and with each, and what drives counted."""
     groups: dict[tuple[str, str], list[Ran]] = {}
-    for one in ran:
-        groups.setdefault((one.case.application, one.case.place), []).append(one)
+    for run in finished:
+        groups.setdefault((run.case.application, run.case.place), []).append(run)
     for (name, system), group in groups.items():
-        cells = list(dict.fromkeys(one.cell for one in group))
-        modes = list(dict.fromkeys(one.case.mode for one in group))
-        reports = {(one.cell, one.case.mode): one.operations() for one in group}
+        cells = list(dict.fromkeys(run.cell for run in group))
+        modes = list(dict.fromkeys(run.case.mode for run in group))
+        reports = {(run.cell, run.case.mode): run.operations() for run in group}
         for load, title in APPLICATIONS[name].loads.items():
             by_cell = [{mode: reports[cell, mode][load] for mode in modes} for cell in cells]
             add_scores(table, (title, system, ""), by_cell)
             for cell, runs in zip(cells, by_cell, strict=True):
                 add_scores(table, (title, system, cell.workload), [runs])
             for mode in modes:
-                records = [one.record for one in group if one.case.mode == mode]
+                records = [run.record for run in group if run.case.mode == mode]
                 counted = [record["counted"] for record in records]
-                mirrors = zip(*(one["mirrors"] for one in counted), strict=True)
+                mirrors = zip(*(counts["mirrors"] for counts in counted), strict=True)
                 numbers = {f"reads_{drive}": sum(reads) for drive, reads in enumerate(mirrors)}
                 numbers |= {
-                    name: sum(sum(one[name]) for one in counted)
+                    name: sum(sum(counts[name]) for counts in counted)
                     for name in ("inferences", "probes")
                 }
-                numbers["errors"] = sum(one["data_errors"] + one["io_errors"] for one in records)
+                numbers["errors"] = sum(
+                    record["data_errors"] + record["io_errors"] for record in records
+                )
                 for measure, n in numbers.items():
                     table.add((title, system, ""), mode, measure, n)
 
@@ -109,11 +111,11 @@ def measure_all(context: Context) -> LongTable:
             "running with the modules" if by_module else "running",
         )
 
-    ran = run_all(False)
+    finished = run_all(False)
     with guests.on_kernel(MODULE_KERNEL, "kernel-um-module", context.folder.parent / "bin"):
-        ran += run_all(True)
+        finished += run_all(True)
     table = LongTable(tuple(EXPERIMENT.factors))
-    add_runs(table, ran)
+    add_runs(table, finished)
     return table
 
 

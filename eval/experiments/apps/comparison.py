@@ -39,9 +39,9 @@ def blocks_of(runs: Mapping[str, Operations]) -> tuple[Blocks, dict[str, NDArray
     share = {mode: o.start_us / (o.seconds * 1e6) for mode, o in runs.items()}
     blocks = Blocks(np.concatenate(list(share.values())) * seconds * 1e6, seconds * 1e6, n_blocks)
     latency = np.concatenate([o.latency_us for o in runs.values()])
-    whose = np.repeat(np.arange(len(runs)), [len(o.latency_us) for o in runs.values()])
+    owner = np.repeat(np.arange(len(runs)), [len(o.latency_us) for o in runs.values()])
     for i, (mode, operations) in enumerate(runs.items()):
-        blocks.add(mode, latency, whose == i)
+        blocks.add(mode, latency, owner == i)
         if operations.totals_us is not None:
             blocks.total_us[mode] = operations.totals_us.astype(np.float64)
     return blocks, {mode: o.latency_us for mode, o in runs.items()}
@@ -54,9 +54,9 @@ def add_scores(
 
     `cells` has the runs of each cell, by mode. All cells have the same modes.
     """
-    made = [blocks_of(runs) for runs in cells]
-    drawn = Pooled([blocks for blocks, _ in made], COMPARED)
-    latencies = {mode: [runs[mode] for _, runs in made] for mode in drawn.policies}
+    blocks, latencies_us = zip(*map(blocks_of, cells), strict=True)
+    drawn = Pooled(blocks, COMPARED)
+    latencies = {mode: [by_mode[mode] for by_mode in latencies_us] for mode in drawn.policies}
     pairs = [
         pair
         for pair in ((ON, OFF), (LATENCY, OFF), (MODULE, OFF), (MODULE, LATENCY))
@@ -69,8 +69,8 @@ def add_scores(
         table.add(place, mode, "per_s", sum(map(len, latencies[mode])) / seconds)
         if (mode, OFF) in pairs:
             counts = [
-                np.concatenate([blocks.count[side] / runs[side].seconds
-                                for (blocks, _), runs in zip(made, cells, strict=True)])
+                np.concatenate([of_cell.count[side] / runs[side].seconds
+                                for of_cell, runs in zip(blocks, cells, strict=True)])
                 for side in (mode, OFF)
             ]  # fmt: skip
             ratio = stats.ratio_interval(counts[0].tolist(), counts[1].tolist())

@@ -247,8 +247,8 @@ def run_case(cache: Cache, cell: Cell, case: Case) -> Ran:
     }  # fmt: skip
 
     def make(folder: Path) -> None:
-        ran = run_once(app, case, setup_of(cache, cell, app, training), folder / "run")
-        write_json(folder / "run.json", ran)
+        summary = run_once(app, case, setup_of(cache, cell, app, training), folder / "run")
+        write_json(folder / "run.json", summary)
 
     return Ran(case, cell, cache.get("app", made_from, make))
 

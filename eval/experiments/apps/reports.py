@@ -105,10 +105,10 @@ def of_db_bench(report: Path) -> Operations:
     latencies: list[Floats] = []
     for line in lines:
         if match := _REPEAT.match(line):
-            took, operations, found, asked = match.groups()
+            length_s, operations, found, asked = match.groups()
             if found != asked or found != operations:
                 raise StepError(f"{report}: {found} of {asked} keys found, {operations} read")
-            seconds.append(float(took))
+            seconds.append(float(length_s))
             asked_for.append(int(operations))
         elif (match := _COUNT.match(line)) and len(totals) < len(seconds):
             totals.append(int(match[1]) * float(match[2]))

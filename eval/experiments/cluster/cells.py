@@ -50,22 +50,26 @@ def measure(
     """
     check_chosen(variable, names, cells)
     client = compiled(context.folder, engine)
-    met = {
+    situations = {
         name: [replace(cells[name], seed=seed) for seed in context.seeds[: n_seeds.get(name, 1)]]
         for name in names
     }
     work = context.work()
     # Models belong to drives: those of one load serve every network.
-    drives = {(one.load, one.seed, one.nodes): one for same in met.values() for one in same}
-    for one in drives.values():
-        work.add("training", partial(recorded_and_trained, context.cache, client, one))
+    drives = {
+        (situation.load, situation.seed, situation.nodes): situation
+        for same in situations.values()
+        for situation in same
+    }
+    for situation in drives.values():
+        work.add("training", partial(recorded_and_trained, context.cache, client, situation))
     work.do()
     work = context.work()
     steps: dict[str, list[Step[dict[str, Measured]]]] = {name: [] for name in names}
     with guests.on_kernel(CLUSTER_KERNEL, "kernel-cluster", context.folder.parent / "bin"):
-        for name, same in met.items():
-            for one in same:
-                do = partial(measured, context.cache, client, one, rules)
+        for name, same in situations.items():
+            for situation in same:
+                do = partial(measured, context.cache, client, situation, rules)
                 steps[name].append(work.add(f"reading, {name}", do))
         work.do()
     table = LongTable(("situation",))
@@ -95,14 +99,14 @@ def add_reads(
     for by_rule in seeds:
         due_us = next(iter(by_rule.values())).reads["due_ns"] / 1e3
         # Blocks are whole turns of the burst, whose reads depend on each other.
-        one = Blocks(due_us, measured_ms * 1e3, measured_ms * 1000 // TURN_US)
+        seed_blocks = Blocks(due_us, measured_ms * 1e3, measured_ms * 1000 // TURN_US)
         for name, done in by_rule.items():
             if not np.array_equal(done.reads["due_ns"] / 1e3, due_us):
                 raise ValueError(f"{name}: not the reads of the others")
             latency_us = done.reads["latency_ns"] / 1e3
-            one.add(name, latency_us)
+            seed_blocks.add(name, latency_us)
             pooled.setdefault(name, []).append(latency_us)
-        blocks.append(one)
+        blocks.append(seed_blocks)
     drawn = Pooled(blocks, (PERCENT,))
     place = (situation,)
     ours = [name for name in compared if name in drawn.policies]

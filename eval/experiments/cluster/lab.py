@@ -173,15 +173,15 @@ def compiled(folder: Path, engine: str = "gluster") -> Path:
         GUEST / "reads.c", GUEST / f"{engine}.c", GUEST / "rules.c",
         cluster / "wire" / "datagram.c", ROOT / "liblinnos" / "predictor" / "histogram.c",
     )  # fmt: skip
-    made = subprocess.run(
+    result = subprocess.run(
         ["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
          *(f"-I{path}" for path in includes), "-o", program, *sources,
          *_BUILT[engine].values(), *_LIBRARIES[engine], "-lsodium", "-lm", "-pthread"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    if made.returncode:
+    if result.returncode:
         raise StepError(
-            f"{program}: `{installed_by(engine)}` installs what it needs\n{made.stderr}"
+            f"{program}: `{installed_by(engine)}` installs what it needs\n{result.stderr}"
         )
     return program
 
@@ -346,10 +346,10 @@ def _read(log: Path) -> Measured:
 
 def together(clients: Sequence[Measured]) -> Measured:
     """Merge the reads of several clients."""
-    reads = np.concatenate([one.reads for one in clients])
+    reads = np.concatenate([client.reads for client in clients])
     # Each client has counted all reads of the drives since it was ready. The last one to be ready
     # has counted the fewest of the others' reads that precede the measurement.
-    disk_reads = np.min([one.disk_reads for one in clients], axis=0)
-    counted = {name: sum(one.counted[name] for one in clients) for name in clients[0].counted}
+    disk_reads = np.min([client.disk_reads for client in clients], axis=0)
+    counted = {name: sum(client.counted[name] for client in clients) for name in clients[0].counted}
     order = np.argsort(reads["due_ns"], kind="stable")
     return Measured(reads[order], tuple(map(int, disk_reads)), counted)

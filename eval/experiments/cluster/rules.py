@@ -39,30 +39,30 @@ _FAILURES = {
 
 def heading(situation: Situation) -> str:
     """Describe a situation by its load, network and other properties."""
-    said = [situation.load, f"{situation.one_way_us} us one way"]
+    properties = [situation.load, f"{situation.one_way_us} us one way"]
     clients, lost = situation.clients, situation.lost_percent
     if situation.nodes > N_DRIVES:
-        said.append(f"{situation.nodes} nodes")
+        properties.append(f"{situation.nodes} nodes")
     if clients > 1 or situation.engine == "ceph":
-        said.append(f"{clients} client{'s' if clients > 1 else ''}")
+        properties.append(f"{clients} client{'s' if clients > 1 else ''}")
     if lost:
-        said.append(f"{lost} % of queries lost" if lost < 100 else "agents silent")
+        properties.append(f"{lost} % of queries lost" if lost < 100 else "agents silent")
     if situation.fails:
-        said.append(_FAILURES[situation.fails])
+        properties.append(_FAILURES[situation.fails])
     if situation.lies:
-        said.append(f"an agent lies: {situation.lies}")
+        properties.append(f"an agent lies: {situation.lies}")
     if situation.writes_percent:
-        said.append(f"{situation.writes_percent} % writes")
+        properties.append(f"{situation.writes_percent} % writes")
     if situation.osd_us:
-        said.append(f"an OSD takes {situation.osd_us} us")
-    return ", ".join(said)
+        properties.append(f"an OSD takes {situation.osd_us} us")
+    return ", ".join(properties)
 
 
 def short_heading(situation: Situation) -> str:
     """Describe a situation without the load, the usual network and a single client."""
-    said = heading(situation).split(", ")
+    properties = heading(situation).split(", ")
     return ", ".join(
-        part for part in said if part not in (BURSTS, "20 us one way", "1 client")
+        part for part in properties if part not in (BURSTS, "20 us one way", "1 client")
     )  # fmt: skip
 
 

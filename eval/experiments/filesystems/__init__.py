@@ -78,50 +78,52 @@ def add_case(
     if case.configuration.name == DEFAULT and case.cache == DIRECT:
         software = processor.get(f"{case.configuration.file_system} {case.mix.name}", {})
     for i, slowness in enumerate((NONE, *case.slownesses)):
-        here, run = (*place, slowness.title), runs[i]
-        _add(table, here, "", mean_us=run["mean_us"], p99_us=run["p99_us"])
+        slowed_place, run = (*place, slowness.title), runs[i]
+        _add(table, slowed_place, "", mean_us=run["mean_us"], p99_us=run["p99_us"])
         if i:
             drive = [seed[i]["drive"] for seed in seeds]
             ios = sum(counts["reads"] + counts["writes"] for counts in drive)
             hit = sum(counts["injected_reads"] + counts["injected_writes"] for counts in drive)
             longer = reports.slowdown(base, run)
-            _add(table, here, "", slowdown=longer, hit=hit / max(ios, 1))
+            _add(table, slowed_place, "", slowdown=longer, hit=hit / max(ios, 1))
         scattered = replace(slowness, pattern=PATTERNS[0])
         if slowness != scattered and scattered in case.slownesses:
             same = runs[1 + case.slownesses.index(scattered)]
-            _add(table, here, "", over_random=reports.slowdown(same, run))
+            _add(table, slowed_place, "", over_random=reports.slowdown(same, run))
         if by_kind and slowness in (NONE, *COMMON):
             for kind, count in run["count"].items():
                 mean_us = sum(run["total_us"][kind]) / sum(count)
-                _add(table, here, kind, mean_us=mean_us)
+                _add(table, slowed_place, kind, mean_us=mean_us)
                 if kind in software and not i:
-                    _add(table, here, kind, processor_us=software[kind])
+                    _add(table, slowed_place, kind, processor_us=software[kind])
                 elif kind in software:
                     base_us = sum(base["total_us"][kind]) / sum(count)
                     longer_us = (mean_us - base_us) / (base_us + software[kind])
-                    _add(table, here, kind, slowdown_charged=longer_us)
+                    _add(table, slowed_place, kind, slowdown_charged=longer_us)
                 if i:
                     longer = reports.slowdown(base, run, kind)
-                    _add(table, here, kind, slowdown=longer)
+                    _add(table, slowed_place, kind, slowdown=longer)
         if case.steps:
-            _add_commits(table, here, [seed[i]["steps"] for seed in seeds])
+            _add_commits(table, slowed_place, [seed[i]["steps"] for seed in seeds])
 
 
-def _add_commits(table: LongTable, here: Place, seeds: Sequence[dict[str, list[float]]]) -> None:
+def _add_commits(table: LongTable, place: Place, seeds: Sequence[dict[str, list[float]]]) -> None:
     """Add the times of the journal's commits and of their steps."""
     steps = {f"{COMMIT}, {name}": np.concatenate([us[name] for us in seeds]) for name in seeds[0]}
     whole = np.sum(list(steps.values()), axis=0)
     for name, us in {COMMIT: whole, **steps}.items():
         _add(
-            table, here, name,
+            table, place, name,
             operations=len(us), mean_us=us.mean(), p95_us=np.percentile(us, 95),
         )  # fmt: skip
 
 
-def _add(table: LongTable, here: Place, operation: str, **numbers: Interval | float | None) -> None:
+def _add(
+    table: LongTable, place: Place, operation: str, **numbers: Interval | float | None
+) -> None:
     for measure, number in numbers.items():
         if number is not None:
-            table.add((*here, operation, "", ""), "", measure, number)
+            table.add((*place, operation, "", ""), "", measure, number)
 
 
 def add_wrong(table: LongTable, wrong: Wrong, runs: Sequence[Run]) -> None:

@@ -82,10 +82,10 @@ def count(folder: Path) -> dict[str, dict[str, float]]:
 
 def us_of_kinds(report: Path) -> dict[str, float]:
     """Return the mean time of each kind of operation, less that of a call that does nothing."""
-    kind, _, took_ns = np.fromfile(report, np.int64).reshape(-1, 3).T
-    empty_ns = took_ns[kind == KINDS.index("nothing")].mean()
+    kind, _, latency_ns = np.fromfile(report, np.int64).reshape(-1, 3).T
+    empty_ns = latency_ns[kind == KINDS.index("nothing")].mean()
     means: dict[str, Any] = {
-        name: max(0.0, (took_ns[kind == k].mean() - empty_ns) / 1000)
+        name: max(0.0, (latency_ns[kind == k].mean() - empty_ns) / 1000)
         for k, name in enumerate(KINDS)
         if name != "nothing" and (kind == k).any()
     }

@@ -107,8 +107,8 @@ def measure(
     def make(folder: Path) -> None:
         training = MODELS[policy][1] if policy in MODELS else None
         setup = lab.setup_of(context.cache, cell, ENGINE, training)
-        ran = run_once(ENGINE, setup, file_system, policy, timeout_us, folder)
-        write_json(folder / "run.json", ran)
+        result = run_once(ENGINE, setup, file_system, policy, timeout_us, folder)
+        write_json(folder / "run.json", result)
 
     folder = context.cache.get("nodes", made_from, make)
     operations = reports.of_client(folder / "reads.csv", ENGINE.seconds)
@@ -129,7 +129,7 @@ def run_once(
     places, drives = guests.places_of(folder), setup.array.drives
     client = compile_client(folder)
     mounted = [f"$files/{k}" for k in range(N_DRIVES)]
-    made = "".join(
+    make_file_systems = "".join(
         f"mkdir -p {place}\nfs_up {drive}p1 {file_system} {place}\n"
         for place, drive in zip(mounted, drives, strict=True)
     )
@@ -148,7 +148,7 @@ def run_once(
         engine.seconds,
         prepare=f"set -e\n. {lab.SCRIPTS}/array.sh\n"
         + guests.upload(drives[: len(uploaded)], uploaded, mode)
-        + f"{made}fill {' '.join(mounted)}\n",
+        + f"{make_file_systems}fill {' '.join(mounted)}\n",
         finish=f"umount {' '.join(mounted)}\n",
     )
     client.unlink()

@@ -83,8 +83,8 @@ def read(database: str, rows: int, rate: float, seconds: float, seed: int, repor
 
 
 def check(database: str) -> None:
-    said = sqlite3.connect(f"file:{database}?mode=ro", uri=True).execute("PRAGMA integrity_check")
-    if (answer := said.fetchone()[0]) != "ok":
+    result = sqlite3.connect(f"file:{database}?mode=ro", uri=True).execute("PRAGMA integrity_check")
+    if (answer := result.fetchone()[0]) != "ok":
         sys.exit(f"{database}: {answer}")
 
 
