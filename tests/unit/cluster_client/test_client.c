@@ -8,7 +8,7 @@
 #include "../../../liblinnos/tests/test.h"
 
 /* The nodes' ends of the sockets, and the number of queries received before a read was sent. */
-static int asked_at[NODES_MAX];
+static int agent_sockets[NODES_MAX];
 static unsigned int came_before_the_read;
 static uint64_t cookie;
 static struct read two[2];
@@ -49,11 +49,11 @@ uint64_t engine_sector(unsigned int node, uint64_t block)
 {
 	return block;
 }
-uint64_t engine_asked(void)
+uint64_t engine_queries(void)
 {
 	return 0;
 }
-uint64_t engine_strayed(void)
+uint64_t engine_redirects(void)
 {
 	return 0;
 }
@@ -66,7 +66,7 @@ void engine_read(unsigned int node, uint64_t block, char *data, void *of)
 	ssize_t came;
 
 	for (unsigned int k = 0; k < n_nodes; k++)
-		while ((came = recv(asked_at[k], datagram, sizeof(datagram), MSG_DONTWAIT)) > 0) {
+		while ((came = recv(agent_sockets[k], datagram, sizeof(datagram), MSG_DONTWAIT)) > 0) {
 			assert(!query_read(&query, NULL, 0, datagram, came));
 			came_before_the_read++;
 			cookie = query.cookie;
@@ -76,20 +76,20 @@ void engine_read(unsigned int node, uint64_t block, char *data, void *of)
 static void have_nodes(unsigned int n, const char *by)
 {
 	memset(nodes, 0, sizeof(nodes));
-	memset(known, 0, sizeof(known));
+	memset(node_states, 0, sizeof(node_states));
 	memset(two, 0, sizeof(two));
 	reads = two;
 	n_nodes = n_replicas = client.n_nodes = n;
 	client.draw = draw;
 	own = NULL;
-	assert(know_rule(by));
+	assert(select_rule(by));
 	for (unsigned int k = 0; k < n; k++) {
 		int ends[2];
 
 		two[0].nodes[k] = two[1].nodes[k] = k;
 		assert(!socketpair(AF_UNIX, SOCK_DGRAM, 0, ends));
 		nodes[k].agent = ends[0];
-		asked_at[k] = ends[1];
+		agent_sockets[k] = ends[1];
 	}
 }
 
@@ -101,7 +101,7 @@ TEST(nodes_are_queried_before_the_read_is_counted)
 	/* Otherwise a read that its query has overtaken would be counted by neither
 	 * side. */
 	assert(came_before_the_read == 3 && cookie == 0);
-	assert(known[two[0].attempts[0].node].sent == 1);
+	assert(node_states[two[0].attempts[0].node].sent == 1);
 }
 
 TEST(lost_queries_do_not_change_the_choices)
@@ -112,14 +112,14 @@ TEST(lost_queries_do_not_change_the_choices)
 		have_nodes(3, "pending");
 		draws = losses = 7;
 		lost_percent = 50 * k;
-		came_before_the_read = asked = 0;
+		came_before_the_read = n_queries = 0;
 		for (unsigned int n = 0; n < 100; n++) {
 			memset(&two[0], 0, sizeof(two[0]));
 			begin(&two[0]);
 			free(two[0].attempts[0].buffer);
 			chosen[k] = 3 * chosen[k] % 65521 + two[0].attempts[0].node;
 		}
-		assert(asked == 300);
+		assert(n_queries == 300);
 		assert(k ? came_before_the_read > 120 && came_before_the_read < 180
 			 : came_before_the_read == 300);
 	}

@@ -28,7 +28,7 @@ enum { ROUNDS = 10, ROUND_S = 2 };
 enum { PRIMARY = -1 };
 
 static struct linnos_ceph *ceph;
-static uint64_t *sectors[NODES_MAX], n_strayed_before;
+static uint64_t *sectors[NODES_MAX], n_redirects_before;
 static bool is_balanced, is_library, is_primary;
 
 static void name_object(char name[32], const char *prefix, uint64_t number)
@@ -100,7 +100,7 @@ static FILE *open_places(unsigned int node, const char *mode)
  * Find the blocks on the drive by their content, because BlueStore does not report their places.
  * Only the oracle uses the result.
  */
-static void look_for_blocks(unsigned int node, uint64_t n_blocks)
+static void find_blocks(unsigned int node, uint64_t n_blocks)
 {
 	char name[64], expected[BLOCK], *chunk = aligned_alloc(BLOCK, OBJECT);
 	uint64_t *found = calloc(n_blocks, sizeof(*found)), number;
@@ -139,7 +139,7 @@ static void look_for_blocks(unsigned int node, uint64_t n_blocks)
 	free(chunk);
 }
 
-static void know_places(unsigned int node, uint64_t n_blocks)
+static void load_places(unsigned int node, uint64_t n_blocks)
 {
 	FILE *file = open_places(node, "re");
 
@@ -167,11 +167,11 @@ void engine_write(uint64_t bytes, unsigned int n_nodes)
 		sleep(ROUND_S);
 	}
 	for (unsigned int k = 0; k < n_nodes; k++)
-		look_for_blocks(k, bytes / BLOCK);
+		find_blocks(k, bytes / BLOCK);
 }
 
 /* Learn the places of all objects before the first read. */
-static void know(uint64_t n_objects, unsigned int n_nodes)
+static void wait_for_placement(uint64_t n_objects, unsigned int n_nodes)
 {
 	int osds[LINNOS_CLUSTER_CANDIDATES];
 	char name[32];
@@ -183,44 +183,44 @@ static void know(uint64_t n_objects, unsigned int n_nodes)
 	}
 }
 
-struct warming {
+struct warmup {
 	pthread_mutex_t lock;
 	pthread_cond_t ended;
 	unsigned int left;
 };
 
-static void warmed(void *of, ssize_t bytes, int osd)
+static void first_read_ended(void *of, ssize_t bytes, int osd)
 {
-	struct warming *warming = of;
+	struct warmup *warmup = of;
 
 	(void)osd;
 	if (bytes != BLOCK) {
 		errno = bytes < 0 ? -bytes : EIO;
 		die("first read");
 	}
-	pthread_mutex_lock(&warming->lock);
-	warming->left--;
-	pthread_cond_signal(&warming->ended);
-	pthread_mutex_unlock(&warming->lock);
+	pthread_mutex_lock(&warmup->lock);
+	warmup->left--;
+	pthread_cond_signal(&warmup->ended);
+	pthread_mutex_unlock(&warmup->lock);
 }
 
 /* Open all connections by reading once from each OSD. */
-static void warm(uint64_t n_objects, unsigned int n_nodes)
+static void open_connections(uint64_t n_objects, unsigned int n_nodes)
 {
-	struct warming warming = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
+	struct warmup warmup = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
 	char name[32], *data = malloc(BLOCK);
 
 	for (uint64_t k = 0; k < n_objects; k++)
 		for (int osd = PRIMARY; osd < (int)n_nodes; osd++) {
 			name_object(name, "data", k);
-			warming.left = 1;
-			if (linnos_ceph_aio_read_from(ceph, osd, name, data, BLOCK, 0, warmed,
-						      &warming))
+			warmup.left = 1;
+			if (linnos_ceph_aio_read_from(ceph, osd, name, data, BLOCK, 0,
+						      first_read_ended, &warmup))
 				die(linnos_ceph_error());
-			pthread_mutex_lock(&warming.lock);
-			while (warming.left)
-				pthread_cond_wait(&warming.ended, &warming.lock);
-			pthread_mutex_unlock(&warming.lock);
+			pthread_mutex_lock(&warmup.lock);
+			while (warmup.left)
+				pthread_cond_wait(&warmup.ended, &warmup.lock);
+			pthread_mutex_unlock(&warmup.lock);
 		}
 	free(data);
 }
@@ -237,7 +237,7 @@ static uint64_t objects(void)
 	return n - 1;
 }
 
-static uint64_t bounced(void)
+static uint64_t count_redirects(void)
 {
 	struct linnos_ceph_stats stats;
 
@@ -260,11 +260,11 @@ uint64_t engine_open(unsigned int n_nodes, const char *rule, uint64_t seed)
 		options.agent_port = LINNOS_CEPH_AGENT_PORT;
 	opened(&options);
 	n_objects = objects();
-	know(n_objects, n_nodes);
-	warm(n_objects, n_nodes);
-	n_strayed_before = bounced();
+	wait_for_placement(n_objects, n_nodes);
+	open_connections(n_objects, n_nodes);
+	n_redirects_before = count_redirects();
 	for (unsigned int k = 0; k < n_nodes; k++)
-		know_places(k, n_objects * BLOCKS_AN_OBJECT);
+		load_places(k, n_objects * BLOCKS_AN_OBJECT);
 	return n_objects * BLOCKS_AN_OBJECT;
 }
 
@@ -343,7 +343,7 @@ uint64_t engine_sector(unsigned int node, uint64_t block)
 	return sectors[node][block];
 }
 
-uint64_t engine_asked(void)
+uint64_t engine_queries(void)
 {
 	struct linnos_cluster_stats stats;
 
@@ -351,7 +351,7 @@ uint64_t engine_asked(void)
 	return stats.queries;
 }
 
-uint64_t engine_strayed(void)
+uint64_t engine_redirects(void)
 {
-	return bounced() - n_strayed_before;
+	return count_redirects() - n_redirects_before;
 }

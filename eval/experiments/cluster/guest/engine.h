@@ -31,8 +31,8 @@ void engine_write_block(unsigned int node, uint64_t block, const char *buffer);
 uint64_t engine_sector(unsigned int node, uint64_t block);
 
 /* Return the number of queries of the engine's own rule, and of reads that were sent on. */
-uint64_t engine_asked(void);
-uint64_t engine_strayed(void);
+uint64_t engine_queries(void);
+uint64_t engine_redirects(void);
 
 /* Functions of the client. */
 void on_end(void *of, ssize_t bytes);

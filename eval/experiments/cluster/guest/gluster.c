@@ -85,7 +85,7 @@ void engine_write(uint64_t bytes, unsigned int n_nodes)
 }
 
 /* Find the extents of the file on the node's drive, for the oracle. */
-static uint64_t look_at_brick(unsigned int k)
+static uint64_t map_brick(unsigned int k)
 {
 	char name[64];
 	FILE *start;
@@ -129,7 +129,7 @@ uint64_t engine_open(unsigned int n_nodes, const char *rule, uint64_t seed)
 		/* if the engine chooses, nodes with the same blocks share a handle */
 		files[k] = !rule || is_first ? opened(name) : files[k - 1];
 		written[k] = is_first ? files[k] : written[k - 1];
-		n_blocks = look_at_brick(k);
+		n_blocks = map_brick(k);
 	}
 	/* until every node is known */
 	sleep(1);
@@ -151,7 +151,7 @@ void engine_read(unsigned int node, uint64_t block, char *buffer, void *of)
 		die("read");
 }
 
-static void was_written(glfs_fd_t *file, ssize_t bytes, struct glfs_stat *before,
+static void write_ended(glfs_fd_t *file, ssize_t bytes, struct glfs_stat *before,
 			struct glfs_stat *after, void *of)
 {
 	(void)file;
@@ -163,7 +163,7 @@ static void was_written(glfs_fd_t *file, ssize_t bytes, struct glfs_stat *before
 
 void engine_write_block(unsigned int node, uint64_t block, const char *buffer)
 {
-	if (glfs_pwrite_async(written[node], buffer, BLOCK, block * BLOCK, 0, was_written, NULL))
+	if (glfs_pwrite_async(written[node], buffer, BLOCK, block * BLOCK, 0, write_ended, NULL))
 		die("write");
 }
 
@@ -182,12 +182,12 @@ uint64_t engine_sector(unsigned int node, uint64_t block)
 	die("place of a block on a drive");
 }
 
-uint64_t engine_asked(void)
+uint64_t engine_queries(void)
 {
 	return 0;
 }
 
-uint64_t engine_strayed(void)
+uint64_t engine_redirects(void)
 {
 	return 0;
 }

@@ -40,7 +40,7 @@
 #include "linux/blk-linnos.h"
 #include "rules.h"
 
-enum { LOOKED_BACK = 64, AGENT_PORT = 7316 };
+enum { HEDGE_SCAN = 64, AGENT_PORT = 7316 };
 
 struct node {
 	int agent; /* socket */
@@ -83,12 +83,12 @@ static struct node nodes[NODES_MAX];
 static unsigned int n_nodes, n_replicas, lost_percent;
 static struct read *reads;
 static struct write *writes;
-static uint64_t n_reads, n_writes, n_blocks, in_flight, wrong, failed, asked, told;
+static uint64_t n_reads, n_writes, n_blocks, in_flight, wrong, failed, n_queries, n_reports;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int ended_fd, timer_fd;
 static uint64_t draws, losses;
-static struct rule_node known[NODES_MAX];
-static struct rule_client client = {.nodes = known};
+static struct rule_node node_states[NODES_MAX];
+static struct rule_client client = {.nodes = node_states};
 static struct rule_hedging hedging;
 /* NULL unless the rule is the library's */
 static struct linnos_cluster *cluster;
@@ -164,25 +164,25 @@ static void place(uint64_t block, uint32_t at[REPLICAS])
 /* ---- reports of agents ---- */
 
 /* For the client, a lost query is the same as a lost answer. */
-static void put(unsigned int k, const uint8_t *datagram, size_t bytes)
+static void send_datagram(unsigned int k, const uint8_t *datagram, size_t bytes)
 {
 	bool is_lost = lost_percent && draw_from(&losses) % 100 < lost_percent;
 
 	if (is_lost || send(nodes[k].agent, datagram, bytes, 0) == (ssize_t)bytes)
-		asked++;
+		n_queries++;
 }
 
-static void ask(unsigned int k, bool look)
+static void send_query(unsigned int k, bool query_only)
 {
 	/* the cookie is the number of reads sent before the query */
 	struct query query = {
-		.cookie = known[k].sent,
+		.cookie = node_states[k].sent,
 		.bytes = BLOCK,
-		.flags = look ? QUERY_ONLY : 0,
+		.flags = query_only ? QUERY_ONLY : 0,
 	};
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
 
-	put(k, datagram, query_write(&query, NULL, 0, datagram));
+	send_datagram(k, datagram, query_write(&query, NULL, 0, datagram));
 }
 
 static const struct lie {
@@ -190,7 +190,7 @@ static const struct lie {
 	uint32_t us, pending;
 } lies[] = {{"fast", 20, 0}, {"slow", 20000, 1000}}, *lie;
 
-static void tell_lies(const char *name)
+static void select_lie(const char *name)
 {
 	for (size_t k = 0; k < sizeof(lies) / sizeof(*lies); k++)
 		if (!strcmp(name, lies[k].name))
@@ -198,7 +198,7 @@ static void tell_lies(const char *name)
 }
 
 /* For the client, a report that was changed on the way is the same as a false one. */
-static ssize_t lied(uint8_t *datagram, ssize_t bytes)
+static ssize_t falsify_report(uint8_t *datagram, ssize_t bytes)
 {
 	struct answer answer;
 
@@ -211,7 +211,7 @@ static ssize_t lied(uint8_t *datagram, ssize_t bytes)
 	return answer_write(&answer, NULL, 0, datagram);
 }
 
-static void hear(unsigned int k)
+static void receive_reports(unsigned int k)
 {
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
 	struct answer answer;
@@ -219,16 +219,17 @@ static void hear(unsigned int k)
 
 	while ((bytes = recv(nodes[k].agent, datagram, sizeof(datagram), MSG_DONTWAIT)) >= 0) {
 		if (lie && !k)
-			bytes = lied(datagram, bytes);
+			bytes = falsify_report(datagram, bytes);
 		if (cluster) {
-			told += !linnos_cluster_receive_report(cluster, k, datagram, bytes,
-							       woken_ns);
+			n_reports += !linnos_cluster_receive_report(cluster, k, datagram, bytes,
+								    woken_ns);
 			continue;
 		}
-		if (answer_read(&answer, NULL, 0, datagram, bytes) || answer.cookie > known[k].sent)
+		if (answer_read(&answer, NULL, 0, datagram, bytes) ||
+		    answer.cookie > node_states[k].sent)
 			continue;
-		told++;
-		known[k].report = (struct rule_report){
+		n_reports++;
+		node_states[k].report = (struct rule_report){
 			.at_ns = woken_ns,
 			.us = answer.latency_us,
 			.pending = answer.pending,
@@ -294,7 +295,7 @@ static unsigned int choose(struct read *read)
 }
 
 /* The engine's names come first. */
-static bool know_rule(const char *name)
+static bool select_rule(const char *name)
 {
 	if (engine_has(name)) {
 		engines_own.name = name;
@@ -316,7 +317,7 @@ void on_end(void *of, ssize_t bytes)
 {
 	struct attempt *attempt = of;
 	struct read *read = attempt->read;
-	struct rule_node *node = &known[attempt->node];
+	struct rule_node *node = &node_states[attempt->node];
 	struct rule_server server;
 	uint64_t end_ns = now_ns(), expected[BLOCK / sizeof(uint64_t)];
 
@@ -387,21 +388,22 @@ static void send_to(struct read *read, unsigned int replica, enum linnos_kind ki
 		linnos_cluster_on_submit(cluster, &attempt->sending, &read->choice, replica, kind,
 					 woken_ns);
 	pthread_mutex_lock(&lock);
-	rule_sent(&known[node], &attempt->of_rule, woken_ns);
+	rule_sent(&node_states[node], &attempt->of_rule, woken_ns);
 	in_flight++;
 	pthread_mutex_unlock(&lock);
 	engine_read(node, read->block, attempt->buffer, attempt);
 }
 
 /* Send the library's next query, if any. */
-static void ask_for_library(void)
+static void send_library_query(void)
 {
 	uint8_t datagram[LINNOS_CLUSTER_DATAGRAM];
 	int64_t node = linnos_cluster_next_query_node(cluster, woken_ns);
 
 	if (node >= 0)
-		put(node, datagram,
-		    linnos_cluster_build_query(cluster, node, 0, BLOCK, woken_ns, datagram));
+		send_datagram(
+			node, datagram,
+			linnos_cluster_build_query(cluster, node, 0, BLOCK, woken_ns, datagram));
 }
 
 static void begin(struct read *read)
@@ -416,11 +418,11 @@ static void begin(struct read *read)
 	pthread_mutex_unlock(&lock);
 	/* before the read, so that the read counts as sent after the query */
 	for (unsigned int k = 0; rule->queries == RULE_QUERIES_ALL && k < n_replicas; k++)
-		ask(read->nodes[k], !rule->probes_silent);
+		send_query(read->nodes[k], !rule->probes_silent);
 	if (rule->queries == RULE_QUERIES_CHOSEN)
-		ask(read->nodes[replica], true);
+		send_query(read->nodes[replica], true);
 	if (cluster)
-		ask_for_library();
+		send_library_query();
 	send_to(read, replica, LINNOS_PRIMARY_ATTEMPT);
 	if (rule->clones)
 		send_to(read, (replica + 1) % n_replicas, LINNOS_HEDGE_ATTEMPT);
@@ -433,7 +435,7 @@ static uint64_t hedge_late(uint64_t begun)
 {
 	uint64_t next_ns = UINT64_MAX;
 
-	for (uint64_t k = begun > LOOKED_BACK ? begun - LOOKED_BACK : 0; k < begun; k++) {
+	for (uint64_t k = begun > HEDGE_SCAN ? begun - HEDGE_SCAN : 0; k < begun; k++) {
 		struct read *read = &reads[k];
 		bool is_done;
 		int replica;
@@ -474,7 +476,7 @@ static void wait_until(uint64_t at_ns)
 	pthread_mutex_lock(&lock);
 	for (unsigned int k = 0; k < n_nodes; k++)
 		if (fds[k + 2].revents)
-			hear(k);
+			receive_reports(k);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -550,14 +552,14 @@ static void open_library(uint64_t seed)
 		die(linnos_cluster_error());
 }
 
-static uint64_t room_of(double lasts_ms, double mean_us)
+static uint64_t capacity_for(double lasts_ms, double mean_us)
 {
 	return 2 * lasts_ms * 1000 / mean_us + 1000;
 }
 
 static void draw_reads(uint64_t seed, double lasts_ms, double mean_us)
 {
-	uint64_t room = room_of(lasts_ms, mean_us);
+	uint64_t room = capacity_for(lasts_ms, mean_us);
 	double due_ns = 0;
 
 	draws = seed;
@@ -574,13 +576,13 @@ static void draw_reads(uint64_t seed, double lasts_ms, double mean_us)
 /* Writes have their own random sequence, so that the reads are the same without them. */
 static void draw_writes(uint64_t seed, double lasts_ms, double mean_us)
 {
-	uint64_t room = room_of(lasts_ms, mean_us), lots = seed * 3;
+	uint64_t room = capacity_for(lasts_ms, mean_us), sequence = seed * 3;
 	double due_ns = 0;
 
 	writes = calloc(room, sizeof(*writes));
 	while (n_writes < room &&
-	       (due_ns += draw_exponential(&lots) * mean_us * 1000) < lasts_ms * 1e6)
-		writes[n_writes++] = (struct write){due_ns, draw_from(&lots) % n_blocks};
+	       (due_ns += draw_exponential(&sequence) * mean_us * 1000) < lasts_ms * 1e6)
+		writes[n_writes++] = (struct write){due_ns, draw_from(&sequence) % n_blocks};
 }
 
 /* Count the reads of the engine's half of each drive so far. */
@@ -645,9 +647,10 @@ int main(int argc, char **argv)
 		fflush(stdout);
 		_exit(0);
 	}
-	if (argc != 11 || !know_rule(argv[1])) {
+	if (argc != 11 || !select_rule(argv[1])) {
 		fputs("usage: reads write MB\n"
-		      "       reads RULE SEED MS MEAN_US CLIENTS LOST LIE WRITES EVERY_S LOG\nrules:",
+		      "       reads RULE SEED MS MEAN_US CLIENTS LOST LIE WRITES EVERY_S "
+		      "LOG\nrules:",
 		      stderr);
 		for (size_t k = 0; k < n_rules; k++)
 			fprintf(stderr, " %s", rules[k].name);
@@ -661,7 +664,7 @@ int main(int argc, char **argv)
 	mean_us = strtod(argv[4], NULL);
 	lost_percent = strtoul(argv[6], NULL, 10);
 	losses = ~seed;
-	tell_lies(argv[7]);
+	select_lie(argv[7]);
 	writes_percent = strtod(argv[8], NULL);
 	ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -684,8 +687,8 @@ int main(int argc, char **argv)
 	       "%llu, \"asked\": %llu, "
 	       "\"told\": %llu, \"strayed\": %llu, \"disk_reads\": [",
 	       (unsigned long long)n_reads, (unsigned long long)n_writes, (unsigned long long)wrong,
-	       (unsigned long long)failed, (unsigned long long)(asked + engine_asked()),
-	       (unsigned long long)told, (unsigned long long)engine_strayed());
+	       (unsigned long long)failed, (unsigned long long)(n_queries + engine_queries()),
+	       (unsigned long long)n_reports, (unsigned long long)engine_redirects());
 	for (unsigned int k = 0; k < n_nodes; k++)
 		printf("%s%llu", k ? ", " : "", (unsigned long long)(after[k] - before[k]));
 	puts("]}");
