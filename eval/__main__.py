@@ -63,7 +63,7 @@ def main() -> None:
     for name in names:
         if name not in (*NAMES, *ON_REQUEST):
             known = ", ".join((*NAMES, *ON_REQUEST))
-            parser.error(f"{name}: no such experiment; known are {known}")
+            parser.error(f"{name}: no such experiment; the experiments are {known}")
     if arguments.list:
         for name in names if arguments.names else (*names, *ON_REQUEST):
             experiment = load(name)
@@ -74,11 +74,13 @@ def main() -> None:
             pages.write(load(name))
         return
     if arguments.jobs < 1:
-        parser.error(f"--jobs {arguments.jobs}: at least 1")
+        parser.error(f"--jobs is {arguments.jobs}; it must be at least 1")
     if arguments.dev and arguments.commit:
-        parser.error("--commit with --dev: eval/results has results of evaluation seeds")
+        parser.error(
+            "--commit and --dev exclude each other: eval/results has evaluation seeds only"
+        )
     if arguments.seeds is not None and arguments.seeds < 1:
-        parser.error(f"--seeds {arguments.seeds}: at least 1")
+        parser.error(f"--seeds is {arguments.seeds}; it must be at least 1")
     out = Path("out") / ("eval-dev" if arguments.dev else "eval")
     keep_programs(out)
     workers.use_workers(arguments.jobs)
@@ -98,7 +100,7 @@ def main() -> None:
 
 
 def data_digest(folder: Path) -> str | None:
-    """Return the digest of the long table that an experiment left, or None."""
+    """Return the digest of an experiment's long table, or None if there is no table."""
     path = folder / TABLE
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else None
 
@@ -146,7 +148,7 @@ def run(experiment: Study, out: Path, arguments: argparse.Namespace) -> None:
             experiment.name, cache, arguments.jobs, arguments.dev, folder.resolve(), arguments.seeds
         )
         measured = experiment.run(context)
-        # Their CPU time is known when they have ended.
+        # The CPU time of the workers is known only after they have ended.
         workers.stop()
         measured.save(folder / TABLE)
         seconds, cpu = time.monotonic() - start, cpu_seconds() - start_cpu
@@ -161,7 +163,7 @@ def run(experiment: Study, out: Path, arguments: argparse.Namespace) -> None:
             "seeds": list(context.seeds),
         }
         print(f"  done in {seconds:.0f} s, {cpu:.0f} s of CPU time; see {folder}/", flush=True)
-    # Figures and tables are made from the files, so that they can be made again.
+    # Figures and tables are made from the saved file, so that --redraw gives the same.
     table = LongTable.load(folder / TABLE)
     experiment.draw(table, folder / "figure.png")
     write_json(folder / "record.json", record)
@@ -171,12 +173,12 @@ def run(experiment: Study, out: Path, arguments: argparse.Namespace) -> None:
         commit(experiment, table, record, folder / "figure.png")
 
 
-def described(experiment: Study, record: dict[str, Any]) -> dict[str, Any]:
+def run_facts(experiment: Study, record: dict[str, Any]) -> dict[str, Any]:
     """Return the facts about a run that are committed with its numbers."""
     return {
         "command": experiment.command or f"make eval-{experiment.name}",
         "title": experiment.title,
-        # Those of the run that made the data: the environment may name other traces now.
+        # Parameters of the run that made the data: the environment may name other traces now.
         "parameters": record["parameters"],
         "code": record["made_from"]["code"],
         "seeds": record.get("seeds"),
@@ -187,7 +189,7 @@ def described(experiment: Study, record: dict[str, Any]) -> dict[str, Any]:
 def commit(study: Study, table: LongTable, record: dict[str, Any], figure: Path) -> None:
     """Write a study's long table and figure to where they are under version control."""
     path = RESULTS / f"{study.name}.csv"
-    facts = described(study, record)
+    facts = run_facts(study, record)
     if study.adds and path.exists() and table.add_missing_places(LongTable.load(path)):
         # The figure and the parameters include the places that an earlier run measured.
         study.draw(table, figure)

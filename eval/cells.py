@@ -34,11 +34,11 @@ ARRAYS = {
 }
 N_DRIVES = 3
 
-#: Those of the paper's Table 1: Azure, Bing Index, Bing Select and Cosmos, each with the rates and
-#: sizes of its row for the consumer array (-c) and for the enterprise array (-e).
+#: The workloads of the paper's Table 1: Azure, Bing Index, Bing Select and Cosmos, each with the
+#: rates and sizes of its rows for the consumer array (-c) and the enterprise array (-e).
 WORKLOADS = ("az-c", "bi-c", "bs-c", "co-c", "az-e", "bi-e", "bs-e", "co-e")
 
-#: Which array a workload is for.
+#: The array on which each workload runs.
 ARRAY_OF = {name: "consumer" if name.endswith("-c") else "enterprise" for name in WORKLOADS}
 
 #: Options of `linnapp train` for every network: LinnOS as published refuses what its network says,
@@ -93,9 +93,9 @@ class Cell:
     kept_s: float = WINDOW_S
     #: Exported size of each drive.
     size_mb: int = Array.size_mb
-    #: Each write goes to all drives, not to its default replica alone. One in ``N_DRIVES`` writes
-    #: of each drive's trace, drawn from the seed, is then left, so that a drive gets as many as
-    #: otherwise.
+    #: Send each write to all drives instead of its default replica alone. Each drive's trace then
+    #: keeps one in ``N_DRIVES`` writes, drawn from the seed, so that a drive gets as many writes
+    #: as without replication.
     replicate_writes: bool = False
 
     @property
@@ -139,11 +139,11 @@ class Replay:
     inject: str | None = None
     #: Options of `linnapp train` for the models.
     train_options: tuple[str, ...] = ()
-    #: Which part of the cell is replayed: "replay", or "train", what the models saw.
+    #: The replayed part of the cell: "replay", or "train", the part that models learn from.
     part: str = "replay"
     #: More options of the replayer.
     options: tuple[str, ...] = ()
-    #: Leave the per-I/O log in the folder.
+    #: Keep the per-I/O log in the folder.
     keep_log: bool = False
 
     @property
@@ -164,7 +164,7 @@ class Replayed:
 
     @property
     def log(self) -> Path:
-        """The per-I/O log, where the replay kept it."""
+        """The per-I/O log, which exists if the replay has ``keep_log``."""
         return self.folder / f"{self.replay.policy}.log"
 
 
@@ -182,19 +182,19 @@ def write_workload(
     Parameters
     ----------
     folders : sequence of (Path, float, float)
-        Where a slice goes, and its first and last second.
+        The folder of each slice, and the slice's first and last second.
     """
     profile = load_profile(name)
     end_s = max(last_s for _, _, last_s in folders)
-    # The last seed is for the bursts that all drives have in common.
+    # The last seed determines the bursts that all drives have in common.
     sequence = np.random.SeedSequence([seed, _WORKLOAD])
     *children, shared = sequence.spawn(N_DRIVES + 1)
-    of_writes = [np.random.default_rng(child) for child in sequence.spawn(N_DRIVES)]
+    write_draws = [np.random.default_rng(child) for child in sequence.spawn(N_DRIVES)]
     for drive, child in enumerate(children):
         drawn = generate(profile, end_s * WINDOW_S / kept_s, child, size_mb << 20, shared)
         chunks = [_kept(chunk, kept_s) for chunk in drawn]
         if replicate_writes:
-            chunks = [_fewer_writes(chunk, of_writes[drive]) for chunk in chunks]
+            chunks = [_fewer_writes(chunk, write_draws[drive]) for chunk in chunks]
         for folder, first_s, last_s in folders:
             folder.mkdir(parents=True, exist_ok=True)
             slices = []
@@ -206,7 +206,7 @@ def write_workload(
 
 
 def _kept(chunk: iolog.Workload, kept_s: float) -> iolog.Workload:
-    """The first seconds of each window, joined."""
+    """Return the first `kept_s` seconds of each window, joined."""
     if kept_s >= WINDOW_S:
         return chunk
     window, within_us = np.divmod(chunk.time_us, round(WINDOW_S * 1e6))
@@ -256,13 +256,13 @@ def recorded(cache: Cache, cell: Cell) -> Path:
 
 
 def trained(cache: Cache, cell: Cell, train_options: tuple[str, ...] = ()) -> Path:
-    """Train a cell's models."""
+    """Train a cell's models, and return their folder."""
     source = recorded(cache, cell)
 
     def make(folder: Path) -> None:
         blks = [source / "record" / f"flash{drive}.blk" for drive in range(N_DRIVES)]
-        of_kind = () if set(LATENCY_TRAINING) <= set(train_options) else NETWORK_TRAINING
-        options = ("--seed", str(cell.seed), *of_kind, *train_options)
+        kind_options = () if set(LATENCY_TRAINING) <= set(train_options) else NETWORK_TRAINING
+        options = ("--seed", str(cell.seed), *kind_options, *train_options)
         workers.train(blks, folder / "models", folder / "train.txt", *options)
 
     parameters = {"cell": asdict(cell), "options": train_options}
@@ -282,15 +282,15 @@ def read_profile(cache: Cache, cell: Cell) -> Path:
 def train_heimdall(
     log: Path, folder: Path, seed: int, *, replicate_writes: bool = False
 ) -> list[Path]:
-    """Train the networks of `heimdall` on the per-I/O log of a recording: one a drive."""
+    """Train the networks of `heimdall`, one per drive, on the per-I/O log of a recording."""
     records = replay_log.read(log)
-    served = [given(records, k, replicate_writes=replicate_writes) for k in range(N_DRIVES)]
+    served = [ios_of_drive(records, k, replicate_writes=replicate_writes) for k in range(N_DRIVES)]
     paths: list[Path] = workers.call(heimdall.train, served, folder, seed)
     return paths
 
 
 def _heimdall_of(cache: Cache, cell: Cell) -> list[Path]:
-    """The networks of `heimdall` for a cell's drives."""
+    """Return the networks of `heimdall` for a cell's drives."""
 
     def make(folder: Path) -> None:
         log = read_profile(cache, cell)
@@ -302,7 +302,7 @@ def _heimdall_of(cache: Cache, cell: Cell) -> list[Path]:
 
 
 def replayed(cache: Cache, replay: Replay) -> Replayed:
-    """Replay a cell under a policy, unless that was done before.
+    """Replay a cell under a policy, unless the result is in the cache.
 
     Timeouts and queue limits of the policies come from the cell's recording,
     inflection points and the false-submit ratio from its models.
@@ -370,16 +370,16 @@ def write_reads(log: Path, path: Path) -> None:
     )
 
 
-def reads_of(done: Replayed) -> dict[str, np.ndarray[Any, Any]]:
+def load_replayed_reads(done: Replayed) -> dict[str, np.ndarray[Any, Any]]:
     """Load the result of :func:`write_reads`."""
     with np.load(done.folder / READS) as kept:
         return {name: kept[name] for name in kept.files}
 
 
-def given(
+def ios_of_drive(
     records: np.ndarray[Any, Any], drive: int, *, replicate_writes: bool = False
 ) -> np.ndarray[Any, Any]:
-    """Select the I/Os of one drive from the log of a policy that sends each read to one drive.
+    """Return the I/Os of one drive in the log of a policy that sends each read to one drive.
 
     A write that went to all drives is in the log once, with the time of the last drive.
     """
@@ -390,7 +390,7 @@ def given(
 
 
 def read_log(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Reads of a per-I/O log as they were due: its columns, `latency_us`, `start_us` (floats)."""
+    """Return the columns of a log's reads by due time, with `latency_us` and `start_us`."""
     records = replay_log.read(path)
     reads = records[records["op"] == replay_log.READ]
     # The order in which they were due, the same for every policy.

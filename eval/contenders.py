@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from linnapp.lab.demo import CAP, Row, with_duplicates
 
-#: Extra I/O that operators accept; the last hedge can exceed a cap.
-LITTLE = 0.0505
+#: The largest share of extra I/O of rivals "with at most 5 %"; the last hedge can exceed the cap.
+EXTRA_IO_LIMIT = 0.0505
 
 #: Policies that send reads twice when they are late.
 _HEDGING = ("shortest-queue-h95", "hedge", "hedge-ip", "linnos-hl", "linnos-h99")
@@ -38,7 +38,7 @@ class Contender:
 
     @property
     def name(self) -> str:
-        """Its name in tables and figures."""
+        """The name in tables and figures."""
         name = f"{self.policy}, {self.cap} cap" if self.cap else self.policy
         if self.duplicates:
             name = with_duplicates(self.policy, self.cap)
@@ -103,7 +103,7 @@ _IN_WORDS = {
 
 
 def display_name(policy: str) -> str:
-    """Return a policy's name on pages, in Markdown. A description ("the best rule") stays."""
+    """Return a policy's name on pages, in Markdown; "the best rule" and the like are unchanged."""
     if policy.startswith(("the ", "md")):
         return policy.replace("md, ", "md ")
     policy = policy.replace(" (limit ", ", ").removesuffix(")")
@@ -114,7 +114,7 @@ def display_name(policy: str) -> str:
 
 
 def title(policy: str) -> str:
-    """Return the name on pages of a policy of the replayer or of md; others keep theirs."""
+    """Return the name on pages of a policy of the replayer or of md; other names are unchanged."""
     return display_name(policy) if policy in _BY_NAME or policy.startswith("md") else policy
 
 
@@ -124,7 +124,7 @@ def label(policy: str) -> str:
 
 
 def named(names: Iterable[str]) -> tuple[Contender, ...]:
-    """Contenders by their names."""
+    """Return the contenders with these names."""
     return tuple(_BY_NAME[name] for name in names)
 
 

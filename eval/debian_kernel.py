@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Debian's own kernel in a guest whose time is the instructions that it runs.
+"""Debian's own kernel in a guest whose clock counts instructions.
 
-QEMU translates, and lets one nanosecond pass for each instruction of all that runs on the one
-processor: an exact clock, that no load of the machine disturbs.
+QEMU emulates the only processor and advances the guest's clock by one nanosecond for each executed
+instruction, so measured times do not depend on the load of the machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from linnapp.lab.qemu import QemuGuest, run
 #: What `make kernel-debian` unpacks.
 FOLDER = ROOT / "build" / "kernel-debian"
 
-#: Finds programs as a shell of Debian's root does, and this Python.
+#: The PATH of Debian's root, with the folder of this Python interpreter in front.
 PATH = os.pathsep.join([str(Path(sys.executable).parent), DEFAULT_PATH])
 
 
@@ -28,7 +28,7 @@ def image() -> Path:
     """Return the path of the kernel."""
     kernels = sorted((FOLDER / "boot").glob("vmlinuz-*"))
     if len(kernels) != 1:
-        raise LabError(f"{FOLDER}: no kernel there; `make kernel-debian` unpacks Debian's")
+        raise LabError(f"{FOLDER} contains no kernel; `make kernel-debian` unpacks Debian's kernel")
     return kernels[0]
 
 
@@ -37,7 +37,7 @@ def release() -> str:
     return image().name.removeprefix("vmlinuz-")
 
 
-def counted(script: str, **settings: Any) -> str:
+def run_counting_instructions(script: str, **settings: Any) -> str:
     """Run a shell script in a new guest, and return its output.
 
     Parameters

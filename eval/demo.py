@@ -36,7 +36,7 @@ from linnapp.lab.guests import NEEDS_HEIMDALL, NEEDS_LATENCY_MODEL
 from linnapp.lab.host import linnapp, train
 from linnapp.lab.work import Step, StepError, Steps, Work, write_json
 
-#: of a trace that is given: 128 for each of three drives, twice
+#: The minimum number of reads of a user-supplied trace: 128 for each drive in each half.
 LEAST_READS = 3 * 128 * 2
 LONGEST_S = 1e8
 
@@ -51,17 +51,17 @@ ROWS = contenders.rows(
     )
 )  # fmt: skip
 
-#: Drawn; all of them would hide each other.
+#: The policies in the figure; all of them would hide each other.
 DRAWN = (
     "baseline", "clone", "hedge", "linnos", "fastest", "fastest with duplicates", "oracle",
 )  # fmt: skip
 
-#: The rate in I/Os a second to which a given trace is sped up if it is slower: the public traces
+#: The rate in I/Os per second to which a slower user-supplied trace is sped up. The public traces
 #: were recorded on disks a hundred times slower than flash.
 TARGET_IOPS = 2000
 
-#: A given trace is one volume on the array: each read has one drive as its
-#: home, in turn, and each write goes to all drives.
+#: A user-supplied trace is one volume on the array: the default replica of reads is assigned round
+#: robin, and each write goes to all drives.
 VOLUME = ("--spread", "--replicate-writes")
 
 
@@ -84,10 +84,10 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     if arguments.seconds < 1:
-        parser.error(f"--seconds {arguments.seconds}: at least 1")
+        parser.error(f"--seconds is {arguments.seconds}; it must be at least 1")
     record_s = arguments.record_seconds
     if record_s is not None and record_s <= 0:
-        parser.error(f"--record-seconds {record_s:g}: above 0")
+        parser.error(f"--record-seconds is {record_s:g}; it must be greater than 0")
     try:
         demo(
             arguments.trace, arguments.out, arguments.models, arguments.seed, arguments.seconds,
@@ -107,8 +107,11 @@ def demo(
     half_s: int,
     record_s: float | None = None,
 ) -> None:
-    """Run the demo and leave its results in ``out``; `record_s`: of the first half."""
-    from eval.figures import latency_cdf
+    """Run the demo and write its results into ``out``.
+
+    Only the first `record_s` seconds of the first half are recorded, if given.
+    """
+    from eval.figures import draw_latency_cdf
 
     steps = Steps(3)
     run = Demo(out, Array(seed=seed), seed, () if trace is None else VOLUME)
@@ -116,8 +119,8 @@ def demo(
         if trace is None:
             sources, train_s = run.generate(half_s), float(half_s)
         else:
-            check_teaches(trace, inspected(trace))
-            sources, train_s = workload(trace, run.array, out / "workload")
+            check_has_enough_reads(trace, inspect_trace(trace))
+            sources, train_s = convert_trace(trace, run.array, out / "workload")
         recorded_s = train_s if record_s is None else min(record_s, train_s)
         train_slice = slice_traces(sources, out / "train", 0, recorded_s)
         replay_slice = slice_traces(sources, out / "replay", train_s, 2 * train_s)
@@ -159,12 +162,12 @@ def demo(
     with steps.step("drawing"):
         latencies_us = {row.name: run.latencies_us(row) for row in ROWS}
         runs = [
-            # The furthest that rests on a hundred reads of the workload that is generated.
+            # The highest percentile with a hundred slower reads in the generated workload.
             {"name": row.name, **step.result, "p998_us": percentile(latencies_us[row.name], 99.8)}
             for row, step in zip(ROWS, replays, strict=True)
         ]
         write_json(out / "summary.json", {"runs": runs})
-        latency_cdf(
+        draw_latency_cdf(
             {row.name: latencies_us[row.name] for row in ROWS if row.name in DRAWN},
             out / "cdf.png",
             title="Read latency, slow bursts wandering over three drives",
@@ -184,33 +187,33 @@ def demo(
 
 
 @functools.cache
-def inspected(trace: Path) -> dict[str, Any]:
+def inspect_trace(trace: Path) -> dict[str, Any]:
     """Return the output of `linnapp inspect` for a trace."""
     facts: dict[str, Any] = json.loads(linnapp("inspect", str(trace), "--json"))
     return facts
 
 
-def check_teaches(trace: Path, facts: dict[str, Any]) -> None:
-    """Refuse a trace of which there is too little, or whose times cannot be."""
+def check_has_enough_reads(trace: Path, facts: dict[str, Any]) -> None:
+    """Raise StepError if a trace has too few reads or an impossible duration."""
     if facts["reads"] < LEAST_READS:
         raise StepError(
-            f"{trace}: {facts['reads']} reads; {LEAST_READS} are the least that three drives learn "
-            "from and are replayed: name a longer trace"
+            f"{trace} has {facts['reads']} reads; at least {LEAST_READS} are needed to train three "
+            "models and to replay the rest: name a longer trace"
         )
     if not 0 < facts["duration_s"] < LONGEST_S:
         raise StepError(
-            f"{trace}: its I/Os lie over {facts['duration_s']:g} s; above 0 and below "
-            f"{LONGEST_S:g} are accepted: a time in it is wrong"
+            f"{trace} lasts {facts['duration_s']:g} s, which must be greater than 0 and less than "
+            f"{LONGEST_S:g} s: a time in it is wrong"
         )
 
 
-def workload(
+def convert_trace(
     trace: Path, array: Array, out: Path, target_iops: float = TARGET_IOPS
 ) -> tuple[list[Path], float]:
     """Convert a given trace to an iolog; return it and the length in seconds of its halves."""
     out.mkdir(parents=True, exist_ok=True)
     volume = out / "volume.iolog"
-    facts = inspected(trace)
+    facts = inspect_trace(trace)
     rerate = max(1.0, target_iops / facts["iops_mean"])
     linnapp(
         "convert", str(trace), str(volume),

@@ -24,11 +24,11 @@ from eval.experiments.cluster.lab import (
     TURN_US,
     Measured,
     Situation,
-    compiled,
-    measured,
-    recorded_and_trained,
+    compile_client,
+    measure_rules,
+    record_and_train,
 )
-from eval.experiments.cluster.rules import LIBRARY, OTHERS, RULES, SHIPPED, best
+from eval.experiments.cluster.rules import AGENT_RULES, LIBRARY, RIVALS, RULES, best
 from eval.long_table import LongTable
 from linnapp.lab import guests
 from linnapp.lab.cluster import CLUSTER_KERNEL
@@ -39,9 +39,9 @@ COMMAND = "make demo-cluster"
 #: The network of the tables in docs/cluster.md.
 ONE_WAY_US = 20
 
-#: Those that fit into five minutes. The best rival is among them.
+#: The rules that are measured, in this order. They take five minutes and include the best rival.
 ORDER = (
-    "round-robin", "own-queue", "own-latency", "engine-3", *SHIPPED, *LIBRARY, "oracle",
+    "round-robin", "own-queue", "own-latency", "engine-3", *AGENT_RULES, *LIBRARY, "oracle",
 )  # fmt: skip
 
 #: Folders in the output that each run makes again.
@@ -65,7 +65,7 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     if arguments.rounds < 1:
-        parser.error(f"--rounds {arguments.rounds}: at least 1")
+        parser.error(f"--rounds is {arguments.rounds}; it must be at least 1")
     try:
         table = demo(arguments.out, arguments.seed, arguments.rounds)
     except (StepError, OSError) as error:
@@ -86,20 +86,20 @@ def demo(out: Path, seed: int, rounds: int) -> LongTable:
     situation = Situation(BURSTS, seed, ONE_WAY_US, measured_ms=rounds * N_DRIVES * TURN_US // 1000)
     folder = out.resolve()
     cache = Cache(folder / "cache")
-    # all of it is to be measured now
+    # The demo measures everything again.
     for old in (path for kind in WORK for path in cache.folder.glob(f"{kind}-*")):
         shutil.rmtree(old)
     with steps.step("compiling the client"):
-        client = compiled(folder / "bin")
+        client = compile_client(folder / "bin")
     with guests.on_kernel(CLUSTER_KERNEL, "kernel-cluster", client.parent):
         with steps.step("recording the drives, and training a model of each"):
-            recorded_and_trained(cache, client, situation)
+            record_and_train(cache, client, situation)
             workers.stop()
         done: dict[str, Measured] = {}
         for rule in ORDER:
             with steps.step(f"reading: {RULES[rule]}"):
-                # a guest each: every rule meets the drives as they are first
-                done |= measured(cache, client, situation, (rule,))
+                # Each rule runs in a new guest, so that drives start in the same state.
+                done |= measure_rules(cache, client, situation, (rule,))
     with steps.step("drawing"):
         table = LongTable(("situation",))
         add_reads(table, situation.load, [done], situation.measured_ms)
@@ -121,7 +121,7 @@ def announcement(rounds: int) -> str:
 
 
 def _seconds(rounds: int) -> float:
-    """Return the length of some rounds."""
+    """Return the length of a number of rounds in seconds."""
     return rounds * N_DRIVES * TURN_US / 1e6
 
 
@@ -137,13 +137,13 @@ def result_text(table: LongTable) -> str:
         numbers[rule] = f"{mean:.1f} us in the mean and {p99:.0f} us at p99"
         rows.append((RULES[rule], f"{mean:.1f}", f"{p99:.0f}", f"{100 * extra:.1f} %"))
     reads = table.value(place, ORDER[0], "reads")
-    rival = best(table, place, (rule for rule in OTHERS if rule in numbers))
-    below = table.interval(place, LIBRARY[0], "mean_us", rival)
-    decided = "" if below.excludes_zero else "\nThe means do not differ significantly."
+    rival = best(table, place, (rule for rule in RIVALS if rule in numbers))
+    reduction = table.interval(place, LIBRARY[0], "mean_us", rival)
+    note = "" if reduction.excludes_zero else "\nThe means do not differ significantly."
     return (
         f"Read latency; {reads:.0f} reads a rule:\n\n{aligned(rows)}\n\n{EXPLAINED}\n\n"
         f"{RULES[LIBRARY[0]]} takes {numbers[LIBRARY[0]]}.\n"
-        f"The best rival, {RULES[rival]}, takes {numbers[rival]}.{decided}"
+        f"The best rival, {RULES[rival]}, takes {numbers[rival]}.{note}"
     )
 
 
@@ -155,7 +155,7 @@ def draw(table: LongTable, path: Path) -> None:
         figures.Panel("", place, rows, measure, f"{name} of the read latency, us")
         for measure, name in (("mean_us", "mean"), ("p99_us", "p99"))
     ]
-    figures.ranked(table, panels, path, ours=LIBRARY)
+    figures.draw_ranked(table, panels, path, ours=LIBRARY)
 
 
 if __name__ == "__main__":

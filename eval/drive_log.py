@@ -13,7 +13,7 @@ from linnapp.trace.blktrace import COMPLETED, REVOKED, WRITE
 from linnapp.trace.reads import PAGE_BYTES, LoggedDrive
 from linnapp.trace.text import SECTOR_BYTES
 
-#: A read that has to wait for nothing takes less time than this.
+#: A read that does not have to wait takes less time than this.
 OVERDUE_US = 1000
 
 #: The drive's I/Os are counted over these stretches of time before a read's arrival.
@@ -52,11 +52,11 @@ def observed(log: DriveLog, at: Int64, size: Int64, offset: Int64) -> NDArray[np
         The features of a latency model, followed by others. A feature that does not exist is NaN.
         Times are in us.
     """
-    found, pending_then = _found(log, at, size, offset)
+    found, pending_then = _features_of_reads(log, at, size, offset)
     begun = np.searchsorted(log.start, at, side="left")
     pages = -(-log.size // PAGE_BYTES)
-    written, read = _upto(pages * ~log.is_read), _upto(pages * log.is_read)
-    columns: list[Any] = [*found.T, *of_all(at, begun, log.start, log.end)]
+    written, read = _prefix_sums(pages * ~log.is_read), _prefix_sums(pages * log.is_read)
+    columns: list[Any] = [*found.T, *features_of_all_ios(at, begun, log.start, log.end)]
     for stretch_ms in STRETCHES_MS:
         since = np.searchsorted(log.start, at - stretch_ms * 1_000_000, side="left")
         columns += [written[begun] - written[since], read[begun] - read[since]]
@@ -72,7 +72,9 @@ def observed(log: DriveLog, at: Int64, size: Int64, offset: Int64) -> NDArray[np
     return np.stack([np.asarray(column, np.float32) for column in columns], axis=1)
 
 
-def of_all(now_ns: Int64, before: Int64, start_ns: Int64, end_ns: Int64) -> list[NDArray[Any]]:
+def features_of_all_ios(
+    now_ns: Int64, before: Int64, start_ns: Int64, end_ns: Int64
+) -> list[NDArray[Any]]:
     """Return features of all I/Os of a drive at some moments, from the I/Os before each moment.
 
     The features are the number of I/Os in flight, the age of the oldest of them, and the times
@@ -98,12 +100,12 @@ def of_all(now_ns: Int64, before: Int64, start_ns: Int64, end_ns: Int64) -> list
     ]
 
 
-def age_us(now_ns: Int64, of_ns: Int64, rows: Int64) -> NDArray[Any]:
-    """Return the age of each of the rows; NaN for row -1."""
-    return np.where(rows >= 0, (now_ns - np.append(of_ns, 0)[rows]) / 1e3, np.nan)
+def age_us(now_ns: Int64, times_ns: Int64, rows: Int64) -> NDArray[Any]:
+    """Return the time in us from each row's time to now; NaN for row -1."""
+    return np.where(rows >= 0, (now_ns - np.append(times_ns, 0)[rows]) / 1e3, np.nan)
 
 
-def _found(
+def _features_of_reads(
     log: DriveLog, at: Int64, size: Int64, offset: Int64
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the features of a latency model, and the pages pending with each I/O of the log."""
@@ -127,7 +129,7 @@ def _found(
     return features[n:], pending[:n]
 
 
-def _upto(values: Int64) -> Int64:
+def _prefix_sums(values: Int64) -> Int64:
     """Return the sums of the first 0, 1, 2, ... values."""
     return np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
 
@@ -140,7 +142,7 @@ def _block_ages(
     pages = -(-log.size[writes] // PAGE_BYTES)
     owner = np.repeat(writes, pages)
     first = np.repeat(log.offset[writes] // PAGE_BYTES, pages)
-    within = np.arange(len(owner)) - np.repeat(_upto(pages)[:-1], pages)
+    within = np.arange(len(owner)) - np.repeat(_prefix_sums(pages)[:-1], pages)
     # One number for block and moment: the last write of a block before a moment is next to it.
     n = len(log.start) + 1
     keys = np.sort((first + within) * n + owner)

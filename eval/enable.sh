@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# An md raid1 under load, of whose mirrors one is slow at any time, for 400 ms each: enabled, tried,
-# disabled. In the lab, with a folder that may be written to:
+# Enable LinnOS on an md raid1 under load, run a trial, and disable it again. Each of the mirrors is
+# slow for 400 ms in turn. Runs in the lab, with a folder that the guest may write to:
 #
 #	linnapp lab run --out OUT -- sh eval/enable.sh OUT
 set -e

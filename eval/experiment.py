@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The context in which an experiment runs, and tables of its numbers."""
+"""The context in which an experiment runs, and the tables of its report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Done = TypeVar("Done")
 NOT_AVAILABLE = "not available here"
 
 
-def chosen(variable: str, unnamed: Iterable[str]) -> tuple[str, ...]:
+def names_from_environment(variable: str, unnamed: Iterable[str]) -> tuple[str, ...]:
     """Return the names in an environment variable; if there are none, those in `unnamed`.
 
     They are not checked, because this is called on import, also by programs that measure nothing.
@@ -30,11 +30,11 @@ def chosen(variable: str, unnamed: Iterable[str]) -> tuple[str, ...]:
     return names or tuple(unnamed)
 
 
-def check_chosen(variable: str, names: Iterable[str], known: Collection[str]) -> None:
+def check_names(variable: str, names: Iterable[str], known: Collection[str]) -> None:
     """Raise StepError if one of the names from an environment variable is not known."""
     for name in names:
         if name not in known:
-            raise StepError(f"{variable}: {name}: not known; known are {', '.join(known)}")
+            raise StepError(f"{variable}: {name} is not known; known are {', '.join(known)}")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Context:
     development: bool
     #: The experiment's output. The outputs of the others are in the same folder.
     folder: Path
-    #: The number of seeds; all if None.
+    #: The number of seeds; None for all.
     n_seeds: int | None = None
 
     @property

@@ -19,7 +19,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 from numpy.typing import NDArray
 
 from eval import contenders
-from eval.intervals import RESTS_ON
+from eval.intervals import MIN_READS_BEYOND
 from eval.long_table import LongTable, Place
 from linnapp.files import replaced_file
 from linnapp.lab.demo import with_duplicates
@@ -38,10 +38,10 @@ _COLOURS = {
 _DASHED = ("shortest-queue-h95", "c3", "heimdall", "hedge-ip", "heuristic-adv", "linnos-h99")
 _DOTTED = ("oracle", "fastest with duplicates", "fewest")
 
-#: The percentiles of :func:`percentile_lines`.
+#: The percentiles of :func:`draw_percentile_lines`.
 DRAWN_PERCENTS = ("p50_us", "p80_us", "p90_us", "p95_us", "p99_us", "p999_us", "p9999_us")
 
-#: Names above a figure, as a share of its width.
+#: The minimum distance of two names above a figure, as a share of its width.
 NAMES_APART = 0.045
 
 #: Enough points for any screen, and a small file.
@@ -56,24 +56,24 @@ def save(figure: Any, path: Path) -> None:
     plt.close(figure)
 
 
-def latency_cdf(
+def draw_latency_cdf(
     latency_us: Mapping[str, NDArray[np.float64]], path: Path, *, title: str = ""
 ) -> None:
-    """Draw CDFs of each policy's sorted latencies, the tail stretched: a decade of 1 - p a step.
+    """Draw CDFs of each policy's sorted latencies; the axis has a step for each decade of 1 - p.
 
-    Each line ends where it rests on :data:`~eval.intervals.RESTS_ON` reads, and has its name there.
-    The file's suffix says in which format.
+    Each line ends at the last percentile with :data:`~eval.intervals.MIN_READS_BEYOND` slower
+    reads, where its name is written. The file's suffix determines the format.
     """
     figure, axes = plt.subplots(figsize=(8, 5))
     axes.set_xscale("log")
     ends: dict[str, tuple[float, float]] = {}
     for policy, sorted_us in latency_us.items():
         n = len(sorted_us)
-        if n <= RESTS_ON:
+        if n <= MIN_READS_BEYOND:
             continue
-        # Ranks evenly spaced on the stretched axis, so that the tail is
-        # drawn from its every sample and the body from few.
-        nines = np.linspace(0, np.log10(n / RESTS_ON), MAX_POINTS)
+        # Ranks are evenly spaced on the logarithmic axis: the line has a point for every read of
+        # the tail, and for few reads of the rest.
+        nines = np.linspace(0, np.log10(n / MIN_READS_BEYOND), MAX_POINTS)
         rank = np.unique((n * (1 - 10.0**-nines)).astype(int))
         axes.plot(sorted_us[rank], -np.log10(1 - rank / n), **style(policy))
         ends[policy] = float(sorted_us[rank[-1]]), float(-np.log10(1 - rank[-1] / n))
@@ -96,13 +96,13 @@ def latency_cdf(
 
 
 def _name_ends(axes: Any, ends: Mapping[str, tuple[float, float]]) -> None:
-    """Write each line's name above its end, next to each other and in the ends' order."""
+    """Write the names of the lines above the figure, in the order of the lines' ends."""
     if not ends:
         return
     order = sorted(ends, key=lambda policy: ends[policy][0])
     low, high = np.log10(axes.get_xlim())
     wanted = [(np.log10(ends[policy][0]) - low) / (high - low) for policy in order]
-    # To the left from the last, then to the right from the first: apart, and inside.
+    # Names that overlap are moved to the left, and then to the right if they left the figure.
     places = list(wanted)
     for i in reversed(range(len(places))):
         most = places[i + 1] - NAMES_APART if i + 1 < len(places) else 1.0
@@ -152,13 +152,13 @@ def _title(place: Place) -> str:
 def shown_policies(table: LongTable, place: Place) -> dict[str, str]:
     """Return the policies of a figure with their labels: baseline, best rivals, ours, the oracle.
 
-    All policies together would hide each other; the table has them all.
+    All policies in one figure would hide each other. The table contains all of them.
     """
     present = table.policies(place)
     rivals = {
         table.best_rival(place, most_extra=most_extra): words
         for most_extra, words in (
-            (contenders.LITTLE, "best rival, 5 %"), (math.inf, "best rival"),
+            (contenders.EXTRA_IO_LIMIT, "best rival, 5 %"), (math.inf, "best rival"),
         )
     }  # fmt: skip
     ours = contenders.ours(present)
@@ -176,8 +176,8 @@ def shown_policies(table: LongTable, place: Place) -> dict[str, str]:
 MAX_PANELS, MAX_ROWS = 9, 10
 
 
-def _changes(table: LongTable, places: Sequence[Place], measure: str, path: Path) -> None:
-    """Draw the change that each policy makes to baseline: a dot for each place, and the median."""
+def _draw_changes(table: LongTable, places: Sequence[Place], measure: str, path: Path) -> None:
+    """Draw how each policy changes a measure of the baseline, with a dot for each place."""
     often = Counter(name for place in places for name in shown_policies(table, place))
     changes: dict[str, list[float]] = {}
     for name, _ in often.most_common(MAX_ROWS + 1):
@@ -211,7 +211,7 @@ def _changes(table: LongTable, places: Sequence[Place], measure: str, path: Path
 
 
 class Panel(NamedTuple):
-    """A part of a figure of :func:`ranked`."""
+    """A part of a figure of :func:`draw_ranked`."""
 
     title: str
     place: Place
@@ -221,7 +221,7 @@ class Panel(NamedTuple):
     xlabel: str = "mean us"
 
 
-def ranked(
+def draw_ranked(
     table: LongTable, panels: Sequence[Panel], path: Path, *, ours: Collection[str] = (),
     scale: float = 1.0, width: float = 6.5, most: int = 2,
 ) -> None:  # fmt: skip
@@ -261,14 +261,14 @@ def ranked(
     save(figure, path)
 
 
-def ranked_policies(table: LongTable, path: Path, measure: str = "mean_us") -> None:
+def draw_ranked_policies(table: LongTable, path: Path, measure: str = "mean_us") -> None:
     """Draw the means of the main policies, ranked, with their intervals; one panel for a place.
 
     More places than can be seen at once are summarised.
     """
     places = table.places_with_rivals(measure)
     if len(places) > MAX_PANELS:
-        _changes(table, places, measure, path)
+        _draw_changes(table, places, measure, path)
         return
     xlabel = f"{measure.removesuffix('_us')} of read latency (us), 95 % interval"
     panels = [
@@ -276,7 +276,7 @@ def ranked_policies(table: LongTable, path: Path, measure: str = "mean_us") -> N
         for place in places
     ]
     ours = contenders.ours(table.policies())
-    ranked(table, panels, path, ours=ours, width=3.9, most=4)
+    draw_ranked(table, panels, path, ours=ours, width=3.9, most=4)
 
 
 def legend_below(figure: Any, axes: Any) -> None:
@@ -291,7 +291,9 @@ def legend_below(figure: Any, axes: Any) -> None:
     )  # fmt: skip
 
 
-def percentile_lines(table: LongTable, path: Path, policies: Collection[str] | None = None) -> None:
+def draw_percentile_lines(
+    table: LongTable, path: Path, policies: Collection[str] | None = None
+) -> None:
     """Draw percentiles, one panel for each place and one line for each policy.
 
     If there is one policy only, all places are lines of one panel.
@@ -324,7 +326,7 @@ def percentile_lines(table: LongTable, path: Path, policies: Collection[str] | N
     save(figure, path)
 
 
-def by_place(
+def draw_by_place(
     table: LongTable,
     titles: Mapping[str, str],
     path: Path,
@@ -395,14 +397,14 @@ def by_place(
     save(figure, path)
 
 
-def ranges(
+def draw_ranges(
     expected: Mapping[str, tuple[float, float]],
     cases: Mapping[str, Mapping[str, Interval]],
     scale: float,
     path: Path,
     xlabel: str = "%",
 ) -> None:
-    """Draw the range that is expected of each row in grey, and its cases with their intervals."""
+    """Draw the expected range of each row in grey, and the row's cases with their intervals."""
     figure, axes = plt.subplots(figsize=(9, 0.6 * len(expected) + 1.5))
     for i, (title, (low, high)) in enumerate(expected.items()):
         axes.barh(i, high - low, left=low, color="#dddddd")

@@ -64,9 +64,9 @@ def cell(workload: str, seed: int) -> Cell:
 def seed_of_workload(workloads: Sequence[str]) -> Callable[..., Sequence[int]]:
     """Return a study's `seeds` that gives each workload one seed of its own."""
 
-    def seeds(of_context: Sequence[int], *, workload: str, **_: Any) -> Sequence[int]:
+    def seeds(context_seeds: Sequence[int], *, workload: str, **_: Any) -> Sequence[int]:
         i = workloads.index(workload)
-        return of_context[i : i + 1]
+        return context_seeds[i : i + 1]
 
     return seeds
 

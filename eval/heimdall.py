@@ -10,16 +10,16 @@ It follows the paper's description (Kurniawan et al., "Heimdall: Optimizing Stor
 with Extensive Machine Learning Pipeline", EuroSys 2025). The steps, with our decisions where the
 paper leaves something open:
 
-1. *Labels are of periods, not of reads.* A slow period begins with a read that took long at a low
-   throughput, for a large read takes long by itself, and ends with the last one before reads are
-   again as they mostly are. All reads in it are slow.
+1. *Labels belong to periods, not to reads.* A slow period begins with a read that has a long
+   latency and a low throughput, because a large read takes long even on a fast drive. It ends with
+   the last such read before latencies are normal again. All reads in it are labelled slow.
 2. *Noise is left out of the training data*: fast reads in slow periods, slow reads outside of
    them, and slow periods too short to be something that a drive does.
-3. *Features*: I/Os in flight; of the last three reads answered the I/Os in flight that they met,
-   latency and throughput; size. Each scaled to its range.
-4. *Network*: 128 and 16 hidden neurons with ReLU, a sigmoid, cross entropy, Adam. From what
-   probability on a read is predicted slow is in the output's bias.
-5. *Whole numbers*: weights times 1024.
+3. *Features*: I/Os in flight; for each of the last three completed reads, the I/Os in flight at its
+   arrival, its latency and its throughput; the read's size. Each is scaled to its range.
+4. *Network*: 128 and 16 hidden neurons with ReLU, a sigmoid, cross entropy, Adam. The output's bias
+   contains the probability from which a read is predicted slow.
+5. *Integers*: weights are multiplied by 1024 and rounded.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ SLOW_FROM = 0.25
 
 WEIGHT_SCALE = 1 << 10
 VALUE_BITS = 20
-#: As the replayer has them (replayer/policies/heimdall_network.c).
+#: The same limits as in replayer/policies/heimdall_network.c.
 WEIGHT_MAX = 1 << 20
 HIDDEN_MAX = 1 << 34
 
@@ -117,7 +117,7 @@ def reads_of(records: NDArray[Any]) -> Reads:
     answered = np.searchsorted(end[by_end], start, side="right")
     columns = [in_flight]
     for values in (in_flight, latency_us, bytes_per_us):
-        # In front of the first there is nothing.
+        # Before the first completion, remembered values are 0.
         remembered = np.concatenate((np.zeros(HISTORY, np.int64), values[by_end]))
         # The oldest first.
         columns += [remembered[answered + i] for i in range(HISTORY)]
@@ -151,7 +151,7 @@ def slow_periods(
 
 
 def _is_calm(latency_us: Int64, bytes_per_us: Int64) -> Bools:
-    """Reads as fast as half of all, by latency or by throughput."""
+    """Return which reads are at least as good as the median in latency or in throughput."""
     calm: Bools = (latency_us <= np.median(latency_us)) | (bytes_per_us >= np.median(bytes_per_us))
     return calm
 
@@ -212,18 +212,18 @@ def label(reads: Reads) -> Labels:
 
 @dataclass(frozen=True)
 class Network:
-    """A network in whole numbers."""
+    """A network of integers."""
 
     #: `low`, `high`: int64 array, shape (N_INPUTS,); each feature's range.
     low: Int64
     high: Int64
-    #: list of int64 array, shapes (inputs, neurons); of the layers, times ``WEIGHT_SCALE``.
+    #: list of int64 array, shapes (inputs, neurons); each layer's weights times ``WEIGHT_SCALE``.
     weights: list[Int64]
     #: list of int64 array, shapes (neurons,)
     biases: list[Int64]
 
     def logit(self, features: Int64) -> Int64:
-        """The output, above 0 for "slow", as the replayer computes it; shape (n,)."""
+        """Return the output as the replayer computes it, positive for "slow"; shape (n,)."""
         above = np.maximum(features - self.low, 0)
         inside = (above << VALUE_BITS) // np.maximum(self.high - self.low, 1)
         values = np.minimum(inside, 1 << VALUE_BITS)
@@ -247,7 +247,7 @@ class Network:
 
 
 def fit(features: Int64, slow: Bools, seed: int) -> Network:
-    """Train a network and make whole numbers of it.
+    """Train a network and convert it to integers.
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ def learn(reads: Reads, seed: int) -> tuple[Network, dict[str, Any]]:
 def train(served: Sequence[NDArray[Any]], folder: Path, seed: int) -> list[Path]:
     """Train a network for each drive of a baseline run, from the I/Os that it served.
 
-    The folder gets flashK.heimdall, which are returned, and flashK.json.
+    Writes flashK.heimdall and flashK.json into the folder, and returns the paths of the former.
     """
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
@@ -332,7 +332,7 @@ def train(served: Sequence[NDArray[Any]], folder: Path, seed: int) -> list[Path]
 
 def main(argv: Sequence[str] | None = None) -> None:
     # This module is imported by eval.cells.
-    from eval.cells import N_DRIVES, given
+    from eval.cells import N_DRIVES, ios_of_drive
 
     parser = argparse.ArgumentParser(prog="python -m eval.heimdall", description=__doc__)
     parser.add_argument("log", type=Path, help="the --log of a run with --policy baseline")
@@ -344,7 +344,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         records = replay_log.read(options.log)
         served = [
-            given(records, drive, replicate_writes=options.replicate_writes)
+            ios_of_drive(records, drive, replicate_writes=options.replicate_writes)
             for drive in range(options.drives)
         ]
         paths = train(served, options.out, options.seed)

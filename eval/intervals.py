@@ -22,9 +22,9 @@ from linnapp import stats
 from linnapp.stats import LEVEL, Floats, Interval
 
 #: The number of slower reads that a percentile needs.
-RESTS_ON = 100
+MIN_READS_BEYOND = 100
 
-#: Blocks that a replay is cut into, at most.
+#: The maximum number of blocks of a replay.
 BLOCKS = stats.MAX_BLOCKS
 
 #: The shortest block. Emulated drives pause for some milliseconds, and injected bursts last 10 ms;
@@ -37,19 +37,23 @@ _LOWEST_US = 1.0
 _STEP = math.log(1.01)
 
 
-def percentile(latency_us: NDArray[Any], percent: float, n_beyond: int = RESTS_ON) -> float | None:
+def percentile(
+    latency_us: NDArray[Any], percent: float, n_beyond: int = MIN_READS_BEYOND
+) -> float | None:
     """Return a percentile, or None if fewer than `n_beyond` reads lie beyond it."""
     if len(latency_us) * (100 - percent) < 100 * n_beyond * (1 - 1e-9):
         return None
     return float(np.percentile(latency_us, percent))
 
 
-def of_seeds(values: Mapping[int, Sequence[float]], *, positive: bool = False) -> Interval:
-    """The interval of a mean over drives, whose seeds count, since drives of one share a workload.
+def interval_over_seeds(
+    values: Mapping[int, Sequence[float]], *, positive: bool = False
+) -> Interval:
+    """Return the interval of a mean over seeds, each of which has one value per drive.
 
-    The values are by seed, of its drives (or blocks of time). Those of a single seed are taken as
-    independent: the interval is about other drives under this load. `positive` values, as rates,
-    differ by factors.
+    Drives of one seed share a workload, so the mean of each seed is one independent value. The
+    drives (or blocks of time) of a single seed are treated as independent: the interval then refers
+    to other drives under the same load. `positive` values, such as rates, differ by factors.
     """
     interval = stats.positive_mean_interval if positive else stats.mean_interval
     if len(values) == 1:
@@ -128,7 +132,7 @@ class Pooled:
             others = stats.resamples(self._n_blocks)
         else:
             others = np.repeat(1.0 - np.eye(self._n_seeds), sizes, axis=1)
-        # The first row is all of it.
+        # The first row counts each block once.
         self._weights = np.concatenate([np.ones((1, sum(sizes))), others])
         self._sums = {
             policy: np.concatenate(
@@ -154,15 +158,15 @@ class Pooled:
         moved = value - around.value
         return Interval(value, around.low + moved, around.high + moved)
 
-    def _latency(self, value: float, found: Floats) -> Interval:
-        """The same of a latency, or a ratio of two, which differ by factors: by logarithms."""
+    def _latency_interval(self, value: float, found: Floats) -> Interval:
+        """Return the interval of a latency or a ratio of latencies, computed on logarithms."""
         with np.errstate(divide="ignore", invalid="ignore"):
             of_log = self._interval(float(np.log(value)), np.log(found))
         return Interval(value, *np.exp([of_log.low, of_log.high]).tolist())
 
-    def _below(self, ratio: float, found: Floats, is_different: Callable[[], bool]) -> Interval:
+    def _reduction(self, ratio: float, found: Floats, is_different: Callable[[], bool]) -> Interval:
         """Return the relative difference of two policies, computed from their ratio."""
-        around = self._latency(ratio, found)
+        around = self._latency_interval(ratio, found)
         interval = Interval(1 - ratio, 1 - around.high, 1 - around.low)
         # With one seed, a test that exchanges the two policies' blocks must agree.
         return interval.agreeing_with(
@@ -170,15 +174,15 @@ class Pooled:
         )
 
     def mean(self, policy: str) -> Interval:
-        """A policy's mean latency in us."""
+        """Return a policy's mean latency in us."""
         found = self._mean[policy]
-        return self._latency(float(found[0]), found)
+        return self._latency_interval(float(found[0]), found)
 
     def percentile(self, policy: str, percent: float, value: float) -> Interval:
-        """The interval of a percentile, around its value among all reads."""
-        return self._latency(value, self._percentile[policy][self.percents.index(percent)])
+        """Return the interval of a percentile around `value`, the percentile of all reads."""
+        return self._latency_interval(value, self._percentile[policy][self.percents.index(percent)])
 
-    def below(self, policy: str, reference: str) -> Interval:
+    def mean_reduction(self, policy: str, reference: str) -> Interval:
         """Return the share by which a policy's mean is lower than a reference's."""
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = self._mean[policy] / self._mean[reference]
@@ -187,12 +191,15 @@ class Pooled:
             both = np.concatenate([self._sums[policy], self._sums[reference]])
             return _differ(*(np.log(_means(side @ both)) for side in _exchanges(len(both) // 2)))
 
-        return self._below(float(ratio[0]), ratio, is_different)
+        return self._reduction(float(ratio[0]), ratio, is_different)
 
-    def percentile_below(
+    def percentile_reduction(
         self, policy: str, reference: str, percent: float, values: tuple[float, float]
     ) -> Interval:
-        """The same of a percentile, whose values among all reads are given."""
+        """Return the share by which a policy's percentile is lower than a reference's.
+
+        `values` are the percentiles of all reads of the policy and of the reference.
+        """
         at = self.percents.index(percent)
         ratio = self._percentile[policy][at] / self._percentile[reference][at]
 
@@ -201,7 +208,7 @@ class Pooled:
             sides = _exchanges(len(both) // 2)
             return _differ(*(np.log(percentiles(side, both, [percent])[0]) for side in sides))
 
-        return self._below(values[0] / values[1], ratio, is_different)
+        return self._reduction(values[0] / values[1], ratio, is_different)
 
     def share(self, policy: str, bound: str, reference: str = "baseline") -> Interval:
         """Return the share of a bound's gain over the reference that a policy has."""

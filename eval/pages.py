@@ -69,7 +69,7 @@ def percent_slower(reduction: Interval | None, digits: int = 0) -> str:
     return f"{bold}{value}{bold} [{low}, {high}]"
 
 
-def against(table: LongTable, place: Place, policy: str, reference: str) -> str:
+def compare_means(table: LongTable, place: Place, policy: str, reference: str) -> str:
     """Write by how many percent a mean is lower or higher than a reference's, if significant."""
     reduction = table.reduction(place, policy, reference)
     if reduction is None:
@@ -83,7 +83,7 @@ def against(table: LongTable, place: Place, policy: str, reference: str) -> str:
 def faster_and_slower(
     table: LongTable, policy: str, reference: str, measure: str = "mean_us"
 ) -> str:
-    """Write in how many places a policy is faster, and in which it is slower, as two cells."""
+    """Return two cells: the number of places where a policy is faster, and where it is slower."""
     found = table.count_verdicts(policy, reference, measure)
     slower = [f"`{place[0]}`" for place in found[SLOWER]]
     names = "all" if len(slower) == sum(map(len, found.values())) else ", ".join(slower)
@@ -93,7 +93,7 @@ def faster_and_slower(
 def values(
     table: LongTable, policy: str, measure: str, scale: float = 1.0, reference: str = ""
 ) -> list[float]:
-    """Return a number of a policy in all places."""
+    """Return a policy's values of a measure in all places."""
     found = (table.get(place, policy, measure, reference) for place in table.places)
     return [scale * number.value for number in found if number is not None]
 
@@ -130,7 +130,7 @@ def environment() -> jinja2.Environment:
     templates.tests["capped"] = lambda policy: "cap" in policy
     templates.globals.update(
         table_of=committed,
-        against=against,
+        compare_means=compare_means,
         faster_and_slower=faster_and_slower,
         display_name=contenders.display_name,
         title=contenders.title,
@@ -141,7 +141,7 @@ def environment() -> jinja2.Environment:
         share_of_oracle=share_of_oracle,
         median=statistics.median,
         rivals=contenders.rivals,
-        LITTLE=contenders.LITTLE,
+        EXTRA_IO_LIMIT=contenders.EXTRA_IO_LIMIT,
     )
     return templates
 

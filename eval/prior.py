@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""`make prior`: train the trees for drives that have too few reads of their own.
+"""`make prior`: train the trees for drives with too few recorded reads.
 
     python -m eval.prior                    # records, some ten minutes; writes models/prior
 
-Records the workloads of `linnapp generate` on drives of all profiles, calm and with several kinds
-of slowness, and grows trees from all of them together, each drive in units of its own median.
-Seeds are those of development.
+Records the workloads of `linnapp generate` on drives of all profiles, without bursts and with
+several kinds of slowness, and grows one set of trees from all recordings. Times are in units of
+each drive's median. The seeds are the development seeds.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ OUT = Path("out") / "prior"
 FOLDER = ROOT / "models" / "prior"
 SEED = 1
 
-#: Profiles of flashsim, one a drive.
+#: Arrays, with the flashsim profile of each drive.
 ARRAYS = (
     ("consumer", "consumer-nvme", "enterprise-a"),
     ("enterprise-c", "consumer-nvme", "enterprise-b"),
 )
-MADE_UP = ("azure", "bingindex", "bingselect", "cosmos", "demo")
+SYNTHETIC = ("azure", "bingindex", "bingselect", "cosmos", "demo")
 #: The number of reads of each drive. It decides the length of the synthetic workloads' recordings.
 READS = 3500
 #: Lengths of the paper's workloads in seconds, and the seconds that are kept of each ten.
@@ -68,17 +68,17 @@ SLOW = (
     "rotate",
 )
 
-#: With the eight trees that a drive's own reads add, there are as many as without a prior.
+#: A drive's own reads add eight trees; a model then has as many trees as without a prior.
 TREES, RATE = 24, 0.2
 
-#: The number of added reads of a drive. bursts.BURST_WEIGHT decides the weight of all of them.
+#: The number of added reads of a drive. Their total weight is `BURST_WEIGHT`.
 ADDED = 3000
 
 
 def cells() -> Iterator[Cell]:
     """Yield the recordings."""
     for seed, slow in ((DEVELOPMENT[1], False), (DEVELOPMENT[2], True)):
-        for i, name in enumerate(MADE_UP):
+        for i, name in enumerate(SYNTHETIC):
             profile = load_profile(name)
             seconds = round(READS / (profile.mean_iops * profile.read_fraction), 1)
             for j, array in enumerate(ARRAYS):
@@ -90,16 +90,16 @@ def cells() -> Iterator[Cell]:
         yield Cell(name, ",".join(array), DEVELOPMENT[3], float(seconds), 0.0, kept_s=kept_s)
 
 
-class Lessons(NamedTuple):
+class DriveExamples(NamedTuple):
     """Training data of a drive in its own units: its reads, and bursts that are added to them."""
 
     features: NDArray[np.uint32]
-    took: NDArray[np.float64]
+    latency: NDArray[np.float64]
     added_features: NDArray[np.uint32]
-    added_took: NDArray[np.float64]
+    added_latency: NDArray[np.float64]
 
     @classmethod
-    def of(cls, path: Path) -> Lessons:
+    def read(cls, path: Path) -> DriveExamples:
         """Read a recording."""
         reads = load_reads(path, overdue_us=1)
         overdue_us = max(1, int(np.percentile(reads.latency_us, OVERDUE_PERCENTILE)))
@@ -117,29 +117,31 @@ def _in_unit(latency_us: NDArray[Any], unit_us: float) -> NDArray[np.float64]:
     return np.asarray(np.maximum(latency_us, 1) * (PRIOR_UNIT_US / unit_us))
 
 
-def learn(taught: Sequence[Lessons]) -> LatencyModel:
-    """Grow trees from all these drives, and further trees from bursts that are added to them."""
-    features, took, added_features, added_took = map(np.concatenate, zip(*taught, strict=True))
+def learn(drives: Sequence[DriveExamples]) -> LatencyModel:
+    """Grow trees from the reads of all drives, and more trees from the added bursts."""
+    features, latency, added_features, added_latency = map(
+        np.concatenate, zip(*drives, strict=True)
+    )
     like = LatencyModel.mean_of_last(PRIOR_UNIT_US, NEVER, PRIOR_UNIT_US)
     calm, _ = grow_from_reads(
-        (features,), took, like, SEED, n_trees=TREES, learning_rate=RATE
+        (features,), latency, like, SEED, n_trees=TREES, learning_rate=RATE
     )  # fmt: skip
-    n, n_added = len(took), len(added_took)
-    of_bursts, _ = grow_from_reads(
+    n, n_added = len(latency), len(added_latency)
+    for_bursts, _ = grow_from_reads(
         (features, added_features),
-        np.concatenate((np.ones(n), added_took / predict_us(calm, added_features))),
+        np.concatenate((np.ones(n), added_latency / predict_us(calm, added_features))),
         like,
         SEED,
         n_trees=N_BURST_TREES,
         learning_rate=BURST_LEARNING_RATE,
         weights=np.repeat((1.0, bursts.BURST_WEIGHT * n / n_added), (n, n_added)),
     )
-    return calm.times(of_bursts)
+    return calm.times(for_bursts)
 
 
-def write(taught: Sequence[Lessons]) -> None:
+def write(drives: Sequence[DriveExamples]) -> None:
     """Write the prior and its record."""
-    model = learn(taught)
+    model = learn(drives)
     model.save(FOLDER / f"{PRIOR_NAME}.linnos")
     write_json(
         FOLDER / f"{PRIOR_NAME}.json",
@@ -148,8 +150,8 @@ def write(taught: Sequence[Lessons]) -> None:
             "kind": "latency",
             "unit_us": PRIOR_UNIT_US,
             "n_trees": model.n_trees,
-            "reads": sum(len(drive.took) for drive in taught),
-            "drives": len(taught),
+            "reads": sum(len(drive.latency) for drive in drives),
+            "drives": len(drives),
             "recordings": [
                 f"{cell.workload}, {cell.train_s:g} s, of each ten {cell.kept_s:g} kept, on "
                 f"{cell.array}, seed {cell.seed}, {cell.train_inject or 'calm'}"
@@ -175,7 +177,7 @@ def main() -> None:
         ]
     except StepError as error:
         sys.exit(f"python -m eval.prior: {error}")
-    write([Lessons.of(path) for path in recordings])
+    write([DriveExamples.read(path) for path in recordings])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The kernel and the replayer that everything is run on: copies of what `make` built."""
+"""Copies of the kernel and the replayer, on which all experiments run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ REPLAYER = ROOT / "build" / "replayer" / "replayer"
 
 
 def keep_programs(out: Path) -> None:
-    """Run copies of the kernel and the replayer, in ``bin`` here: a build then changes nothing."""
+    """Copy the kernel and the replayer to ``bin`` and use the copies, which no build changes."""
     programs = out / "bin"
     programs.mkdir(parents=True, exist_ok=True)
     for program, target in ((DEFAULT_KERNEL, "kernel"), (REPLAYER, "replayer")):
         if not program.exists():
-            raise SystemExit(f"{program}: not there; `make {target}` builds it")
+            raise SystemExit(f"{program} does not exist; `make {target}` builds it")
         keep_copy(program, programs / program.name)
     programs = programs.resolve()
     use_copies(programs / DEFAULT_KERNEL.name, programs)

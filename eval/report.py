@@ -30,10 +30,10 @@ from linnapp.lab.work import write_text
 #: The alternatives in the table of gains and losses.
 AGAINST = ("baseline", "shortest-queue", "hedge", "heuristic-adv", "clone")
 
-#: Where the paper's claims are judged: the table and its column.
+#: The table with the verdicts on the paper's claims, and the column of the verdicts.
 CLAIMS, JUDGED = "Claims of the paper", "judged"
 
-#: Longer tables are folded; still longer ones are left to the file with all numbers.
+#: Tables with more rows are folded. Tables with more than `MAX_ROWS` are only in the file.
 FOLD_ROWS, MAX_ROWS = 16, 120
 
 #: A row of a table has about this many characters at most, so that a phone can show it. Longer text
@@ -51,7 +51,7 @@ FOLDER = "report"
 
 
 def gains_and_losses(table: LongTable) -> Table:
-    """Count the workloads of Fig. 8 in which each of ours has a lower or a higher mean."""
+    """Count the workloads of Fig. 8 in which each of our policies has a lower or a higher mean."""
     rows = []
     for policy in contenders.ours(table.policies()):
         for reference in AGAINST:
@@ -145,7 +145,7 @@ def _width(cells: Iterable[str]) -> int:
 _NUMBER, _MARKS = re.compile(r"\**[-+]?[\d.,]*\**( \[.*\])?$"), re.compile(r"[*`]")
 
 
-def took(record: Mapping[str, Any]) -> str:
+def describe_times(record: Mapping[str, Any]) -> str:
     """Describe the times that an experiment took."""
     text = f"{record['seconds']:.0f} s beyond what was in the cache"
     if "cpu_seconds" in record:
@@ -172,7 +172,7 @@ def times(records: Mapping[str, Mapping[str, Any] | None]) -> Table:
 
 
 class Results(NamedTuple):
-    """The results of an experiment for its page. There are none if it has not run to its end."""
+    """The results of an experiment for its page, which are empty if it has not finished."""
 
     study: Study
     record: dict[str, Any] | None = None
@@ -180,7 +180,7 @@ class Results(NamedTuple):
     #: Files, relative to the pages.
     figure: str = ""
     numbers: str = ""
-    took: str = ""
+    times: str = ""
 
 
 def results_of(study: Study, folder: Path) -> Results:
@@ -199,11 +199,11 @@ def results_of(study: Study, folder: Path) -> Results:
         try:
             tables: Mapping[str, Any] = study.tables(LongTable.load(folder / table))
         except ValueError:
-            # An earlier version wrote it.
+            # The table has the columns of an earlier version.
             return Results(study)
     else:
         tables, table = record["tables"], path
-    return Results(study, record, tables, f"../{figure}", f"../{table}", took(record))
+    return Results(study, record, tables, f"../{figure}", f"../{table}", describe_times(record))
 
 
 def page(results: Results) -> str:
@@ -242,7 +242,7 @@ def main() -> None:
     parser.add_argument(
         "--committed",
         action="store_true",
-        help=f"of {RESULTS.relative_to(ROOT)}, and to there, as `python -m eval --commit` left it",
+        help=f"read the results in {RESULTS.relative_to(ROOT)}, and write the pages there",
     )
     arguments = parser.parse_args()
     folder: Path = RESULTS if arguments.committed else arguments.out

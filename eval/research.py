@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp train` with options for research, which the library has and the command has not.
+"""`linnapp train` with the library's options for research, which the command itself lacks.
 
 Experiments record them as options of a command line.
 """
@@ -16,7 +16,7 @@ from linnapp.option_types import FiniteRange
 
 _DEFAULT = Recipe()
 
-#: Named as the arguments of `linnapp.fit_network` that they are.
+#: The options have the names of the arguments of `linnapp.fit_network`.
 OPTIONS = (
     click.Option(
         ["--search"], type=click.Choice(get_args(Search)), default=_DEFAULT.labelling.search

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Replays of cells as numbers with their intervals: seeds pooled, policies paired by block."""
+"""Statistics of replays with intervals: seeds are pooled, policies are paired by block of time."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval import contenders, intervals
-from eval.cells import Replayed, reads_of
+from eval.cells import Replayed, load_replayed_reads
 from eval.intervals import Blocks, Pooled
 from eval.long_table import LongTable, Place
 
-#: Percentiles of the tables, and those whose differences are given too.
+#: The percentiles in tables, and those that are also compared between policies.
 PERCENTS = (50.0, 80.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 COMPARED = (95.0, 99.0)
 
-#: Fields of a replay's summary of which the value of each seed is kept.
+#: Fields of a replay's summary whose value for each seed is in the table.
 OF_EACH_SEED = ("reads", "response_mean_us", "revoked", "hedged", "late_ios", "training_reads")
 
 
@@ -39,7 +39,7 @@ def as_reads(result: Replayed | Reads) -> Reads:
     """Load the reads of a replay."""
     if isinstance(result, Reads):
         return result
-    reads = reads_of(result)
+    reads = load_replayed_reads(result)
     replay = result.replay
     return Reads(reads["due_us"], reads["latency_us"], replay.replayed_s, result.summary)
 
@@ -88,7 +88,7 @@ def add_reads(
             table.add(place, name, field, share)
         for bound in {"oracle", "verdict"} & {*drawn.policies}:
             # If a bound has no significant gain, a share of its gain has no meaning.
-            if "baseline" in drawn.policies and drawn.below(bound, "baseline").is_above:
+            if "baseline" in drawn.policies and drawn.mean_reduction(bound, "baseline").is_above:
                 table.add(place, name, f"share_of_{bound}", drawn.share(name, bound))
 
 
@@ -100,7 +100,7 @@ def add_pooled(
     pairs: Iterable[tuple[str, str]],
     *,
     tails: Mapping[str, Sequence[float]],
-    n_beyond: int = intervals.RESTS_ON,
+    n_beyond: int = intervals.MIN_READS_BEYOND,
     counted: str = "reads",
 ) -> None:
     """Add the means and percentiles of policies with intervals, and their differences.
@@ -129,16 +129,16 @@ def add_pooled(
                 values[name, percent] = value
                 table.add(place, name, key(percent), drawn.percentile(name, percent, value))
     for name, other in pairs:
-        table.add(place, name, "mean_us", drawn.below(name, other), other)
+        table.add(place, name, "mean_us", drawn.mean_reduction(name, other), other)
         for percent in tails.get(name, ()):
             both = values.get((name, percent)), values.get((other, percent))
             if both[0] is not None and both[1] is not None:
-                lower = drawn.percentile_below(name, other, percent, (both[0], both[1]))
+                lower = drawn.percentile_reduction(name, other, percent, (both[0], both[1]))
                 table.add(place, name, key(percent), lower, other)
 
 
 def _shares_of_reads(summaries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Reads sent twice and refused, as shares of the reads of all seeds, and the errors."""
+    """Return the shares of reads sent twice and refused, and the number of errors of all seeds."""
     known = [summary for summary in summaries if "extra_io_ratio" in summary]
     n = sum(summary["reads"] for summary in known)
     if not n:
@@ -151,12 +151,12 @@ def _shares_of_reads(summaries: Sequence[Mapping[str, Any]]) -> dict[str, float]
 
 
 def key(percent: float) -> str:
-    """A percentile's field: p50_us, p999_us."""
+    """Return the field of a percentile, such as p50_us or p999_us."""
     return f"p{percent:g}_us".replace(".", "")
 
 
 def number(triple: Sequence[float | None] | None, digits: int = 0, scale: float = 1.0) -> str:
-    """A number with its interval as text; a dash where there is none."""
+    """Write a number with its interval; a dash if there is no number."""
     if triple is None or triple[0] is None:
         return "-"
     value, low, high = (math.nan if v is None else v * scale for v in triple)

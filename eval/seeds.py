@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Every seed of the evaluation.
+"""All seeds of the evaluation.
 
-Parameters and defaults were chosen while looking at runs with the development
-seeds only (`python -m eval --dev`); the evaluation seeds are for the results.
-A seed stands for a block of ten: drive k of an array takes seed + k.
+Parameters and defaults were chosen on development seeds alone (`python -m eval --dev`). Results use
+the evaluation seeds. Each seed reserves a block of ten: drive k of an array uses seed + k.
 """
 
 from __future__ import annotations
 
-#: Drives that one seed may number.
+#: The maximum number of drives of a seed.
 BLOCK = 10
 
-#: Repeats of an experiment while it is being developed.
+#: Seeds of the repeats of an experiment during development.
 DEVELOPMENT = (1010, 1020, 1030, 1040, 1050)
 
-#: Repeats of an experiment whose results are reported.
+#: Seeds of the repeats whose results are reported.
 EVALUATION = (2010, 2020, 2030, 2040, 2050)
 
 

@@ -3,9 +3,9 @@
 
     python -m eval.small_cell    # replays it under every policy, and writes numbers.json
 
-Training gives equal models only on equal machines, so this cell's models and what else its policies
-learnt from the recording are under version control, in eval/results/fig08-cell. Everything else,
-workload and drives, comes from the seed.
+Training gives equal models only on equal machines. Therefore this cell's models, and everything
+else that policies learn from the recording, are under version control in eval/results/fig08-cell.
+The workload and the drives follow from the seed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FOLDER = RESULTS / "fig08-cell"
 CELL = Cell("azure", "enterprise", EVALUATION[0], train_s=8.0, replay_s=2.0)
 POLICIES = ("baseline", "hedge", "linnos", "linnos-hl", "oracle")
 
-#: What of a run must be the same: all that does not name a file.
+#: Fields of the summary that must be equal in every run: all except names of files.
 FIELDS = (
     "reads", "writes", "mean_us", "p50_us", "p95_us", "p99_us", "p999_us", "max_us", "revoked",
     "hedged", "extra_ios", "data_errors", "io_errors", "false_submit_ratio",

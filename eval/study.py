@@ -16,7 +16,7 @@ changed. The function `cell` measures one cell::
     )
 
 The long texts and the columns of the paper's experiments are in `eval/studies.toml`
-(:func:`described`).
+(:func:`load_study_texts`).
 
 The rest is done by the study: it runs the cells in parallel, caches their results, and collects
 their numbers with intervals in one long table (:mod:`eval.long_table`, `out/eval/NAME/table.csv`).
@@ -45,7 +45,7 @@ from typing import Any, NamedTuple
 from eval import contenders, figures, scores
 from eval.cache import code_version
 from eval.experiment import NOT_AVAILABLE, Context, Table
-from eval.intervals import of_seeds
+from eval.intervals import interval_over_seeds
 from eval.long_table import LongTable, Place, verdict
 from eval.scores import Reads
 from linnapp.lab.work import Step, StepError
@@ -251,7 +251,7 @@ class Study:
                         by_seed.setdefault(row["seed"], []).append(float(row[measure]))
             for (place, policy, measure), by_seed in found.items():
                 positive = self.measures[measure].positive
-                table.add(place, policy, measure, of_seeds(by_seed, positive=positive))
+                table.add(place, policy, measure, interval_over_seeds(by_seed, positive=positive))
                 for seed, values in by_seed.items():
                     table.add(place, policy, measure, sum(values) / len(values), seed=seed)
                 compared = found.get((place, self.reference, measure))
@@ -264,7 +264,9 @@ class Study:
                         for seed, values in by_seed.items()
                         if seed in compared
                     }
-                    table.add(place, policy, measure, of_seeds(difference), self.reference)
+                    table.add(
+                        place, policy, measure, interval_over_seeds(difference), self.reference
+                    )
         return table
 
     def tables(self, table: LongTable) -> dict[str, Table]:
@@ -275,12 +277,12 @@ class Study:
         shown: dict[str, Table] = {}
         ours = [name for name in contenders.ours(table.policies()) if self.is_compared(table, name)]
         if ours and "mean_us" in self.measures:
-            shown["Mean read latency compared with the best rival"] = against_best(table, ours)
-            shown[f"The same, of rivals with at most {contenders.LITTLE:.0%} extra I/O"] = (
-                against_best(table, ours, contenders.LITTLE)
+            shown["Mean read latency compared with the best rival"] = best_rival_table(table, ours)
+            shown[f"The same, of rivals with at most {contenders.EXTRA_IO_LIMIT:.0%} extra I/O"] = (
+                best_rival_table(table, ours, contenders.EXTRA_IO_LIMIT)
             )
         if self.pairs:
-            shown["Mean read latency of pairs of policies"] = against(
+            shown["Mean read latency of pairs of policies"] = pairs_table(
                 table, self.pairs, self.title_of
             )
         for group in self.groups or (table.factors,):
@@ -355,11 +357,11 @@ class Study:
         if self.figure is not None:
             self.figure(table, path)
         elif contenders.rivals(table.policies()):
-            figures.ranked_policies(table, path)
+            figures.draw_ranked_policies(table, path)
         else:
             titles = {name: measure.title for name, measure in self.measures.items()}
             scales = {name: measure.scale for name, measure in self.measures.items()}
-            figures.by_place(table, titles, path, scales=scales)
+            figures.draw_by_place(table, titles, path, scales=scales)
 
 
 def words_of(factor: str) -> str:
@@ -367,7 +369,7 @@ def words_of(factor: str) -> str:
     return factor.replace("_min", ", minutes").replace("_", " ")
 
 
-def described(name: str) -> dict[str, Any]:
+def load_study_texts(name: str) -> dict[str, Any]:
     """Return the arguments of a study that `eval/studies.toml` has: texts, columns, paper's values.
 
     Lines of a paragraph are joined.
@@ -385,7 +387,7 @@ def described(name: str) -> dict[str, Any]:
 _TEXTS = tomllib.loads(Path(__file__).with_name("studies.toml").read_text())
 
 
-def against_best(
+def best_rival_table(
     table: LongTable,
     ours: Sequence[str],
     most_extra: float = float("inf"),
@@ -425,7 +427,7 @@ def against_best(
     return Table((*map(words_of, table.factors), *header), tuple(rows))
 
 
-def against(
+def pairs_table(
     table: LongTable, pairs: Sequence[tuple[str, str]], title: Callable[[str], str]
 ) -> Table:
     """Return a table of the reductions of means, with a row for each place and pair of policies."""
@@ -439,4 +441,12 @@ def against(
     return Table((*names, "policy", "reference", "% lower", "verdict"), rows)
 
 
-__all__ = ["READ_MEASURES", "REDUCTION", "Measure", "Reads", "Study", "against_best", "described"]
+__all__ = [
+    "READ_MEASURES",
+    "REDUCTION",
+    "Measure",
+    "Reads",
+    "Study",
+    "best_rival_table",
+    "load_study_texts",
+]

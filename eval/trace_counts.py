@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Wins and losses over the runs of traces: what the pages count and show of `eval-traces`."""
+"""The runs of `eval-traces` in which a policy is faster or slower, as the pages count them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from statistics import median
 from typing import Any
 
 from eval import demo
-from eval.contenders import LITTLE, display_name
+from eval.contenders import EXTRA_IO_LIMIT, display_name
 from eval.long_table import LongTable, Place
-from eval.trace_files import NAMES, called
+from eval.trace_files import NAMES, trace_name
 from linnapp.lab.demo import BURSTS_EVERY_S, with_duplicates
 from linnapp.lab.work import StepError
 
@@ -25,7 +25,7 @@ UNGUARDED = "fastest, unguarded"
 OFF, ON, MD_UNGUARDED = "md, off", "md, on", "md, unguarded"
 MD_LATENCY = "md, latency"
 #: The same with two mirrors instead of three.
-OFF_OF_TWO, ON_OF_TWO = "md of two, off", "md of two, on"
+OFF_TWO_MIRRORS, ON_TWO_MIRRORS = "md of two, off", "md of two, on"
 
 #: Rules that need no model and send nothing twice.
 RULES = (
@@ -35,20 +35,20 @@ RULES = (
 BEST_RULE = "the best rule"
 
 HEDGE_CAPPED, QUEUE_H95 = "hedge, 5% cap", "shortest-queue-h95, 5% cap"
-FREE, TWO = with_duplicates("fastest", ""), with_duplicates("fastest")
+DUPLICATES, DUPLICATES_5 = with_duplicates("fastest", ""), with_duplicates("fastest")
 HL = "linnos-hl, 5% cap"
 
 #: Rivals that send reads twice, with a limit and without.
 TWICE = (HEDGE_CAPPED, QUEUE_H95, "hedge", "hedge-ip", "shortest-queue-h95", "clone")
 
-#: Rivals that learn nothing or are published, and send at most 5 % of the reads twice.
+#: Rivals that need no model, and published ones, with at most 5 % of the reads sent twice.
 RIVALS = (*RULES, "heimdall", HEDGE_CAPPED, QUEUE_H95, OFF)
 
-#: A smaller difference of two means of one replay says nothing. The best rule is chosen afterwards,
-#: so a policy is slower than it only beyond the second.
+#: Smaller relative differences of two means are not counted. The best rule is selected after the
+#: replay, which favours it, so a policy counts as slower than this rule from the second level on.
 LEVEL, RULES_LEVEL = 0.01, 0.02
 
-_OURS = ("fastest", FREE, TWO, UNGUARDED, "linnos", HL)
+_OURS = ("fastest", DUPLICATES, DUPLICATES_5, UNGUARDED, "linnos", HL)
 COMPARED = (*_OURS, "shortest-queue", QUEUE_H95, HEDGE_CAPPED, ON)
 
 MEAN, P99 = "mean_us", "p99_us"
@@ -64,32 +64,34 @@ class Run:
     @property
     def trace(self) -> str:
         """The trace's name on pages."""
-        return called(self.place[0])
+        return trace_name(self.place[0])
 
     @property
     def slowness(self) -> str:
-        """Calm, or with bursts."""
+        """``CALM`` or ``BURSTS``."""
         return self.place[2]
 
     @property
     def name(self) -> str:
-        """Its name in a table."""
+        """The name of the run in a table."""
         stalls = "with bursts" if self.slowness == BURSTS else "without bursts"
-        return f"{self.trace} at {self.of('baseline', 'iops'):,.0f}, {stalls}"
+        return f"{self.trace} at {self.value('baseline', 'iops'):,.0f}, {stalls}"
 
-    def of(self, policy: str, measure: str = MEAN) -> float:
+    def value(self, policy: str, measure: str = MEAN) -> float:
         """Return the number of the run's only seed, or NaN if there is none."""
         return self.table.value(self.place, policy, measure, self.table.seeds()[0])
 
-    def above(self, policy: str, reference: str = "baseline", measure: str = MEAN) -> float | None:
+    def slowdown(
+        self, policy: str, reference: str = "baseline", measure: str = MEAN
+    ) -> float | None:
         """Return the share by which a policy is slower than another, or None if one is missing."""
         if reference == BEST_RULE:
             reference = self.best(RULES, measure)
-        share = self.of(policy, measure) / self.of(reference, measure) - 1
+        share = self.value(policy, measure) / self.value(reference, measure) - 1
         return None if math.isnan(share) else share
 
     def is_significant(self, policy: str, reference: str) -> bool | None:
-        """Return whether the difference of two means is; None if blocks of time were not kept."""
+        """Return whether two means differ significantly; None if the table lacks the comparison."""
         if reference == BEST_RULE:
             reference = self.best(RULES)
         if policy == reference:
@@ -98,20 +100,20 @@ class Run:
         return None if found is None else found.excludes_zero
 
     def best(self, policies: Iterable[str], measure: str = MEAN) -> str:
-        """Return which of the policies has the lowest number; `baseline` if none was replayed."""
-        known = {name: us for name in policies if not math.isnan(us := self.of(name, measure))}
+        """Return the policy with the lowest value; `baseline` if no policy was replayed."""
+        known = {name: us for name in policies if not math.isnan(us := self.value(name, measure))}
         return min(known, key=known.__getitem__, default="baseline")
 
     @property
     def rival(self) -> str:
-        """The best rival within the limit of extra I/O; `baseline` if it gains under 1 %."""
-        frugal = [name for name in TWICE if self.of(name, "extra_io_ratio") <= LITTLE]
+        """The best rival within the limit of extra I/O; `baseline` if it gains less than 1 %."""
+        frugal = [name for name in TWICE if self.value(name, "extra_io_ratio") <= EXTRA_IO_LIMIT]
         best = self.best(dict.fromkeys((*RIVALS, *frugal)))
-        return "baseline" if (self.above(best) or 0) > -LEVEL else best
+        return "baseline" if (self.slowdown(best) or 0) > -LEVEL else best
 
     def share(self, policy: str) -> float | None:
         """Return the share of the oracle's gain over baseline, if the oracle gains over 1 %."""
-        gain, ours = self.above("oracle"), self.above(policy)
+        gain, ours = self.slowdown("oracle"), self.slowdown(policy)
         return None if gain is None or ours is None or gain > -LEVEL else ours / gain
 
 
@@ -123,13 +125,16 @@ def count(
     Returns
     -------
     dict or None
-        ``slower`` and ``faster``; ``surely_slower`` and ``surely_faster``, how many of these are
-        significant, which is None for percentiles; ``worst``, the share by which it is slower where
-        that is most, and ``where``, that run; ``calm`` and ``bursts``, the medians of such shares.
-        None if the policy was never replayed.
+        ``slower``, ``faster``: the numbers of such runs; ``significantly_slower``,
+        ``significantly_faster``: the numbers of runs with a significant difference, None for
+        percentiles; ``worst``: the largest relative slowdown, and ``where``: the run that has it;
+        ``calm``, ``bursts``: the median slowdown without and with bursts. None if the policy was
+        never replayed.
     """
     found = [
-        (share, run) for run in runs if (share := run.above(policy, reference, measure)) is not None
+        (share, run)
+        for run in runs
+        if (share := run.slowdown(policy, reference, measure)) is not None
     ]
     if not found:
         return None
@@ -145,7 +150,7 @@ def count(
             [run.is_significant(policy, reference) for run in part] if measure == MEAN else [None]
         )
         counted[side] = len(part)
-        counted[f"surely_{side}"] = None if None in known else sum(map(bool, known))
+        counted[f"significantly_{side}"] = None if None in known else sum(map(bool, known))
     for slowness in (CALM, BURSTS):
         shares = [share for share, run in found if run.slowness == slowness]
         counted[slowness] = median(shares) if shares else None
@@ -156,11 +161,11 @@ def runs_of(table: LongTable) -> list[Run]:
     """Return all runs: the traces in the order of the pages, each from its slowest rate."""
     known = list(NAMES.values())
     runs = [Run(table, place) for place in table.places]
-    order = {called(run.place[0]): i for i, run in enumerate(runs)}
+    order = {trace_name(run.place[0]): i for i, run in enumerate(runs)}
 
     def key(run: Run) -> tuple[int, int, float, bool]:
         at = known.index(run.trace) if run.trace in known else len(known)
-        return at, order[run.trace], run.of("baseline", "iops"), run.slowness == BURSTS
+        return at, order[run.trace], run.value("baseline", "iops"), run.slowness == BURSTS
 
     return sorted(runs, key=key)
 
@@ -176,11 +181,11 @@ def us(run: Run, policy: str, measure: str = MEAN, among: Iterable[str] = ()) ->
 
     A mean of less than 100 us has a decimal.
     """
-    value = run.of(policy, measure)
+    value = run.value(policy, measure)
     if math.isnan(value):
         return "-"
     text = f"{value:,.{int(measure == MEAN and value < 100)}f}"
-    return f"**{text}**" if value <= run.of(run.best(among, measure), measure) else text
+    return f"**{text}**" if value <= run.value(run.best(among, measure), measure) else text
 
 
 def best_rule(run: Run, measure: str = MEAN, among: Iterable[str] = ()) -> str:
@@ -199,10 +204,10 @@ def front_page(runs: list[Run]) -> list[Run]:
     for run in runs:
         if run.trace not in list(NAMES.values())[:5]:
             continue
-        rates = {r.of("baseline", "iops") for r in runs if r.trace == run.trace}
+        rates = {r.value("baseline", "iops") for r in runs if r.trace == run.trace}
         at_demos = min(rate for rate in rates if rate >= demo.TARGET_IOPS)
-        slowness = BURSTS if run.of("baseline", "elapsed_s") > BURSTS_EVERY_S else CALM
-        if run.of("baseline", "iops") == at_demos and run.slowness == slowness:
+        slowness = BURSTS if run.value("baseline", "elapsed_s") > BURSTS_EVERY_S else CALM
+        if run.value("baseline", "iops") == at_demos and run.slowness == slowness:
             shown.append(run)
     if not shown:
         raise StepError(
@@ -214,7 +219,7 @@ def front_page(runs: list[Run]) -> list[Run]:
 
 def change(run: Run, policy: str, reference: str = "baseline", among: Iterable[str] = ()) -> str:
     """Write by how much a policy changes the mean; bold if it is the lowest `among` policies."""
-    share = run.above(policy, reference)
+    share = run.slowdown(policy, reference)
     if share is None:
         return "-"
     direction = "higher" if share > 0 else "lower"

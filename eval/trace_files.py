@@ -22,7 +22,7 @@ GIVEN = tuple(Path(path) for path in os.environ.get(VARIABLE, "").split(":") if 
 RECORDED = ROOT / "traces" / "recorded"
 GIVEN_OR_RECORDED = GIVEN or (RECORDED,)
 
-#: Ends of files' names, in the order of the tables; a trace that is none of them goes by its name.
+#: Names of traces in tables, by the end of the file's name. Other traces have the file's name.
 NAMES = {
     "msr.cut.per_10k.rw_20_80.105.trace": "MSR 105",
     "msr.cut.per_10k.rw_40_60.1370.trace": "MSR 1370",
@@ -40,7 +40,7 @@ def files(given: Sequence[Path]) -> dict[str, Path]:
     """Return trace files by the names that tables have for them.
 
     For a folder, these are all files in it, at any depth, that linnapp knows as traces. Their
-    names are their places in the folder.
+    names are their paths relative to the folder.
     """
     found: dict[str, Path] = {}
     for path in given:
@@ -55,8 +55,8 @@ def files(given: Sequence[Path]) -> dict[str, Path]:
     return found
 
 
-def called(file: str) -> str:
-    """A trace's name in a table."""
+def trace_name(file: str) -> str:
+    """Return a trace's name in a table."""
     return next((name for end, name in NAMES.items() if file.endswith(end)), file)
 
 
@@ -67,16 +67,16 @@ def digest_of(path: Path) -> str:
 
 
 def digests(given: Sequence[Path]) -> list[list[str]]:
-    """Traces by name and content."""
+    """Return the name and the digest of each trace."""
     try:
         return [[name, digest_of(path)] for name, path in files(given).items()]
     except StepError:
-        # Said when they are needed.
+        # The error is reported when the traces are needed.
         return [[path.name, "missing"] for path in given]
 
 
 def names(given: Sequence[Path]) -> tuple[str, ...]:
-    """Names of traces. A path that does not exist is an error only when its trace is needed."""
+    """Return the names of traces. A missing path is an error only when its trace is needed."""
     return tuple(name for name, _ in digests(given))
 
 

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The thresholds of the heuristics, from the recording alone.
+"""Choose the thresholds of the heuristics from the recording alone.
 
-`heuristic` is set as the paper sets it: the queue length at the inflection point's percentile.
-`heuristic-adv` is tuned as section 5.6.1 of the paper did by hand: run it on a slice of the
-recording, change a threshold, run it again. Here the search is code: first the queue length
-from which a drive is passed over, then the latency from which a read counts as slow, each time
-keeping what had the lowest mean. What `heuristic` is set to is tried as well, without a busy state:
-on the slice the advanced one is never the worse of the two. The search sees the part of the cell
-that the models learn from, never the part that is replayed.
+`heuristic` uses the paper's threshold: the queue length at the inflection point's percentile.
+
+`heuristic-adv` is tuned automatically in the way that section 5.6.1 of the paper tunes it by hand:
+it is replayed on a slice of the recording with different thresholds, and the one with the lowest
+mean is kept. First the queue length from which a drive is skipped is searched, then the latency
+from which a read counts as slow. The setting of `heuristic` without a busy state is also a
+candidate, so that `heuristic-adv` is never worse than `heuristic` on the slice. The slice belongs
+to the part of the cell that models learn from, and never to the replayed part.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval.cache import Cache
-from eval.cells import Cell, Replay, given, read_profile, replayed, trained, training_records
+from eval.cells import Cell, Replay, ios_of_drive, read_profile, replayed, trained, training_records
 from linnapp.trace import replay_log
 from linnapp.trace.blktrace import COMPLETED
 from linnapp.trace.reads import LoggedDrive
@@ -46,13 +47,13 @@ NO_LIMIT_PAGES = 1 << 30
 def queue_pages(
     records: NDArray[Any], percents: Sequence[float], *, replicate_writes: bool = False
 ) -> list[int]:
-    """Percentiles of the pending 4 KiB pages that reads met at their drive, their own included.
+    """Return percentiles of the pages pending at a read's drive, including those of the read.
 
     In the recorded run the default replicas served all I/Os, except for replicated writes.
     """
     met_pages = []
     for drive in np.unique(records["home"]):
-        of_drive = given(records, drive, replicate_writes=replicate_writes)
+        of_drive = ios_of_drive(records, drive, replicate_writes=replicate_writes)
         start = of_drive["due_ns"] + of_drive["lag_ns"]
         by_start = np.argsort(start, kind="stable")
         of_drive, start = of_drive[by_start], start[by_start]
@@ -97,7 +98,7 @@ def heuristic_options(
 def candidates(
     log: Path, plain: tuple[str, ...], *, replicate_writes: bool = False
 ) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-    """Options to try for the queue length, those of `heuristic` among them; and for the latency."""
+    """Return the candidate options for the queue length (with `heuristic`'s) and the latency."""
     records = replay_log.read(log)
     known = [percent for percent in QUEUE_PERCENTS if percent is not None]
     counted = queue_pages(records, known, replicate_writes=replicate_writes)
@@ -118,7 +119,7 @@ def candidates(
 def tune(cache: Cache, cell: Cell) -> dict[str, Any]:
     """Search the thresholds of `heuristic-adv` on the end of a cell's first part.
 
-    Returned are the replayer's ``options``, and ``tried``: of each run its options and its mean.
+    Returns the replayer's ``options``, and ``tried``: the options and the mean of each run.
     """
     slice_s = cell.kept_s * max(3, round(SLICE * cell.replay_s / cell.kept_s))
     slice_s = min(slice_s, cell.train_s)

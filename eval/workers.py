@@ -68,7 +68,7 @@ def stop() -> None:
 
 
 def train(traces: Sequence[Path], model_dir: Path, log: Path, *options: str) -> list[Path]:
-    """Train one model a trace, as `linnapp train` does."""
+    """Train one model per trace, as `linnapp train` does."""
     arguments = train_arguments(traces, model_dir, "--processes", "1", *options)
     log.parent.mkdir(parents=True, exist_ok=True)
     call(_train, arguments, log)

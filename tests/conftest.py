@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from guest_runs import Ran, run_script
+from guest_runs import GuestResult, run_script
 from networks_by_hand import network
 
 from linnapp.lab.array import Array
@@ -19,7 +19,7 @@ from linnapp.lab.command import guest_environment
 from linnapp.lab.guest import Guest
 from linnapp.lab.uml import DEFAULT_KERNEL, run
 
-Boot = Callable[..., Ran]
+Boot = Callable[..., GuestResult]
 
 #: Shell functions that every script in the lab's guest has.
 FUNCTIONS = Path(__file__).parent / "lab" / "guest.sh"
@@ -79,7 +79,7 @@ def boot(tmp_path: Path, guest_programs: Path, monkeypatch: pytest.MonkeyPatch) 
         kernel_args: tuple[str, ...] = (),
         check: bool = True,
         timeout_s: float = GIVE_UP_S,
-    ) -> Ran:
+    ) -> GuestResult:
         array = array or Array(size_mb=256)
         guest = Guest(
             kernel=kernel,

@@ -15,8 +15,8 @@ from linnapp.lab.guest import Guest, Result
 
 
 @dataclass(frozen=True)
-class Ran:
-    """The result of a script; `out` is the folder that it sees as ``$OUT``."""
+class GuestResult:
+    """The result of a script in a guest; `out` is the folder that the script sees as ``$OUT``."""
 
     status: int
     stdout: str
@@ -43,7 +43,7 @@ class Ran:
 
 def run_script(
     run: Callable[..., Result], guest: Guest, script: str, out: Path, *, check: bool = True
-) -> Ran:
+) -> GuestResult:
     """Boot a guest with `run`, and run a script in it; the test fails if the script does."""
     stdout, stderr = io.BytesIO(), io.BytesIO()
     result = run(["sh", "-ec", script], guest, stdout=stdout, stderr=stderr)
@@ -52,4 +52,4 @@ def run_script(
         f"status {result.status} of {shlex.quote(script)}\n{output}\n{errors}\n"
         + result.dmesg[-3000:]
     )
-    return Ran(result.status, output, errors, result.dmesg, out)
+    return GuestResult(result.status, output, errors, result.dmesg, out)

@@ -38,7 +38,7 @@ class BenchError(Exception):
 def check_built(path: Path, target: str) -> Path:
     """Return a path, or raise an error that names the target of make that builds it."""
     if not path.exists():
-        raise BenchError(f"{path}: not there; `make {target}` builds it")
+        raise BenchError(f"{path} does not exist; `make {target}` builds it")
     return path
 
 

@@ -81,7 +81,7 @@ def _script() -> str:
 def bypass() -> None:
     """Instructions of reads and writes by a module's bios, compared with direct I/O."""
     build(debian_kernel.release())
-    output = debian_kernel.counted(
+    output = debian_kernel.run_counting_instructions(
         _script(), memory_mb=2048, kernel_args=["transparent_hugepage=never"]
     )
     times_ns = iter(map(int, output.split()))

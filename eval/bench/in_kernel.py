@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The cost of a hinted read, and of asking which drive should serve a read, in the lab kernel.
+"""The cost of a hinted read, and of querying which drive should serve a read, in the lab kernel.
 
 Times are measured in one guest without virtual time. Hinted reads of null_blk, a drive that does
 nothing, run in one mode after the other, round after round, so that other load of the machine
@@ -85,7 +85,7 @@ def cases() -> list[Case]:
 
 
 def ask() -> None:
-    """Asking three drives which of them should serve a read, compared with a hinted read."""
+    """Query which of three drives should serve a read, compared with a hinted read."""
     build("guest-tools")
     models = {"latency": latency_model(), "network": MODEL}
     # The kernel's code for it, compiled into a program.
@@ -102,7 +102,7 @@ def ask() -> None:
 
 
 def in_kernel() -> None:
-    """A hinted read, an inference and a question in the lab's kernel: times, and instructions."""
+    """Times and instructions of a hinted read, an inference and a query in the lab's kernel."""
     build("guest-tools")
     which = cases()
     write("in_kernel", {"times": measure(which), "instructions": count(which)})

@@ -86,7 +86,9 @@ def count(
                 lines.append(f"null_reads {case.device} --batches {batches} {size}{option}")
         lines.append(case.end)
     search = os.pathsep.join([*map(str, (TOOLS, *path)), debian_kernel.PATH])
-    output = debian_kernel.counted("\n".join(lines), memory_mb=768, environment={"PATH": search})
+    output = debian_kernel.run_counting_instructions(
+        "\n".join(lines), memory_mb=768, environment={"PATH": search}
+    )
     numbers = [float(line.split()[0]) for line in output.splitlines() if line[:1].isdigit()]
     ticks_per_ns, *medians = numbers
     rest = iter(medians)

@@ -45,7 +45,7 @@ def _address(kernel: Path, symbol: str) -> str:
     for line in table.stdout.splitlines():
         if line.endswith(f" {symbol}"):
             return line.split()[0]
-    raise LabError(f"{kernel}: has no function {symbol}")
+    raise LabError(f"{kernel} has no function {symbol}")
 
 
 def count_instructions(

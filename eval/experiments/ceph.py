@@ -17,13 +17,13 @@ from typing import Any
 
 from eval.cache import RESULTS, ROOT
 from eval.cells import WORKLOADS
-from eval.experiment import chosen
+from eval.experiment import names_from_environment
 from eval.experiments.cluster import EXPERIMENT as CLUSTER
 from eval.experiments.cluster import cells, rules
 from eval.experiments.cluster.lab import BURSTS, Situation
 from eval.experiments.cluster.rules import EXTRA
 from eval.long_table import LongTable
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 
 ONE_WAY_US = 20
 
@@ -49,7 +49,7 @@ CELLS = {
 UNNAMED = ("1-client", "8-clients")
 
 #: The names of the rules in the client, and their titles in tables.
-RULES: dict[str, str] = described("ceph")["titles"]
+RULES: dict[str, str] = load_study_texts("ceph")["titles"]
 
 #: The rules of liblinnos-ceph.
 LIBRARY = ("ceph-library", "ceph-library-agents")
@@ -57,7 +57,7 @@ LIBRARY = ("ceph-library", "ceph-library-agents")
 #: Environment variable: the situations to measure.
 VARIABLE = "LINNOS_CEPH"
 
-CHOSEN = chosen(VARIABLE, UNNAMED)
+CHOSEN = names_from_environment(VARIABLE, UNNAMED)
 
 
 def page_data(table: LongTable) -> Mapping[str, Any]:
@@ -89,7 +89,7 @@ _DRAWN_RULES = (
 
 
 EXPERIMENT = Study(
-    **described("ceph"),
+    **load_study_texts("ceph"),
     factors={"situation": CHOSEN},
     policies=tuple(RULES),
     measure_all=partial(

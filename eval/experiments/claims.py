@@ -24,7 +24,7 @@ from eval.cache import RESULTS, ROOT, read_record
 from eval.cells import WORKLOADS
 from eval.experiment import Context, Table
 from eval.long_table import LongTable
-from eval.study import Measure, Study, described
+from eval.study import Measure, Study, load_study_texts
 from linnapp import stats
 from linnapp.lab.work import StepError
 from linnapp.stats import Interval
@@ -77,7 +77,7 @@ class Claim:
     #: Reason why our measurement is not comparable with the paper's. Empty if it is comparable.
     unlike: str = ""
 
-    def on(self, number: float) -> float:
+    def to_test_scale(self, number: float) -> float:
         """Convert a number to the scale on which those of seeds are normally distributed.
 
         Means are compared by their ratio, for which this scale is logarithmic.
@@ -86,9 +86,9 @@ class Claim:
             return number
         return math.log1p(number) if self.is_higher else -math.log1p(-number)
 
-    def tested_on(self, case: Interval) -> Interval:
-        """Return a case on the scale of :meth:`on`."""
-        return Interval(*map(self.on, (case.value, case.low, case.high)))
+    def interval_on_test_scale(self, case: Interval) -> Interval:
+        """Return a case on the scale of :meth:`to_test_scale`."""
+        return Interval(*map(self.to_test_scale, (case.value, case.low, case.high)))
 
     def cases(self, table: LongTable) -> dict[str, Interval]:
         """Return our numbers, by their place in the source's table."""
@@ -140,7 +140,11 @@ def judge(claim: Claim, cases: Sequence[Interval], n_seeds: int) -> Judged:
     sides = [(case.value > high) - (case.value < low) for case in tested]
     p = stats.holm(
         [
-            stats.p_value_of(claim.tested_on(case), claim.on(high if side > 0 else low), n_seeds)
+            stats.p_value_of(
+                claim.interval_on_test_scale(case),
+                claim.to_test_scale(high if side > 0 else low),
+                n_seeds,
+            )
             if side
             else 1.0
             for case, side in zip(tested, sides, strict=True)
@@ -246,11 +250,13 @@ def draw(table: LongTable, path: Path) -> None:
     """Draw the paper's range and our cases for the claims in percent that can be compared."""
     claims = [claim for claim in CLAIMS if claim.source in ("fig08", "fig10") and not claim.unlike]
     cases = {claim.text: committed_cases(table, claim)[0] for claim in claims}
-    figures.ranges({claim.text: (claim.low, claim.high) for claim in claims}, cases, 100.0, path)
+    figures.draw_ranges(
+        {claim.text: (claim.low, claim.high) for claim in claims}, cases, 100.0, path
+    )
 
 
 EXPERIMENT = Study(
-    **described("claims"),
+    **load_study_texts("claims"),
     measure_all=collect,
     uses=tuple(dict.fromkeys(claim.source for claim in CLAIMS)),
     measures={},

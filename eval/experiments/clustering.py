@@ -21,7 +21,7 @@ from eval.cache import ROOT
 from eval.cells import N_DRIVES, WORKLOADS, recorded
 from eval.experiment import Context
 from eval.long_table import LongTable
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 from linnapp.errors import NoGainError
 from linnapp.learn.fit import fit_latency
 from linnapp.learn.judge import area_under_roc
@@ -36,7 +36,7 @@ PART = 10
 LOGS = trace_files.names(trace_files.GIVEN)
 
 
-def of_table(table: IoTable, seed: int) -> dict[str, float]:
+def describe_drive(table: IoTable, seed: int) -> dict[str, float]:
     """Return the numbers of one drive; predictions are those for the second half."""
     read = table.is_served_read
     latency_us = table.latency_ns[read] / 1000
@@ -69,11 +69,11 @@ def of_table(table: IoTable, seed: int) -> dict[str, float]:
 def measure(context: Context, *, source: str, policy: str, seed: int) -> list[dict[str, Any]]:
     """Return the numbers of the drives of a workload, or of a log."""
     if source in LOGS:
-        return [of_table(load(trace_files.files(trace_files.GIVEN)[source]), seed)]
+        return [describe_drive(load(trace_files.files(trace_files.GIVEN)[source]), seed)]
     whole = grid.cell(source, seed)
     cell = replace(whole, train_s=whole.train_s / PART, replay_s=whole.kept_s)
     folder = recorded(context.cache, cell) / "record"
-    return [of_table(load(folder / f"flash{k}.blk"), seed) for k in range(N_DRIVES)]
+    return [describe_drive(load(folder / f"flash{k}.blk"), seed) for k in range(N_DRIVES)]
 
 
 def draw(table: LongTable, path: Path) -> None:
@@ -96,7 +96,7 @@ def draw(table: LongTable, path: Path) -> None:
 
 
 EXPERIMENT = Study(
-    **described("clustering"),
+    **load_study_texts("clustering"),
     factors={"source": (*WORKLOADS, *LOGS)},
     cell=measure,
     figure=draw,

@@ -11,7 +11,7 @@ from eval import grid
 from eval.bench import kernel
 from eval.cells import N_DRIVES, WORKLOADS, recorded, trained
 from eval.experiment import Context
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 from linnapp.trace import convert as iolog
 
 #: The rate of a busy drive.
@@ -58,7 +58,7 @@ def measure(context: Context, *, workload: str, policy: str, seed: int) -> list[
 
 
 EXPERIMENT = Study(
-    **described("cpu"),
+    **load_study_texts("cpu"),
     factors={"workload": WORKLOADS},
     cell=measure,
     prepare=prepare,

@@ -12,7 +12,7 @@ from eval.cache import code_version
 from eval.cells import REPLAYER_OPTIONS, read_log
 from eval.experiment import Context
 from eval.scores import Reads
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 from linnapp.lab import guests
 from linnapp.lab.array import Array
 from linnapp.trace import convert as iolog
@@ -47,7 +47,7 @@ def measure(context: Context, *, profile: str, mix: str, policy: str, seed: int)
 
 
 EXPERIMENT = Study(
-    **described("fig01"),
+    **load_study_texts("fig01"),
     factors={
         "profile": ("consumer", "consumer-nvme", "enterprise-a", "enterprise-b", "enterprise-c"),
         "mix": ("read-write", "read-only"),
@@ -55,5 +55,5 @@ EXPERIMENT = Study(
     policies=("baseline",),
     cell=measure,
     reads=True,
-    figure=figures.percentile_lines,
+    figure=figures.draw_percentile_lines,
 )

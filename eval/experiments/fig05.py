@@ -13,7 +13,7 @@ from eval import figures, grid
 from eval.cells import N_DRIVES, WORKLOADS, recorded
 from eval.experiment import Context
 from eval.long_table import LongTable
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 from linnapp.learn.examples import load_reads
 from linnapp.learn.labels import LatencyDistribution, find_inflection_points
 from linnapp.learn.options import FAILOVER_US, LabellingOptions
@@ -85,11 +85,11 @@ def draw(table: LongTable, path: Path) -> None:
         if found is not None:
             cases.setdefault(workload, {})[drive] = found
     title = "inflection point by the paper's search, percentile"
-    figures.ranges(dict.fromkeys(cases, PAPERS_RANGE), cases, 1.0, path, title)
+    figures.draw_ranges(dict.fromkeys(cases, PAPERS_RANGE), cases, 1.0, path, title)
 
 
 EXPERIMENT = Study(
-    **described("fig05"),
+    **load_study_texts("fig05"),
     figure=draw,
     factors={"workload": WORKLOADS},
     groups=(("workload", "drive"),),

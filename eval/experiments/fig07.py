@@ -15,7 +15,7 @@ from eval.cache import Cache
 from eval.cells import N_DRIVES, REPLAYER_OPTIONS, WORKLOADS, read_log
 from eval.experiment import Context
 from eval.long_table import LongTable
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 from linnapp.lab import guests
 from linnapp.learn.labels import LatencyDistribution, find_inflection_points
 from linnapp.learn.options import LabellingOptions
@@ -168,11 +168,11 @@ def draw(table: LongTable, path: Path) -> None:
         if (of.measure, of.seed) == ("largest", "") and of.place[1] and of.place[0] == "60"
     }
     title = "largest deviation of an hour's point in 15 hours, percentiles"
-    figures.ranges(dict.fromkeys(cases, (0.0, BOUND)), cases, 1.0, path, title)
+    figures.draw_ranges(dict.fromkeys(cases, (0.0, BOUND)), cases, 1.0, path, title)
 
 
 EXPERIMENT = Study(
-    **described("fig07"),
+    **load_study_texts("fig07"),
     figure=draw,
     factors={"workload": WORKLOADS},
     groups=(("window_min",), ("workload", "window_min")),

@@ -10,7 +10,7 @@ from eval import contenders, grid
 from eval.cache import RESULTS, ROOT
 from eval.cells import WORKLOADS, Replayed
 from eval.experiment import Context
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 from linnapp.lab.demo import with_duplicates
 
 #: The policies whose means are compared with those of all others.
@@ -35,7 +35,7 @@ def measure(
 
 
 EXPERIMENT = Study(
-    **described("fig08"),
+    **load_study_texts("fig08"),
     factors={"workload": WORKLOADS},
     policies=contenders.NAMES,
     cell=measure,

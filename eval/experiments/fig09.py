@@ -8,7 +8,7 @@ from functools import partial
 from eval import contenders, figures, scores
 from eval.experiment import Table
 from eval.long_table import LongTable
-from eval.study import Measure, Study, against_best, described
+from eval.study import Measure, Study, best_rival_table, load_study_texts
 
 PERCENTS = (80.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 
@@ -23,7 +23,7 @@ def compare_tails(table: LongTable) -> dict[str, Table]:
     """Compare the tails of ours with the best rival at each percentile."""
     ours = contenders.ours(table.policies())
     return {
-        f"p{percent:g} compared with the best rival": against_best(
+        f"p{percent:g} compared with the best rival": best_rival_table(
             table, ours, measure=scores.key(percent)
         )
         for percent in scores.COMPARED
@@ -31,9 +31,9 @@ def compare_tails(table: LongTable) -> dict[str, Table]:
 
 
 EXPERIMENT = Study(
-    **described("fig09"),
+    **load_study_texts("fig09"),
     view_of="fig08",
     measures={scores.key(percent): Measure(f"p{percent:g} us") for percent in PERCENTS},
     more_tables=compare_tails,
-    figure=partial(figures.percentile_lines, policies=DRAWN),
+    figure=partial(figures.draw_percentile_lines, policies=DRAWN),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Accuracy of the paper's network on reads after its training, and the reasons for its distance.
+"""Accuracy of the paper's network on reads after its training, and of variants that explain it.
 
 Every predictor is trained on the first part of a recording, and judged on the last. The second
 part chooses the epoch of a network, and the score from which a predictor has to refuse so that at
@@ -24,7 +24,7 @@ from eval.cache import ROOT
 from eval.cells import N_DRIVES, WORKLOADS, recorded
 from eval.experiment import Context
 from eval.long_table import LongTable, Place
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 from linnapp.learn.examples import load_reads, split
 from linnapp.learn.judge import Confusion, area_under_roc
 from linnapp.learn.labels import LatencyDistribution, find_inflection_points
@@ -240,11 +240,11 @@ def draw(table: LongTable, path: Path) -> None:
             log = workload.removesuffix(".trace")
             place = (workload if log == workload else f"real drive, log {log.split('.')[-1]}", "")
             of_workloads.add(place, key.policy, key.measure, number, key.reference)
-    figures.by_place(of_workloads, _DRAWN_MEASURES, path)
+    figures.draw_by_place(of_workloads, _DRAWN_MEASURES, path)
 
 
 EXPERIMENT = Study(
-    **described("fig10"),
+    **load_study_texts("fig10"),
     factors={"workload": (*WORKLOADS, *LOGS)},
     policies=tuple(PREDICTORS),
     groups=(("workload",), ("workload", "drive")),

@@ -6,14 +6,14 @@ from __future__ import annotations
 from functools import partial
 
 from eval import figures
-from eval.study import READ_MEASURES, Study, described
+from eval.study import READ_MEASURES, Study, load_study_texts
 
 POLICIES = (
     "hedge", "hedge, 5% cap", "linnos", "linnos-hl", "linnos-hl, 5% cap", "linnos-h99", "oracle",
 )  # fmt: skip
 
 EXPERIMENT = Study(
-    **described("fig11"),
+    **load_study_texts("fig11"),
     view_of="fig08",
     policies=POLICIES,
     measures={
@@ -21,5 +21,5 @@ EXPERIMENT = Study(
         for name in ("mean_us", "p95_us", "p99_us", "p999_us", "extra_io_ratio")
     },
     pairs=(("linnos-hl", "linnos"), ("linnos-hl", "linnos-h99")),
-    figure=partial(figures.percentile_lines, policies=POLICIES),
+    figure=partial(figures.draw_percentile_lines, policies=POLICIES),
 )

@@ -12,7 +12,7 @@ from eval import grid
 from eval.cells import WORKLOADS, read_log, replayed
 from eval.experiment import Context
 from eval.experiments import published
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 from linnapp.trace.replay_log import HEDGED
 
 
@@ -40,7 +40,7 @@ def measure(context: Context, *, workload: str, policy: str, seed: int) -> dict[
 
 
 EXPERIMENT = Study(
-    **described("hedging"),
+    **load_study_texts("hedging"),
     factors={"workload": WORKLOADS},
     policies=("linnos-hl",),
     cell=measure,

@@ -22,7 +22,7 @@ from eval.cells import (
     trained,
 )
 from eval.experiment import Context
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 
 #: The paper's methods, by the replayer's name.
 POLICIES = (
@@ -56,7 +56,7 @@ def measure(context: Context, *, workload: str, policy: str, seed: int) -> Repla
 
 
 EXPERIMENT = Study(
-    **described("published"),
+    **load_study_texts("published"),
     factors={"workload": WORKLOADS},
     policies=POLICIES,
     cell=measure,

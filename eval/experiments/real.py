@@ -25,7 +25,7 @@ from eval import figures, heimdall, trace_files
 from eval.cache import ROOT
 from eval.experiment import Context
 from eval.long_table import LongTable
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 from linnapp import stats
 from linnapp.lab.work import StepError
 from linnapp.learn.fit import fit_latency, fit_network
@@ -251,7 +251,7 @@ def draw(table: LongTable, path: Path) -> None:
     rows = {name: name for name in POLICIES if name != BEST}
     panel = figures.Panel("", ALL, rows, "share", "share of the perfect choice's gain, %")
     ours = [name for name in POLICIES if name.startswith("trees")]
-    figures.ranked(table, [panel], path, ours=ours, scale=100, width=8)
+    figures.draw_ranked(table, [panel], path, ours=ours, scale=100, width=8)
 
 
 def measure_all(context: Context) -> LongTable:
@@ -264,7 +264,7 @@ def measure_all(context: Context) -> LongTable:
 
 
 EXPERIMENT = Study(
-    **described("real"),
+    **load_study_texts("real"),
     measure_all=measure_all,
     factors={"by": (), "pairs": ()},
     policies=POLICIES,

@@ -14,7 +14,7 @@ from functools import partial
 
 from eval.cache import RESULTS
 from eval.experiments import fig08
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 from linnapp.lab.demo import with_duplicates
 
 PAIRS = tuple(
@@ -23,7 +23,7 @@ PAIRS = tuple(
 
 EXPERIMENT = Study(
     **fig08.changed(
-        **described("replicated"),
+        **load_study_texts("replicated"),
         prepare=partial(fig08.prepare, replicate_writes=True),
         cell=partial(fig08.measure, replicate_writes=True),
         pairs=PAIRS,

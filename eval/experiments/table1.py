@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The workloads compared with the paper's Table 1, and whether the drives sustain them."""
+"""Compare the workloads with the paper's Table 1, and test if the drives sustain their rates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from eval import grid
 from eval.cells import N_DRIVES, WORKLOADS, recorded
 from eval.experiment import Context
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 from linnapp.trace.inspection import WorkloadSummary, inspect
 from linnapp.trace.workload import generate, load_profile
 
@@ -56,7 +56,7 @@ def measure(context: Context, *, workload: str, policy: str, seed: int) -> list[
 
 
 EXPERIMENT = Study(
-    **described("table1"),
+    **load_study_texts("table1"),
     factors={"workload": WORKLOADS},
     seeds=lambda seeds, **place: seeds[:1],
     groups=(("workload",), ("workload", "drive")),

@@ -20,7 +20,7 @@ from eval import grid, workers
 from eval.cache import ROOT
 from eval.cells import N_DRIVES, Cell, recorded
 from eval.experiment import Context
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 from linnapp.learn.examples import load_reads, split
 from linnapp.learn.judge import Confusion
 from linnapp.learn.labels import LatencyDistribution, find_inflection_points
@@ -234,7 +234,7 @@ def measure(context: Context, *, workload: str, policy: str, seed: int) -> list[
 
 
 EXPERIMENT = Study(
-    **described("table3"),
+    **load_study_texts("table3"),
     factors={"workload": WORKLOADS_OF[LINNOS]},
     groups=((), ("workload",)),
     policies=tuple(MODELS),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Traces that are public or supplied by the user: does LinnOS help on them, and where does it not?
+"""Replay public and user-supplied traces under all policies, and on md raid1.
 
     make eval-traces LINNOS_TRACES=DIR
 
@@ -25,7 +25,7 @@ from eval.cache import RESULTS, ROOT, code_version
 from eval.cells import LATENCY_TRAINING, N_DRIVES, READS, train_heimdall, write_reads
 from eval.experiment import Context
 from eval.scores import Reads
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 from eval.trace_counts import BURSTS, CALM, MD_UNGUARDED, OFF, ON, UNGUARDED
 from linnapp.lab import guests
 from linnapp.lab.array import CONFIGFS, WAIT_FOR_FULL_SECOND, Array
@@ -33,7 +33,7 @@ from linnapp.lab.demo import INJECT, Row, slice_traces
 from linnapp.lab.work import StepError, write_json
 from linnapp.trace.reads import digest as file_digest
 
-#: The demo's.
+#: The seed of the demo.
 SEED = 1
 
 ROWS = {
@@ -85,8 +85,8 @@ MD = {
     ON: (N_DRIVES, "on", "linnos"),
     MD_UNGUARDED: (N_DRIVES, "unguarded", "linnos"),
     trace_counts.MD_LATENCY: (N_DRIVES, "latency", "read_policy"),
-    trace_counts.OFF_OF_TWO: (2, "off", "linnos"),
-    trace_counts.ON_OF_TWO: (2, "on", "linnos"),
+    trace_counts.OFF_TWO_MIRRORS: (2, "off", "linnos"),
+    trace_counts.ON_TWO_MIRRORS: (2, "on", "linnos"),
 }
 
 
@@ -121,15 +121,15 @@ class TraceAtRate:
 
 
 def inspect(path: Path, name: str) -> dict[str, Any]:
-    """Return what `linnapp inspect` says about a trace; StepError if it has no reads."""
+    """Return the output of `linnapp inspect` for a trace; raise StepError if it has no reads."""
     try:
-        facts = demo.inspected(path)
+        facts = demo.inspect_trace(path)
     except StepError as error:
-        # By its name: its place is of no concern to readers of the results.
+        # The message has the trace's name instead of its path on this machine.
         why = str(error).split("error: ")[-1].removeprefix(f"{path}: ")
         raise StepError(why.replace(str(path), name)) from None
     if not facts["reads"]:
-        raise StepError("no reads")
+        raise StepError("the trace has no reads")
     return facts
 
 
@@ -148,14 +148,16 @@ def learn(context: Context, trace: TraceAtRate) -> Path:
 
     def make(folder: Path) -> None:
         array = Array(seed=SEED)
-        sources, half_s = demo.workload(trace.path, array, folder / "workload", trace.iops)
+        sources, half_s = demo.convert_trace(trace.path, array, folder / "workload", trace.iops)
         half_s = min(half_s, HALF_S)
         train_slice = slice_traces(sources, folder / "train", 0, half_s)
         replay_slice = slice_traces(sources, folder / "replay", half_s, 2 * half_s)
         for which, (half,) in (("first", train_slice), ("second", replay_slice)):
-            reads = demo.inspected(half)["reads"]
+            reads = demo.inspect_trace(half)["reads"]
             if reads < MIN_READS:
-                raise StepError(f"{reads} reads in its {which} half, {MIN_READS} are needed")
+                raise StepError(
+                    f"the {which} half has {reads} reads; at least {MIN_READS} are needed"
+                )
         recording = guests.Scenario("record", array, train_slice, SEED, options=demo.VOLUME)
         blks = guests.record(recording, folder / "record")
         for kind, options in (("networks", ()), ("latency", LATENCY_TRAINING)):
@@ -169,12 +171,12 @@ def learn(context: Context, trace: TraceAtRate) -> Path:
     return context.cache.get("own-trace", trace.made_from, make)
 
 
-#: Why traces are left out, by trace and rate.
+#: The reason for each omitted combination of a trace and a rate.
 _left_out: dict[tuple[str, float], str] = {}
 
 
 def prepare(context: Context, *, trace: str, rate: float, slowness: str, seed: int) -> None:
-    """Learn from a trace; one that cannot be used is named and left out."""
+    """Train on a trace. If the trace cannot be used, print the reason and omit it."""
     if (trace, rate) in _left_out:
         return
     try:
@@ -296,7 +298,7 @@ def on_md(context: Context, trace: TraceAtRate, what: str, slowness: str) -> Rea
 
 
 EXPERIMENT = Study(
-    **described("traces"),
+    **load_study_texts("traces"),
     factors={
         "trace": trace_files.names(trace_files.GIVEN_OR_RECORDED),
         "rate": RATES,

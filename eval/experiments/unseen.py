@@ -12,7 +12,7 @@ from __future__ import annotations
 from eval import grid
 from eval.cells import Replayed
 from eval.experiment import Context
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 
 _SLOTS = "op=read,slot_ms={slot_ms},every_ms={every_ms},rotate"
 
@@ -64,7 +64,7 @@ def measure(context: Context, *, workload: str, kind: str, policy: str, seed: in
 
 
 EXPERIMENT = Study(
-    **described("unseen"),
+    **load_study_texts("unseen"),
     factors={"workload": tuple(grid.INJECTED_S), "kind": tuple(KINDS)},
     policies=POLICIES,
     cell=measure,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from eval import contenders, grid
 from eval.cells import Replayed
 from eval.experiment import Context
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 
 RATIO_PERCENT = 10
 ADDED_US = (100, 1000)
@@ -41,7 +41,7 @@ def measure(context: Context, *, workload: str, injection: str, policy: str, see
 
 
 EXPERIMENT = Study(
-    **described("uscope"),
+    **load_study_texts("uscope"),
     factors={"workload": tuple(grid.INJECTED_S), "injection": tuple(INJECTIONS)},
     policies=contenders.INJECTED,
     cell=measure,

@@ -5,7 +5,7 @@ Each flashsim profile, in steady state, serves one read-only and three mixed loa
 lab. Nothing is adjusted to make a profile lie in a published range; the profiles' sources are in
 kernel/flashsim/profile.c. The measures:
 
-- Read latency with reads alone: data sheets say 80 to 110 us for 4 KiB; real drives are stable then
+- Read latency with reads alone: 80 to 110 us for 4 KiB in data sheets, and stable on real drives
   (four nines within about 2.5 times the mean at queue depth 1 in published reviews).
 - Latency CDFs with writes: tails begin between p75 and p98 (Hao et al., OSDI '20, Figure 1). Here a
   tail begins at the first percentile that is twice the median.
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from eval.experiment import Context, Table
 from eval.long_table import LongTable
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 from linnapp.lab import guests
 from linnapp.lab.array import Array
 from linnapp.lab.places import Places
@@ -187,7 +187,7 @@ def compare(table: LongTable) -> dict[str, Table]:
 
 
 EXPERIMENT = Study(
-    **described("validate"),
+    **load_study_texts("validate"),
     factors={
         "profile": ("consumer", "enterprise-a", "enterprise-b", "enterprise-c"),
         "load": tuple(LOADS),

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.elasticsearch
 ROOT = Path(__file__).parents[2]
 MONITORING = ROOT / "linnapp" / "monitoring"
 USER, PASSWORD = "watcher", "it is a secret"
-#: bcrypt's
+#: The bcrypt hash of the user's password.
 HASH = "$2a$10$P/toOI4lpbhKLkR.jD1UPuYipOWuGqv9jnv7wnSFoM3vEdo53yKdW"
 ROLE = """
 linnapp:
@@ -92,8 +92,8 @@ def _free_ports(n: int) -> list[int]:
     return ports
 
 
-def _as_somebody() -> list[str]:
-    """Start it in a user namespace, because it refuses to run as root."""
+def _user_namespace_command() -> list[str]:
+    """Return the start of a command in a user namespace: Elasticsearch refuses to run as root."""
     if os.geteuid():
         return []
     command = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
@@ -132,7 +132,7 @@ class RealServer:
         }
         with (self.place / "log").open("w") as log:
             self._process = subprocess.Popen(
-                [*_as_somebody(), self._program],
+                [*_user_namespace_command(), self._program],
                 cwd=self.place,
                 env=environment,
                 stdout=log,
@@ -144,7 +144,7 @@ class RealServer:
         deadline_s = time.monotonic() + 600
         while True:
             try:
-                asked(self.url, "/_cluster/health")
+                request(self.url, "/_cluster/health")
                 return
             except (urllib.error.URLError, ConnectionError):
                 if self._process.poll() is not None or time.monotonic() > deadline_s:
@@ -186,7 +186,7 @@ def password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELASTIC_PASSWORD", PASSWORD)
 
 
-def asked(url: str, path: str, body: Any = None, method: str | None = None) -> Any:
+def request(url: str, path: str, body: Any = None, method: str | None = None) -> Any:
     pair = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
     request = urllib.request.Request(
         url + path,
@@ -198,10 +198,10 @@ def asked(url: str, path: str, body: Any = None, method: str | None = None) -> A
         return json.load(answer)
 
 
-def searched(url: str, table: str, aggregations: Any, query: Any = None) -> Any:
+def search(url: str, table: str, aggregations: Any, query: Any = None) -> Any:
     index = documents.INDICES[table]
     body = {"size": 0, "track_total_hits": True, "aggs": aggregations}
-    return asked(url, f"/{index}/_search", {**body, **({"query": query} if query else {})})
+    return request(url, f"/{index}/_search", {**body, **({"query": query} if query else {})})
 
 
 def run(*arguments: object) -> Result:
@@ -260,13 +260,13 @@ def test_elasticsearch_opens_a_file_again_before_it_is_closed(
 
 
 def test_server_counts_match_the_recording(url: str, seen: Path) -> None:
-    by_call = searched(url, "calls", {"by": {"terms": {"field": "call", "size": 100}}})
+    by_call = search(url, "calls", {"by": {"terms": {"field": "call", "size": 100}}})
     found = {b["key"]: b["doc_count"] for b in by_call["aggregations"]["by"]["buckets"]}
     assert found == dict(rows(seen, "select call, count(*) from calls group by call"))
     assert found["write"] >= 1500
     [[n_ios]] = rows(seen, "select count(*) from ios")
-    assert searched(url, "ios", {})["hits"]["total"]["value"] == n_ios
-    sums = searched(
+    assert search(url, "ios", {})["hits"]["total"]["value"] == n_ios
+    sums = search(
         url,
         "calls",
         {"bytes": {"sum": {"field": "result"}}, "first": {"min": {"field": "time_ns"}}},
@@ -278,7 +278,7 @@ def test_server_counts_match_the_recording(url: str, seen: Path) -> None:
 
 def test_server_percentiles_match_the_tables(url: str, seen: Path) -> None:
     asked_for = [50, 90, 99]
-    found = searched(
+    found = search(
         url,
         "calls",
         {"p": {"percentiles": {"field": "duration_ns", "percents": asked_for}}},
@@ -301,7 +301,7 @@ def test_dates_keep_nanoseconds_and_numbers_are_exact(url: str, seen: Path) -> N
         "select time_ns, first_access_ns, result from calls where call = 'fsync' "
         "order by time_ns limit 1",
     )
-    [hit] = asked(
+    [hit] = request(
         url,
         "/linnapp-calls/_search",
         {"query": {"term": {"time_ns": time_ns}}, "fields": ["@timestamp"]},
@@ -323,7 +323,7 @@ def test_documents_sent_twice_are_stored_once(url: str, seen: Path) -> None:
 def test_fields_have_the_types_of_the_template(url: str, seen: Path) -> None:
     for table, fields in documents.mappings().items():
         index = documents.INDICES[table]
-        assert asked(url, f"/{index}/_mapping")[index]["mappings"] == {
+        assert request(url, f"/{index}/_mapping")[index]["mappings"] == {
             "dynamic": "strict",
             "properties": fields,
         }
@@ -451,7 +451,7 @@ class Panel:
                 assert value[low] <= answer <= value[high], (name, percent)
 
     def check(self, found: dict[str, Any], where: str, depth: int = 0) -> int:
-        """Compare the buckets of a level and those below them; return how many there were."""
+        """Compare the buckets of a level and of the levels below; return their number."""
         if depth == len(self.levels):
             return 0
         name, kind, parameters = self.levels[depth]
@@ -484,7 +484,7 @@ def test_each_dashboard_panel_shows_what_the_tables_say(
 ) -> None:
     expected = Panel(seen, panel)
     query = {"bool": {"filter": [QUERIES[expected.kuery], {"term": {"session": "real"}}]}}
-    answer = searched(url, panel["table"], aggregations(panel), query)
+    answer = search(url, panel["table"], aggregations(panel), query)
     assert not answer["_shards"]["failed"]
     where = CONDITIONS[expected.kuery]
     [[_, n, *values]] = expected.select(where) or [[None, 0]]
@@ -522,7 +522,7 @@ class Fault:
 
     def block(self, setting: str, value: bool | None) -> None:
         for index in documents.INDICES.values():
-            asked(self.real.url, f"/{index}/_settings", {f"index.blocks.{setting}": value}, "PUT")
+            request(self.real.url, f"/{index}/_settings", {f"index.blocks.{setting}": value}, "PUT")
 
     def begin(self, kind: str) -> None:
         if kind == "stopped":
@@ -569,9 +569,9 @@ def test_no_document_is_lost_while_the_server_fails(
         )
 
     def count() -> int:
-        asked(real.url, "/linnapp-calls/_refresh", method="POST")
+        request(real.url, "/linnapp-calls/_refresh", method="POST")
         query = {"query": {"term": {"path": str(file)}}}
-        return int(asked(real.url, "/linnapp-calls/_count", query)["count"])
+        return int(request(real.url, "/linnapp-calls/_count", query)["count"])
 
     def wait_for_more_than(n: int) -> int:
         deadline_s = time.monotonic() + 120
@@ -597,8 +597,8 @@ def test_no_document_is_lost_while_the_server_fails(
     assert found["elasticsearch"]["left"] == 0 and not found["elasticsearch"]["refused"]
     if kind != "stopped":  # A server that is stopped for less than the timeout only is slow.
         assert "recorded rows wait on the disk" in stderr and "stores documents again" in stderr
-    asked(real.url, "/linnapp-recordings/_refresh", method="POST")
+    request(real.url, "/linnapp-recordings/_refresh", method="POST")
     term = {"query": {"term": {"recording": found["recording"]}}, "sort": {"time_ns": "desc"}}
-    report = asked(real.url, "/linnapp-recordings/_search", term)["hits"]["hits"][0]["_source"]
+    report = request(real.url, "/linnapp-recordings/_search", term)["hits"]["hits"][0]["_source"]
     assert (report["calls"], report["left_over"], report["dropped"]) == (made, 0, 0)
     print(f"{kind} for {FAULT_S:g} s: {made} calls, delay {found['elasticsearch']['delay_ms']} ms")

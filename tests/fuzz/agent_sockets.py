@@ -212,7 +212,7 @@ class Run:
     def sent(self) -> int:
         return sum(sender.sent for sender in self.senders)
 
-    def ended(self) -> str:
+    def stop(self) -> str:
         """Stop the agent, check that it counted each datagram once, and return its counts."""
         self.process.send_signal(signal.SIGTERM)
         stderr: str = self.process.communicate(timeout=GIVE_UP_S)[1]
@@ -239,7 +239,7 @@ def main() -> None:
         while time.monotonic() < begin + arguments.seconds:
             run.batch()
         took_s = time.monotonic() - begin
-        print(f"{run.sent} datagrams in {took_s:.1f} s; {run.ended()}")
+        print(f"{run.sent} datagrams in {took_s:.1f} s; {run.stop()}")
     except OSError as error:
         run.process.kill()
         stderr = run.process.communicate()[1]

@@ -14,7 +14,7 @@
 
 #include "../../linnapp/native/blktrace_parser.h"
 
-#define FUZZ_ROWS 7	/* few, so that reading stops and goes on in all states */
+#define FUZZ_ROWS 7	/* small, so that reading is interrupted and resumed in all states */
 
 struct fuzz_file {
 	int fd;
@@ -23,7 +23,7 @@ struct fuzz_file {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The bytes as a file in memory, at its start. */
+/* Provide the bytes as a file in memory, positioned at its start. */
 static inline void fuzz_file(struct fuzz_file *file, const uint8_t *data, size_t size)
 {
 	file->fd = memfd_create("fuzz", MFD_CLOEXEC);
@@ -32,7 +32,7 @@ static inline void fuzz_file(struct fuzz_file *file, const uint8_t *data, size_t
 	snprintf(file->path, sizeof(file->path), "/proc/self/fd/%d", file->fd);
 }
 
-/* Every I/O that was queued must come out, once, and those that completed with their time. */
+/* Read all I/Os. Each queued I/O must be returned once, and completed I/Os with their latency. */
 static inline void fuzz_read_all(struct lt_parser *parser)
 {
 	struct lt_row rows[FUZZ_ROWS];

@@ -13,7 +13,7 @@
 
 enum { EVENT_BYTES = 6, MAX_EVENTS = 1024 };
 
-/* As linux/blktrace_api.h has them: Q, M, F, R, D, C, X, A, one that is passed over, and G. */
+/* Actions of linux/blktrace_api.h: Q, M, F, R, D, C, X, A, one that the reader skips, and G. */
 static const uint32_t actions[] = { 1, 2, 3, 6, 7, 8, 13, 15, 9, 4 };
 
 struct event {
@@ -29,7 +29,7 @@ static void unpack(const uint8_t *packed, struct event *event, uint64_t *now_ns)
 	static const uint16_t errors[] = { 0, 16, 11, 5, 0xfff0, 0xfff5, 0x8000, 0xffff };
 	uint8_t action = packed[0], flags = packed[1], size = packed[3];
 
-	/* Up to 64 us at a time or, past that, seconds: over the age at which I/Os are given up. */
+	/* Advance by up to 64 us, or by seconds: more than the age at which I/Os are abandoned. */
 	*now_ns += packed[4] < 128 ? packed[4] * 500ull : packed[4] * 500000000ull;
 	*event = (struct event){
 		.magic = 0x65617407,

@@ -248,7 +248,7 @@ class Server:
             stdout=self.out, stderr=self.err, preexec_fn=die_with_parent,
         )  # fmt: skip
 
-    def said(self) -> str:
+    def messages(self) -> str:
         return Path("/run/server.err").read_text()
 
     def wait_ready(self) -> None:
@@ -256,7 +256,7 @@ class Server:
             lambda: Path("/run/server.out").read_text() or self.process.poll() is not None, "ready"
         )
         if self.process.poll() is not None:
-            raise SystemExit(f"the server ended: {self.said()}")
+            raise SystemExit(f"the server ended: {self.messages()}")
 
     def end(self, number: int) -> int:
         self.process.send_signal(number)
@@ -336,13 +336,13 @@ def check_record_is_needed(model: Model, server: Server) -> None:
     model.write(device, BLOCKS[0], chance)
     shut_down("/var/lib")
     marked, unmarked = fails(BLOCKS[1]), fails(BLOCKS[-1])
-    if marked or not unmarked or "regions that are not marked" not in server.said():
-        raise SystemExit(f"without a record writes fail: {marked} {unmarked} {server.said()}")
+    if marked or not unmarked or "regions that are not marked" not in server.messages():
+        raise SystemExit(f"without a record writes fail: {marked} {unmarked} {server.messages()}")
     fail_drive(DRIVES[0])
     if not fails(BLOCKS[0]) or not fails(BLOCKS[1]):
         raise SystemExit("a write succeeded although a drop could not be recorded")
-    if "from now on all writes fail" not in server.said():
-        raise SystemExit(server.said())
+    if "from now on all writes fail" not in server.messages():
+        raise SystemExit(server.messages())
     device.close()
 
 
@@ -383,7 +383,9 @@ def main(n_moments: int, seed: int) -> None:
             done["in_resync"] += 1
             server = Server(mode, drives, *options)
         server.wait_ready()
-        done["copied"] += "and copied" in server.said() and "copied 0 MiB" not in server.said()
+        done["copied"] += (
+            "and copied" in server.messages() and "copied 0 MiB" not in server.messages()
+        )
         check_served(model, drives, moment % 10 == 9)
         load = Load(model, seed * 1000 + moment)
         time.sleep(chance.random() * 0.03)
@@ -401,7 +403,7 @@ def main(n_moments: int, seed: int) -> None:
         is_stop = chance.random() < 0.2
         if is_stop:
             load.join()
-        dropped = "DROPPED" in server.said()
+        dropped = "DROPPED" in server.messages()
         if is_stop:
             if not dropped:
                 check_served(model, drives, False)

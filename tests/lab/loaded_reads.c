@@ -101,15 +101,15 @@ static void *send_load(void *seed)
 	return NULL;
 }
 
-/* Return true if a client with another replica would read from that one. */
-static int is_worth_sending(int fd, struct blk_expect *ask)
+/* Return true if a client that has another replica would read from this drive. */
+static int would_read_from(int fd, struct blk_expect *query)
 {
-	ask->n_drives = 1;
-	ask->bytes = SMALL_BYTES;
-	ask->drives[0].fd = fd;
-	if (ioctl(fd, BLKEXPECT, ask))
+	query->n_drives = 1;
+	query->bytes = SMALL_BYTES;
+	query->drives[0].fd = fd;
+	if (ioctl(fd, BLKEXPECT, query))
 		die("BLKEXPECT");
-	return !(ask->drives[0].flags & BLK_EXPECT_SLOW) || ask->drives[0].flags & BLK_EXPECT_PROBE;
+	return !(query->drives[0].flags & BLK_EXPECT_SLOW) || query->drives[0].flags & BLK_EXPECT_PROBE;
 }
 
 static void read_small(const char *way, const char *device, double seconds)
@@ -128,7 +128,7 @@ static void read_small(const char *way, const char *device, double seconds)
 		off_t offset = (off_t)(rand_r(&state) % (bytes / SMALL_BYTES)) * SMALL_BYTES;
 		long begin_ns = now_ns();
 
-		if (asks && !is_worth_sending(fd, ask)) {
+		if (asks && !would_read_from(fd, ask)) {
 			refused++;
 		} else if (preadv2(fd, &iov, 1, offset, flags) == SMALL_BYTES) {
 			printf("%s%ld", served++ ? "," : "", (now_ns() - begin_ns) / 1000);

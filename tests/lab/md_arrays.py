@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guest_runs import Ran
+from guest_runs import GuestResult
 from networks_by_hand import network
 from trees_by_hand import last_four
 
@@ -142,7 +142,7 @@ def recent_model() -> Model:
     return network(dict.fromkeys((15, 19, 23, 27), 500), (250_000, 0), threshold_us=1000)
 
 
-def reads_of(result: Ran, name: str) -> dict[str, Any]:
+def reads_of(result: GuestResult, name: str) -> dict[str, Any]:
     """Return the result of paced_reads; no read may be lost or wrong."""
     reads: dict[str, Any] = result.json(name)
     assert reads["errors"] == reads["wrong"] == 0, name
@@ -162,7 +162,7 @@ def assert_whole(state: str) -> None:
     assert degraded == "0" and array_state in ("active", "clean") and set(errors) == {"0"}
 
 
-def assert_odd_mirrors(result: Ran, n_reads: int) -> None:
+def assert_odd_mirrors(result: GuestResult, n_reads: int) -> None:
     """Check that reads are right while the first drive has the bad sectors of ``spoil``."""
     assert reads_of(result, "odd")["reads"] == n_reads
     assert result.words("after_odd")[0] == "0"

@@ -7,9 +7,9 @@
  *	paced_reads DEVICE N --sequential
  *
  * --fill writes the whole device. Otherwise there are N reads of its lower half, and a JSON object
- * says how long they took and how many were wrong: random ones of 4 KiB, one every EVERY_US whether
- * earlier ones have completed or not; or buffered ones of 64 KiB in order, again and again from the
- * beginning, with nothing cached. --writes adds a writer to the upper half, and a comparison of the
+ * has their latencies and the number of wrong reads: random reads of 4 KiB, one every EVERY_US even
+ * if earlier ones have not completed; or sequential buffered reads of 64 KiB, repeated from the
+ * beginning with an empty cache. --writes adds a writer to the upper half, and a comparison of the
  * whole device when the reads are done.
  */
 #define _GNU_SOURCE
@@ -31,7 +31,7 @@
 #define CHUNK (1u << 20)
 /* Blocks of a sequential read. */
 #define SEQUENTIAL 16u
-/* The largest number of reads that wait at once. */
+/* The maximum number of concurrent reads. */
 #define THREADS 48
 
 static int fd;
@@ -79,7 +79,7 @@ static void *memory(size_t bytes)
 	return memset(at, 0, bytes);
 }
 
-/* No block is like another, and none has zeros only. */
+/* Each block has a unique content, which is not all zeros. */
 static void fill_block(void *block, uint32_t number)
 {
 	uint64_t *words = block;
@@ -101,7 +101,7 @@ static void fill_device(void)
 	}
 }
 
-/* Read blocks and compare them. Say which ones are wrong. */
+/* Read blocks, compare them, and print which are wrong. */
 static void read_blocks(uint32_t first, uint32_t n, char *buf, char *expected)
 {
 	uint64_t began_ns = now_ns();
@@ -124,7 +124,7 @@ static void read_blocks(uint32_t first, uint32_t n, char *buf, char *expected)
 	n_slow += took_ns > 1000000;
 }
 
-/* Make each read when it is due, in whichever thread is free. */
+/* Submit each read when it is due; every idle thread takes the next one. */
 static void *make_reads(void *unused)
 {
 	char *buf = memory(blocks_per_read * BLOCK), *expected = memory(blocks_per_read * BLOCK);
@@ -157,14 +157,14 @@ static void *write_blocks(void *unused)
 	return unused;
 }
 
-/* Runs of blocks of the lower half in order. */
+/* Choose sequential blocks of the lower half. */
 static void choose_in_order(uint32_t half)
 {
 	for (uint32_t i = 0; i < n_reads; i++)
 		firsts[i] = i % (half / blocks_per_read) * blocks_per_read;
 }
 
-/* No block twice while there are enough of them, because it would be cached. */
+/* Repeat no block while there are enough blocks, because repeated blocks would be cached. */
 static void choose_at_random(uint32_t half)
 {
 	uint32_t *order = calloc(half, sizeof(*order));

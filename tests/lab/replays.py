@@ -16,7 +16,7 @@ from linnapp.trace import replay_log
 
 if TYPE_CHECKING:
     from conftest import Boot
-    from guest_runs import Ran
+    from guest_runs import GuestResult
 
 BLOCK = 4096
 DRIVES = ("/dev/flash0", "/dev/flash1", "/dev/flash2")
@@ -55,7 +55,7 @@ class Replay:
 
     summary: dict[str, Any]
     log: NDArray[Any]
-    guest: Ran
+    guest: GuestResult
 
     def assert_right(self, io_errors: int = 0) -> None:
         """Check that no read was lost or wrong."""

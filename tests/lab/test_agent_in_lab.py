@@ -25,7 +25,7 @@ import fcntl, json, os, socket, struct, sys
 where = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 where.connect(("127.0.0.1", 7316))
 BLKEXPECT = 3 << 30 | 16 << 16 | 0x12 << 8 | 160
-told = []
+answers = []
 for k in range(3):
     where.send(struct.pack("<4sBBHQH6xII32x", b"LNAG", 1, 1, 3, k, k, 4096, 7))
     answer = struct.unpack("<4sBBHQHHHHIII4xQQ8x", where.recv(200))
@@ -33,9 +33,9 @@ for k in range(3):
     asked = bytearray(struct.pack("<IIIIiIII", 3, 1, 4096, 0, drive, 0, 0, 7))
     fcntl.ioctl(drive, BLKEXPECT, asked)
     kernel = struct.unpack("<IIIIiIII", asked)
-    told.append({"known": answer[7], "state": answer[8], "latency_us": answer[10],
+    answers.append({"known": answer[7], "state": answer[8], "latency_us": answer[10],
                  "pending": answer[11], "kernel": [kernel[5], kernel[6], kernel[7]]})
-print(json.dumps(told))
+print(json.dumps(answers))
 """
 
 
@@ -46,7 +46,7 @@ def test_agent_reports_the_predictions_of_the_kernel(boot, tmp_path: Path) -> No
     latency = next((MODELS / "latency").glob("*.linnos"))
     assert LatencyModel.load(latency).n_trees >= 16
     result = boot(
-        f'cd "$OUT"\n{AGENT} --config agent.conf 2>said & agent=$!\nsleep 0.1\n'
+        f'cd "$OUT"\n{AGENT} --config agent.conf 2>agent.log & agent=$!\nsleep 0.1\n'
         "python3 ask.py\n"
         f"linnapp upload --model {MODELS}/flash0.linnos --device /dev/flash0 --mode observe\n"
         f"linnapp upload --model {latency} --device /dev/flash1 --mode observe\n"
@@ -70,4 +70,6 @@ def test_agent_reports_the_predictions_of_the_kernel(boot, tmp_path: Path) -> No
     assert on[1]["latency_us"] > 0
     assert busy[1]["pending"] > 100 and busy[1]["latency_us"] > on[1]["latency_us"]
     assert result.stdout.split()[-1] == "0"
-    assert "answered 9 queries; ignored 0 from other addresses" in (tmp_path / "said").read_text()
+    assert (
+        "answered 9 queries; ignored 0 from other addresses" in (tmp_path / "agent.log").read_text()
+    )

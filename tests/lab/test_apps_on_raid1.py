@@ -16,7 +16,7 @@ from eval.experiments.apps.comparison import MODULE
 from eval.experiments.apps.lab import (
     MODULE_KERNEL,
     Case,
-    PartedArray,
+    PartitionedArray,
     Setup,
     make_data,
     run_once,
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.lab
 
 #: More than WiredTiger keeps in its cache.
 ROWS = {"sqlite": 6000, "wiredtiger": 40000}
-ARRAY = PartedArray(size_mb=128, mirror_mb=64, precondition=False)
+ARRAY = PartitionedArray(size_mb=128, mirror_mb=64, precondition=False)
 
 
 def always(slow: bool, path: Path) -> Path:

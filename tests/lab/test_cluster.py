@@ -30,7 +30,7 @@ def with_engine(engine: str) -> pytest.MarkDecorator:
     )
 
 
-def ran(out: Path, script: str, *options: str) -> str:
+def run_in_cluster(out: Path, script: str, *options: str) -> str:
     """Return the output of a script on the cluster's client."""
     done = subprocess.run(
         [sys.executable, "-m", "linnapp", "lab", "cluster", "--out", out, "--size-mb", "256",
@@ -60,7 +60,9 @@ for k, address in enumerate(os.environ["LINNOS_NODES"].split(",")):
 def test_network_delay_is_constant_and_repeatable(tmp_path: Path) -> None:
     (tmp_path / "ask.py").write_text(ROUND_TRIPS)
     options = ("--engine", "none", "--nodes", "2", "--one-way-us", "200")
-    first, again = (ran(tmp_path, 'python3 "$LINNOS_OUT"/ask.py', *options) for _ in range(2))
+    first, again = (
+        run_in_cluster(tmp_path, 'python3 "$LINNOS_OUT"/ask.py', *options) for _ in range(2)
+    )
     assert first == again
     trips = [list(map(int, line.split())) for line in first.splitlines()]
     assert [node for node, _, _ in trips] == [0, 1]
@@ -69,7 +71,8 @@ def test_network_delay_is_constant_and_repeatable(tmp_path: Path) -> None:
         assert 400_000 <= least_ns <= most_ns < 410_000
 
 
-#: Of GlusterFS: the drives' reads, and a file on node $1.
+#: Shell functions for GlusterFS: `reads` prints the reads of each drive, and `mount_node N` mounts
+#: the volume that reads from node N.
 READS_AND_MOUNTS = """
     reads() { cat /sys/block/flash?/flash?p1/stat | awk '{ printf "%d ", $1 }'; }
     mount_node() {
@@ -103,7 +106,9 @@ def test_each_node_stores_the_data_and_serves_its_reads(tmp_path: Path) -> None:
     echo $before
     reads
     """
-    before, after = (list(map(int, line.split())) for line in ran(tmp_path, script).splitlines())
+    before, after = (
+        list(map(int, line.split())) for line in run_in_cluster(tmp_path, script).splitlines()
+    )
     more = [late - early for early, late in zip(before, after, strict=True)]
     # the others answer metadata queries about the file; node 2 serves its data
     assert more[2] >= 100 > 10 > max(more[:2])
@@ -128,7 +133,9 @@ def test_other_nodes_serve_reads_while_a_node_is_gone(tmp_path: Path) -> None:
     sleep 8
     read_it
     """
-    for serving, line in zip((True, False, True), ran(tmp_path, script).splitlines(), strict=True):
+    for serving, line in zip(
+        (True, False, True), run_in_cluster(tmp_path, script).splitlines(), strict=True
+    ):
         before, after = np.reshape([int(word) for word in line.split()], (2, 3))
         more = after - before
         assert (more[0] >= 256) == serving and more.sum() >= 256, line
@@ -198,7 +205,7 @@ for settled in (False, True):
 def test_ceph_reads_from_the_node_nearest_to_the_handle(tmp_path: Path) -> None:
     (tmp_path / "read.py").write_text(LOCALIZED)
     options = ("--engine", "ceph", "--size-mb", "1024")
-    out = ran(tmp_path, f'{sys.executable} "$LINNOS_OUT"/read.py', *options)
+    out = run_in_cluster(tmp_path, f'{sys.executable} "$LINNOS_OUT"/read.py', *options)
     reads = [list(map(int, line.split())) for line in out.splitlines()]
     assert len(reads) == 6
     # fresh objects: the primary serves reads that a replica does not serve yet

@@ -74,6 +74,7 @@ def test_cluster_demo_runs_twice(
         taken.append({rule: table.value(("bursts",), rule, "mean_us") for rule in rules})
         assert (out / "figure.png").stat().st_size > 10_000
         (out / "figure.png").unlink()
-    # All is measured again. The timing of GlusterFS's threads varies by some clock steps.
+    # The second run measures everything again. The timing of GlusterFS's threads varies by some
+    # clock steps.
     assert taken[0] == pytest.approx(taken[1], rel=0.01)
     assert taken[0]["oracle"] < taken[0]["library"] < taken[0]["round-robin"]

@@ -23,17 +23,17 @@ NOT_VIEWED = [policy for policy in small_cell.POLICIES if policy != "linnos"]
 
 @pytest.mark.lab
 @pytest.mark.parametrize("policy", NOT_VIEWED)
-def test_cell_repeats_exactly(policy: str, tmp_path: Path) -> None:
+def test_small_cell_repeats_the_committed_numbers(policy: str, tmp_path: Path) -> None:
     committed = json.loads((small_cell.FOLDER / "numbers.json").read_text())
     assert small_cell.replay(policy, tmp_path) == committed["runs"][policy]
 
 
 @pytest.mark.stock
 @pytest.mark.parametrize("policy", ["baseline", "hedge", "oracle"])
-def test_a_kernel_without_linnos_gives_the_same(
+def test_small_cell_has_the_same_numbers_on_a_kernel_without_linnos(
     policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not STOCK_KERNEL.exists():
         pytest.fail(f"{STOCK_KERNEL}: no kernel; `make kernel-unpatched` builds it")
     monkeypatch.setattr(guests, "_kernel", STOCK_KERNEL)
-    test_cell_repeats_exactly(policy, tmp_path)
+    test_small_cell_repeats_the_committed_numbers(policy, tmp_path)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from guest_runs import Ran
+from guest_runs import GuestResult
 
 from linnapp.lab.array import Array
 
@@ -19,7 +19,7 @@ COUNTERS = "cat /sys/kernel/debug/flashsim/flash0/counters >$OUT/"
 PROFILES = ["consumer", "consumer-nvme", "enterprise-a", "enterprise-b", "enterprise-c"]
 
 
-def _counters(result: Ran, name: str) -> dict[str, int]:
+def _counters(result: GuestResult, name: str) -> dict[str, int]:
     return {
         counter: int(value) for counter, value in map(str.split, result.text(name).splitlines())
     }

@@ -204,7 +204,7 @@ wait
         Array(n_drives=1, profile="enterprise-b", size_mb=256),
     )
     _, latency, predicted = np.load(tmp_path / "reads.npy").T
-    # The question and the read are about 1 us apart, in which a ramp goes on and a slot can end.
+    # The query precedes the read by about 1 us, in which a ramp continues and a slot can end.
     assert (np.abs(latency - predicted) < 2_000).mean() > 0.995
     extra_us = predicted / 1000 - 85
     if kind == "queue":

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guest_runs import Ran
+from guest_runs import GuestResult
 
 from linnapp.lab.array import Array
 from linnapp.model import Model
@@ -68,7 +68,7 @@ def test_views_show_the_decisions_of_the_kernel(boot, queue_model: Path) -> None
     _check_metrics(result, Model.load(queue_model))
 
 
-def _check_metrics(result: Ran, model: Model) -> None:
+def _check_metrics(result: GuestResult, model: Model) -> None:
     """Compare the exporter's values with the kernel's counters; no read came in between."""
     metrics = {}
     for line in result.text("metrics.txt").splitlines():

@@ -59,7 +59,7 @@ def test_only_the_output_folder_is_writable_whatever_its_name(tmp_path: Path) ->
     assert not (other / "file").exists()
 
 
-def test_drives_are_up_and_sleeping_is_free() -> None:
+def test_guest_has_its_drives_and_sleeps_without_delay() -> None:
     script = (
         "test -b /dev/flash0 && test -b /dev/flash1 && echo $LINNOS_DRIVES; sleep 1000; uptime -p"
     )
@@ -152,7 +152,7 @@ def test_tour_shows_bursts_and_explains_why_reads_were_refused(tmp_path: Path) -
         (("--set", "channels", "--", "true"), "NAME=VALUE"),
     ],
 )
-def test_errors_name_the_cause(arguments: tuple[str, ...], message: str) -> None:
+def test_lab_run_error_names_the_cause(arguments: tuple[str, ...], message: str) -> None:
     result = lab_run(*arguments)
     assert result.returncode != 0
     assert message in result.stderr

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from guest_runs import Ran
+from guest_runs import GuestResult
 
 from linnapp.engine import digits, infer, predict_us
 from linnapp.insight.explain import Choice, explain, from_events, typical_inputs
@@ -91,16 +91,16 @@ cat /sys/kernel/debug/block/flash?/rqos/linnos/in_flight >$OUT/in_flight
 """
 
 
-def recorded(boot: Any, kind: str, mode: str, seconds: int, further: str = "") -> Ran:
+def recorded(boot: Any, kind: str, mode: str, seconds: int, further: str = "") -> GuestResult:
     """Run `RECORD` and further commands; no event may be lost, and no read may fail."""
     script = RECORD.replace("KIND", kind).replace("MODE", mode).replace("SECONDS", str(seconds))
-    result: Ran = boot(script + further)
+    result: GuestResult = boot(script + further)
     assert "overrun: 0\n" in result.text("stats")
     assert result.json("run.json")["io_errors"] == 0
     return result
 
 
-def decisions_in(result: Ran, name: str) -> npt.NDArray[Any]:
+def decisions_in(result: GuestResult, name: str) -> npt.NDArray[Any]:
     return decisions.parse_decisions((result.out / name).read_bytes())
 
 
@@ -246,7 +246,7 @@ def test_predictions_of_the_kernel_equal_recomputed_ones(
     assert not any(word in result.dmesg for word in ("BUG", "WARNING", "Call Trace"))
 
 
-def check_against_recording(seen: npt.NDArray[Any], result: Ran, overdue_us: int) -> None:
+def check_against_recording(seen: npt.NDArray[Any], result: GuestResult, overdue_us: int) -> None:
     """Check that training features equal those in the kernel, except for the location."""
     compared = n_known = 0
     place = FEATURES.index("in_region")

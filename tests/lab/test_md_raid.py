@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guest_runs import Ran
+from guest_runs import GuestResult
 from md_arrays import (
     EACH_KERNEL,
     FUNCTIONS,
@@ -161,7 +161,7 @@ def array_script(name: str, further: str) -> str:
     )
 
 
-def check_array(result: Ran, name: str) -> None:
+def check_array(result: GuestResult, name: str) -> None:
     """Check the files that `STEERED` wrote."""
     assert result.text(f"{name}_attribute") == "off\n"
     _, before, _, after = result.words(f"{name}_asked_off")

@@ -33,7 +33,7 @@ def test_client_reads_from_another_node_when_a_read_is_refused(tmp_path: Path) -
         result = run_once(engine, setup, "ext4", policy, timeout_us, folder)
         assert result["reads"] > 1000 and result["data_errors"] == 0
         # The client compared each value.
-        found[policy] = reports.of_client(folder / "reads.csv", 1.0)
+        found[policy] = reports.read_client_report(folder / "reads.csv", 1.0)
         elsewhere[policy] = int((folder / "elsewhere").read_text())
         timeout_us = round(np.percentile(found["baseline"].latency_us, 80))
     n = len(found["baseline"].latency_us)

@@ -191,6 +191,7 @@ def test_recalibration_is_stable_on_one_load_and_follows_a_new_one(
         assert len(rounds) == ROUNDS, log
         for line in rounds:
             assert line["shift_percentiles"] < SHIFT_PERCENTILES, log
-    # Models that are as good take turns once in a hundred times: as much is refused by the last.
+    # Equally good models replace each other in one of a hundred comparisons, and the last model
+    # refuses as many reads as the first.
     assert replaced <= 1, log
     assert all(abs(n / refused[0] - 1) < 0.25 for n in refused), (refused, log)

@@ -3,28 +3,21 @@
 
 from __future__ import annotations
 
-import lzma
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from recorded_traces import RECORDED, unpack
 from replays import replay
 
 from linnapp.cli import cli
 
-RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
 NAMES = ("fio", "pgbench")
 
 
-def unpack(name: str, folder: Path) -> Path:
-    path = folder / f"{name}.blk"
-    path.write_bytes(lzma.decompress((RECORDED / f"{name}.blk.xz").read_bytes()))
-    return path
-
-
 @pytest.mark.parametrize("name", NAMES)
-def test_the_readme_shows_what_inspect_says(name: str, tmp_path: Path) -> None:
+def test_readme_of_the_recordings_shows_the_output_of_inspect(name: str, tmp_path: Path) -> None:
     trace = unpack(name, tmp_path)
     run = CliRunner().invoke(cli, ["inspect", str(trace)])
     assert run.exit_code == 0, run.output
@@ -52,5 +45,5 @@ def test_a_recording_is_replayed(boot, name: str, tmp_path: Path) -> None:
     assert len(log) == len(wanted) > 2000
     assert np.abs(np.sort(log["due_ns"]) / 1000 - wanted).max() <= 1
     assert (counts["data_errors"], counts["io_errors"], counts["unanswered"]) == (0, 0, 0)
-    # Virtual time; each look at the clock takes 0.26 us of it, and checkpoints write in heaps.
+    # Each reading of the clock takes 0.26 us of virtual time; checkpoints write many blocks.
     assert counts["lag_p50_us"] < 5 and counts["lag_p99_us"] < 50

@@ -50,7 +50,7 @@ def test_slow_replica_delays_only_reads_that_wait_for_it(
 
 
 @pytest.mark.parametrize("policy", ["clone", "hedge --hedge-us 1000 --hedge-budget none"])
-def test_losers_are_bounded(boot, tmp_path: Path, policy: str) -> None:
+def test_outstanding_losers_of_hedges_are_bounded(boot, tmp_path: Path, policy: str) -> None:
     trace = write_reads(tmp_path, range(0, 2000 * 250, 250))
     result = replay(
         boot, tmp_path, trace, f"--policy {policy} --depth 32 --max-orphans 8 {slow(1, 100_000)}"

@@ -124,7 +124,7 @@ def test_result_is_the_same_for_an_ordinary_user(
 
 
 def test_commands_run_before_do_not_change_the_result(tmp_path: Path) -> None:
-    """Nor do other versions of a program, which read the clock or sleep at other times."""
+    """Other versions of a program, which read the clock or sleep at other times, have no effect."""
     scenario = dataclasses.replace(short_scenario(tmp_path / "workload"), inject=ROTATING)
     runs, logs = [], []
     for k, before in enumerate(["", "date; date; sleep 0.0123456; date +%N"]):

@@ -4,7 +4,7 @@
 The array of three emulated drives answers as fast as it can. On every drive a rule fails one read
 in `ERROR_EVERY` with a medium error, bursts of slow reads wander through the array, and one drive
 fails for good in the middle of the run. Afterwards the replayer's summary and its per-I/O log are
-held against the traces and the emulator's own counts:
+compared with the traces and the emulator's own counts:
 
 - wrong: no read attempt returned other content than was written there;
 - lost: each I/O of the traces is in the log, and no read went unanswered;

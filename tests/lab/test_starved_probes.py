@@ -28,7 +28,7 @@ SWEEP = os.environ.get("LINNOS_SWEEP")
 
 #: Time in us that an application sees in addition to the drive's and a failover.
 AROUND_US = 15 + 20
-#: Configurations are so short that a few doubled waits take a fifth or more with some loads.
+#: A sweep's configurations are short: with some loads, a few doubled waits are a fifth of the time.
 LEAST = 0.75 if SWEEP else 0.9
 #: A drive with this share of slow reads does not count as fast for them.
 FEW = 0.05

@@ -41,7 +41,7 @@ def test_bursts_reach_the_mirrors_and_the_attribute_helps(
         (trace_counts.OFF, trace_counts.CALM),
         (trace_counts.OFF, trace_counts.BURSTS),
         (trace_counts.ON, trace_counts.BURSTS),
-        (trace_counts.ON_OF_TWO, trace_counts.BURSTS),
+        (trace_counts.ON_TWO_MIRRORS, trace_counts.BURSTS),
     ):
         result = traces.on_md(context, trace, what, slowness)
         done = result.summary
@@ -52,4 +52,4 @@ def test_bursts_reach_the_mirrors_and_the_attribute_helps(
     assert slow[trace_counts.OFF, trace_counts.CALM] < 1000
     assert slow[trace_counts.OFF, trace_counts.BURSTS] > 2000
     assert slow[trace_counts.ON, trace_counts.BURSTS] < 1000
-    assert slow[trace_counts.ON_OF_TWO, trace_counts.BURSTS] < 1000
+    assert slow[trace_counts.ON_TWO_MIRRORS, trace_counts.BURSTS] < 1000

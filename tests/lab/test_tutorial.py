@@ -57,7 +57,7 @@ def near(shown: str, found: str) -> bool:
 
 
 @pytest.mark.lab
-def test_the_commands_print_what_the_page_shows() -> None:
+def test_tutorial_commands_print_what_the_page_shows() -> None:
     found = printed([commands for commands, _ in steps()])
     if os.environ.get("LINNOS_TUTORIAL"):
         blocks = iter(found)
@@ -75,5 +75,5 @@ def test_the_commands_print_what_the_page_shows() -> None:
             for a, b in zip(NUMBER.findall(shown), NUMBER.findall(now), strict=True)
             if not near(a, b)
         ]
-        # Chance decides about the few reads of a tail.
+        # The few reads of a tail vary by chance.
         assert len(far) <= 3, (commands, far)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from guest_runs import Ran
+from guest_runs import GuestResult
 from md_arrays import reads_of
 
 from linnapp.lab.array import Array
@@ -75,14 +75,14 @@ def sanitized() -> Path:
     return built(REPOSITORY / "build" / "ublk-ubsan", ubsan)
 
 
-Run = Callable[..., Ran]
+Run = Callable[..., GuestResult]
 
 
 @pytest.fixture
 def run(boot: Boot, folder: Path) -> Run:
     """Return a function that runs a script with linnos-ublk; each command must succeed."""
 
-    def run(script: str, programs: Path = folder, **parameters: str) -> Ran:
+    def run(script: str, programs: Path = folder, **parameters: str) -> GuestResult:
         return boot(
             f"PATH={programs}:$PATH\n{SHELL}{script}",
             Array(size_mb=32, precondition=False, parameters=parameters),
@@ -112,7 +112,7 @@ SERVERS = {
 }
 
 
-def test_reads_move_away_from_a_slow_drive(run: Run) -> None:
+def test_mirror_reads_avoid_a_slow_drive(run: Run) -> None:
     script = f"bursts 1; {RECORDED} bursts 0\n"
     for name, options in SERVERS.items():
         script += f"""
@@ -153,7 +153,7 @@ def test_reads_move_away_from_a_slow_drive(run: Run) -> None:
     assert events["hedged"][-1]["hedges"] <= 0.05 * events["hedged"][-1]["reads"]
 
 
-def test_reads_are_right_when_drives_fail(run: Run, sanitized: Path) -> None:
+def test_mirror_reads_are_right_when_drives_fail(run: Run, sanitized: Path) -> None:
     """Reads fail at times on all drives, then the writes of one drive; under UBSan."""
     result = run(
         f"""

@@ -40,7 +40,7 @@ def use(name: str, model: str) -> None:
     (Path("/sys/block") / name / "linnos" / "model").write_bytes(data)
 
 
-def the_kernels_own_answer() -> None:
+def check_answers_of_the_kernel() -> None:
     """Check that the answer equals the tracepoint's and the decision about a hinted read."""
     for fd in FDS:
         read(fd)
@@ -67,11 +67,11 @@ def the_kernels_own_answer() -> None:
     )
     assert answers[0].best == {0}, answers
     assert answers[2].best == {2}, answers
-    # 110 is not later than 100 by enough
+    # 110 us do not exceed 100 us by the required margin.
     assert ask(FDS[1:]).best == {0, 1}
 
 
-def one_to_sixteen() -> None:
+def check_numbers_of_drives() -> None:
     for n in range(1, 17):
         fds = (FDS * 6)[:n]
         assert ask(fds).best == {k for k in range(n) if k % 3 == 0}
@@ -84,7 +84,7 @@ def one_to_sixteen() -> None:
         assert error_of(FDS, flags=1 << bit) == "EINVAL"
 
 
-def bad_memory() -> None:
+def check_bad_memory() -> None:
     page = mmap.PAGESIZE
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
@@ -114,7 +114,7 @@ def bad_memory() -> None:
     assert fails(place)
 
 
-def asked_by_nobody() -> str:
+def output_for_ordinary_user() -> str:
     """Return the output of ask.py for a user who cannot read our folders."""
     command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
     command += ["/usr/bin/python3", "-", "/dev/nullb_a", "/dev/nullb_b"]
@@ -123,7 +123,7 @@ def asked_by_nobody() -> str:
     return result.stdout + result.stderr
 
 
-def rights() -> None:
+def check_rights() -> None:
     writer = os.open("/dev/nullb_a", os.O_WRONLY)
     path = os.open("/dev/nullb_a", os.O_PATH)
     both = os.open("/dev/nullb_a", os.O_RDWR)
@@ -140,12 +140,12 @@ def rights() -> None:
     # an ordinary user who may open the drive may query it
     Path("/dev/nullb_a").chmod(0o444)
     Path("/dev/nullb_b").chmod(0o400)
-    assert "Permission denied: '/dev/nullb_b'" in asked_by_nobody()
+    assert "Permission denied: '/dev/nullb_b'" in output_for_ordinary_user()
     Path("/dev/nullb_b").chmod(0o444)
-    assert asked_by_nobody().splitlines()[0] == "0"
+    assert output_for_ordinary_user().splitlines()[0] == "0"
 
 
-def kinds() -> None:
+def check_kinds_of_models() -> None:
     """Check drives without a model, with a network among latency models, and in mode off."""
     use("nullb_b", "slow")
     # 110 us are slow for nullb_c's model: equal to a slow network prediction
@@ -162,7 +162,7 @@ def kinds() -> None:
         read(fd)
 
 
-def a_promise() -> None:
+def check_probe_is_reported_until_read() -> None:
     """Check that all queries say that a drive is to be probed, until a read probes it."""
     use("nullb_a", "slow")
     use("nullb_b", "fast")
@@ -194,7 +194,7 @@ def a_promise() -> None:
     read(FDS[0])
 
 
-def parts_and_stacks() -> None:
+def check_parts_and_stacks() -> None:
     subprocess.run(["addpart", "/dev/nullb_a", "1", "2048", "2048"], check=True)
     part = os.open("/dev/nullb_a1", os.O_RDONLY)
     assert ask([part, *FDS]).drives[0] == ask(FDS).drives[0]
@@ -206,7 +206,7 @@ def parts_and_stacks() -> None:
     os.close(stack)
 
 
-def gone() -> None:
+def check_removed_drives() -> None:
     """Check drives that are removed while they are open, one after the other."""
     for n, name in enumerate(NAMES, 1):
         Path(f"/sys/kernel/config/nullb/{name}/power").write_text("0")
@@ -217,11 +217,11 @@ def gone() -> None:
 
 
 if __name__ == "__main__":
-    the_kernels_own_answer()
-    one_to_sixteen()
-    bad_memory()
-    rights()
-    kinds()
-    a_promise()
-    parts_and_stacks()
-    gone()
+    check_answers_of_the_kernel()
+    check_numbers_of_drives()
+    check_bad_memory()
+    check_rights()
+    check_kinds_of_models()
+    check_probe_is_reported_until_read()
+    check_parts_and_stacks()
+    check_removed_drives()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Run in the guest as ``cut_upload.py DISK FIRST SECOND``: an upload that loses its end.
 
-The kernel cannot refuse a file that was cut off between two pages, for it may be still being
+The kernel cannot refuse a file that was cut off between two pages, because the rest may still be
 written. The first model must stay active, ``linnapp`` must notice, and the kernel must say so when
 the next file is begun.
 """

@@ -16,10 +16,10 @@ sweep()
 	what=$1 file=$2 reads=$3 interfaces=$4
 	shift 4
 	for interface in $interfaces; do
-		said=$("$LCREAD" -p -N -n $reads -e $interface "$@" "$file") ||
-			fail "$what, $interface: $said"
-		failed=${said#*failed=}
-		echo "$what, $interface:" $said
+		output=$("$LCREAD" -p -N -n $reads -e $interface "$@" "$file") ||
+			fail "$what, $interface: $output"
+		failed=${output#*failed=}
+		echo "$what, $interface:" $output
 		# a revoked read may allocate nothing
 		[ "$failed" -gt 0 ] || [ $model = slow ] ||
 			fail "$what, $interface: no allocation failed"
@@ -74,15 +74,15 @@ refused=0
 n=1
 while :; do
 	cat "$MODELS/fast.linnos" >$dir/model || fail "model fast"
-	said=$("$TOOLS/failnth" $n "$MODELS/slow.linnos" $dir/model) || fail failnth
-	case $said in
+	output=$("$TOOLS/failnth" $n "$MODELS/slow.linnos" $dir/model) || fail failnth
+	case $output in
 	ok*)	expect "model, allocation $n" "$(id_of slow)" "$(cat $dir/model_id)" ;;
 	ENOMEM*)
 		refused=$((refused + 1))
 		expect "model, allocation $n" "$(id_of fast)" "$(cat $dir/model_id)" ;;
-	*)	fail "model, allocation $n: $said" ;;
+	*)	fail "model, allocation $n: $output" ;;
 	esac
-	case $said in *struck) n=$((n + 1)) ;; *) break ;; esac
+	case $output in *struck) n=$((n + 1)) ;; *) break ;; esac
 	[ $n -lt 300 ] || fail "a model takes more than 300 allocations"
 done
 echo "model: $((n - 1)) allocations, $refused refused it"
@@ -97,8 +97,8 @@ while :; do
 	null_disk nullb_v
 	dir=/sys/block/nullb_v/linnos
 	cat "$MODELS/slow.linnos" >$dir/model
-	said=$("$TOOLS/failnth" $n /run/enforce $dir/mode) || fail failnth
-	case $said in
+	output=$("$TOOLS/failnth" $n /run/enforce $dir/mode) || fail failnth
+	case $output in
 	ok*)	expect "mode, allocation $n" enforce "$(cat $dir/mode)"
 		revokes 2 "mode, allocation $n, hinted" /dev/nullb_v
 		# the policy works without its debugfs file
@@ -109,7 +109,7 @@ while :; do
 		admits 2 "mode, allocation $n, hinted" /dev/nullb_v ;;
 	esac
 	remove_null_disk nullb_v
-	case $said in *struck) n=$((n + 1)) ;; *) break ;; esac
+	case $output in *struck) n=$((n + 1)) ;; *) break ;; esac
 	[ $n -lt 300 ] || fail "a mode takes more than 300 allocations"
 done
 echo "mode: $((n - 1)) allocations, $refused refused it"

@@ -10,24 +10,24 @@ passes()
 	use_model $2 slow enforce
 	reads=$(stat_of $2 reads)
 	hinted=$(stat_of $2 latency_critical)
-	"$TOOLS/passthrough" $1 $device >"$OUT/said" &
+	"$TOOLS/passthrough" $1 $device >"$OUT/output" &
 	sleep 0.005
 	expect "$1 in flight" "0 pages, 0 reads" "$(in_flight $2)"
 	[ "$(cat /sys/block/$2/inflight | tr -s ' ')" = " 0 0" ] ||
 		echo "$1: counted by the block layer itself"
 	wait
-	expect "$1" "ok=1" "$(cat "$OUT/said")"
+	expect "$1" "ok=1" "$(cat "$OUT/output")"
 	expect "$1, many" "ok=32" "$("$TOOLS/passthrough" $1 $device 32)"
 	expect "$1: reads" "$reads" "$(stat_of $2 reads)"
 	expect_idle $2
 
 	# between reads that are revoked, and reads that are admitted
-	"$TOOLS/passthrough" $1 $device 200 >"$OUT/said" &
+	"$TOOLS/passthrough" $1 $device 200 >"$OUT/output" &
 	revokes 50 "$1, hinted, slow" /dev/$2
 	use_model $2 fast enforce
 	admits 50 "$1, hinted, fast" /dev/$2
 	wait
-	expect "$1" "ok=200" "$(cat "$OUT/said")"
+	expect "$1" "ok=200" "$(cat "$OUT/output")"
 	expect "$1: hinted reads" 100 $(($(stat_of $2 latency_critical) - hinted))
 	expect_idle $2
 }

@@ -14,7 +14,7 @@ for bytes in 4096 65536; do
 	expect_idle $disk
 done
 
-# many writes of one zone at once: the block layer sends one after the other
+# many concurrent writes to one zone: the block layer sends them one after the other
 fio --name=zones --filename=/dev/$disk --direct=1 --zonemode=zbd --rw=write --bs=16k \
 	--ioengine=io_uring --iodepth=16 --size=16m --clocksource=clock_gettime \
 	--output=/dev/null || fail "fio on zones"

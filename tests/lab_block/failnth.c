@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * failnth: write to a file of the kernel, and have the kernel's nth allocation
- * on the way fail. Needs fault injection.
+ * failnth: write to a file of the kernel, while the nth allocation of the kernel
+ * fails. Needs fault injection.
  *
  *	failnth N SOURCE FILE
  *
- * Prints how the write ended, and "struck" if there was an nth allocation.
+ * Prints the result of the write, and "struck" if the nth allocation was reached.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -2,10 +2,10 @@
 # Sourced before the block-layer tests that run in the lab's guest. After them, nothing may be left in
 # the kernel log.
 #
-# $LCREAD is the hinted reader (lcread.c), $MODELS holds slow.linnos, which calls
-# every read slow, fast.linnos, queue.linnos and deep.linnos, slow from 10 and 300
-# pending pages; of latencies last.linnos, slow if the last read took more than 50 us,
-# region.linnos, slow if another read is in flight in its region.
+# $LCREAD is the hinted reader (lcread.c). $MODELS contains networks: slow.linnos and fast.linnos
+# with constant predictions, queue.linnos and deep.linnos, which predict slow from 10 and 300
+# pending pages; and latency models: last.linnos predicts slow if the last read took more than
+# 50 us, region.linnos if another read is in flight in the same region.
 
 set -u
 
@@ -56,7 +56,7 @@ remove_null_disk()
 	rmdir "/sys/kernel/config/nullb/$1"
 }
 
-# nvme_over DISK: create an NVMe drive $nvme over a loop target on the disk; no_nvme removes it.
+# nvme_over DISK: create an NVMe drive, $nvme, over a loop target on the disk; no_nvme removes it.
 # Its name becomes free some time after its removal.
 nvme_over()
 {
@@ -185,7 +185,7 @@ as_nobody()
 	setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$@"
 }
 
-# mount_cgroups FOLDER: with an io controller
+# mount_cgroups FOLDER: mount cgroups with an io controller
 mount_cgroups()
 {
 	mkdir -p $1
@@ -193,7 +193,7 @@ mount_cgroups()
 	echo +io >$1/cgroup.subtree_control || fail "no io controller"
 }
 
-# mount_ext4 DISK: make a file system, at /run/mnt/fs
+# mount_ext4 DISK: make a file system and mount it at /run/mnt/fs
 mount_ext4()
 {
 	mkfs.ext4 -q -F /dev/$1 || fail mkfs.ext4

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * passthrough: read blocks by a command of the drive's own, past the block
- * layer's reads.
+ * passthrough: read blocks by passthrough commands to the drive, which bypass the
+ * reads of the block layer.
  *
  *	passthrough scsi|nvme|uring|poll DEVICE [COUNT]
  *

@@ -22,7 +22,7 @@ from linnapp.lab.array import Array
 from linnapp.model import N_SPLITS
 
 if TYPE_CHECKING:
-    from guest_runs import Ran
+    from guest_runs import GuestResult
 
 HERE = Path(__file__).parent
 SCRIPTS = sorted(path.stem for path in HERE.glob("test_*.sh"))
@@ -67,7 +67,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_script(
-    name: str, boot: Callable[..., Ran], tools: Path, models: Path, **how: object
+    name: str, boot: Callable[..., GuestResult], tools: Path, models: Path, **how: object
 ) -> None:
     result = boot(
         f"export TESTS={HERE} TOOLS={tools} LCREAD={tools}/lcread MODELS={models}\n"
@@ -81,7 +81,9 @@ def run_script(
 
 @pytest.mark.lab
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_block_layer(name: str, boot: Callable[..., Ran], tools: Path, models: Path) -> None:
+def test_script_passes_on_the_lab_kernel(
+    name: str, boot: Callable[..., GuestResult], tools: Path, models: Path
+) -> None:
     run_script(name, boot, tools, models)
 
 
@@ -92,7 +94,7 @@ def debug_kernel() -> Path:
     return DEBUG_KERNEL
 
 
-def run_kunit(boot: Callable[..., Ran], kernel: Path) -> None:
+def run_kunit(boot: Callable[..., GuestResult], kernel: Path) -> None:
     result = boot(
         "true",
         Array(n_drives=0),
@@ -106,14 +108,16 @@ def run_kunit(boot: Callable[..., Ran], kernel: Path) -> None:
 
 
 @pytest.mark.debug
-def test_kunit_suites_under_debug(boot: Callable[..., Ran], debug_kernel: Path) -> None:
+def test_kunit_suites_pass_on_the_debug_kernel(
+    boot: Callable[..., GuestResult], debug_kernel: Path
+) -> None:
     run_kunit(boot, debug_kernel)
 
 
 @pytest.mark.debug
 @pytest.mark.parametrize("name", SCRIPTS + DEBUG_SCRIPTS)
-def test_block_layer_under_debug(
-    name: str, boot: Callable[..., Ran], tools: Path, models: Path, debug_kernel: Path
+def test_script_passes_on_the_debug_kernel(
+    name: str, boot: Callable[..., GuestResult], tools: Path, models: Path, debug_kernel: Path
 ) -> None:
     """Run the same tests with KASAN, lockdep and UBSAN."""
     run_script(name, boot, tools, models, kernel=debug_kernel)
@@ -125,15 +129,17 @@ def version_of(kernel: Path) -> str:
 
 @pytest.mark.series
 @pytest.mark.parametrize("kernel", SERIES_KERNELS, ids=version_of)
-def test_kunit_suites_pass_on_series(boot: Callable[..., Ran], kernel: Path) -> None:
+def test_kunit_suites_pass_on_kernels_with_the_series(
+    boot: Callable[..., GuestResult], kernel: Path
+) -> None:
     run_kunit(boot, kernel)
 
 
 @pytest.mark.series
 @pytest.mark.parametrize("kernel", SERIES_KERNELS, ids=version_of)
 @pytest.mark.parametrize("name", [name for name in SCRIPTS if name not in NEED_FLASHSIM])
-def test_block_layer_on_series(
-    name: str, boot: Callable[..., Ran], tools: Path, models: Path, kernel: Path
+def test_script_passes_on_kernels_with_the_series(
+    name: str, boot: Callable[..., GuestResult], tools: Path, models: Path, kernel: Path
 ) -> None:
     """Run the same tests on the kernels that have the patch series and nothing else of ours."""
     run_script(name, boot, tools, models, kernel=kernel, array=Array(n_drives=0))

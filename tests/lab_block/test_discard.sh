@@ -59,10 +59,10 @@ erases()
 			blkdiscard -z -l 1048576 /dev/$disk
 			[ $can_discard = 0 ] || blkdiscard -l 1048576 /dev/$disk
 		done &
-		said=$(lcread -n 64 /dev/$disk)
+		output=$(lcread -n 64 /dev/$disk)
 		case $model in
-		slow)	expect "$disk, hinted" "ok=0 busy=64 other=0" "$said" ;;
-		fast)	expect "$disk, hinted" "ok=64 busy=0 other=0" "$said" ;;
+		slow)	expect "$disk, hinted" "ok=0 busy=64 other=0" "$output" ;;
+		fast)	expect "$disk, hinted" "ok=64 busy=0 other=0" "$output" ;;
 		esac
 		wait
 		expect_idle $disk

@@ -20,7 +20,7 @@ from linnapp.errors import LinnappError
 from linnapp.lab.array import Array
 
 if TYPE_CHECKING:
-    from guest_runs import Ran
+    from guest_runs import GuestResult
 
 HERE = Path(__file__).parent
 #: LINNOS_FUZZ_FILES=100000 takes about ten minutes.
@@ -48,7 +48,7 @@ def test_library_takes_only_models() -> None:
 
 @pytest.mark.lab
 @pytest.mark.nightly
-def test_kernel_takes_only_models(boot: Callable[..., Ran]) -> None:
+def test_kernel_takes_only_models(boot: Callable[..., GuestResult]) -> None:
     """Every check and the kernel's messages; LINNOS_FUZZ_FILES sets the number of files."""
     n = int(os.environ.get("LINNOS_FUZZ_FILES", FILES))
     result = boot(
@@ -58,7 +58,7 @@ def test_kernel_takes_only_models(boot: Callable[..., Ran]) -> None:
 
 
 @pytest.mark.lab
-def test_cut_upload_is_noticed(boot: Callable[..., Ran], tmp_path: Path) -> None:
+def test_cut_upload_is_noticed(boot: Callable[..., GuestResult], tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     models = [tmp_path / "first.linnos", tmp_path / "second.linnos"]
     for path in models:

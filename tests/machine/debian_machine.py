@@ -22,14 +22,14 @@ BUS_TIMEOUT = "10min"
 
 
 class Machine:
-    """It runs until `stop`, which discards its changes; a reboot does not.
+    """A machine that runs until `stop`, which discards its changes; a reboot keeps them.
 
     Parameters
     ----------
     image, key : Path
-        Its disk, which is not changed, and root's key for it.
+        The machine's disk, which is not changed, and root's SSH key for it.
     folder : Path
-        For the drives and the console's output.
+        The folder of the drives' images and the console's output.
     """
 
     def __init__(self, image: Path, key: Path, folder: Path) -> None:
@@ -85,7 +85,7 @@ class Machine:
         Raises
         ------
         AssertionError
-            If it fails, unless told not to check.
+            If the command fails and `check` is true.
         """
         patient = f"export SYSTEMD_BUS_TIMEOUT={BUS_TIMEOUT}; {command}"
         result = self._ssh(f"bash -lc {shlex.quote(patient)}", timeout_s)
@@ -105,7 +105,7 @@ class Machine:
         assert not done.returncode, done.stderr
 
     def wait_until_up(self, *, after_boot: str = "", timeout_s: float = 900) -> str:
-        """Wait until it accepts connections, if need be after another boot; return the boot id."""
+        """Wait until it accepts connections after a boot other than `after_boot`; return its id."""
         end = time.monotonic() + timeout_s
         self._hang_up()
         while time.monotonic() < end and self._qemu.poll() is None:
@@ -124,7 +124,7 @@ class Machine:
         raise AssertionError(f"no answer:\n{self.console.read_text(errors='replace')[-4000:]}")
 
     def stop(self) -> None:
-        """End it as a power cut does."""
+        """End the machine as a power cut does."""
         self._hang_up()
         self._qemu.terminate()
         self._qemu.wait()

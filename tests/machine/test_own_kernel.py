@@ -75,7 +75,7 @@ def expect_on(walk: Walk) -> None:
     before = [int(count) for count in re.findall(r":(\d+)$", machine.run(stats), re.M)]
     walk.application("/dev/md0", "--fill", "--plain", "--seconds", "10")
     after = [int(count) for count in re.findall(r":(\d+)$", machine.run(stats), re.M)]
-    walk.say(f"    asked: {[b - a for a, b in zip(before, after, strict=True)]}")
+    walk.print_progress(f"    asked: {[b - a for a, b in zip(before, after, strict=True)]}")
     assert len(after) == len(DISKS) and all(b > a for a, b in zip(before, after, strict=True))
 
 
@@ -87,13 +87,13 @@ def test_module_works_without_reboot_and_leaves_no_files(machine: Machine) -> No
     )
     machine.copy(ROOT / "tests" / "qemu" / "hinted_load.py", "hinted_load.py")
     walk.bring(PACKAGES, "deb")
-    before = walk.kept()
+    before = walk.inventory()
     steps = [command.text for command in commands(DOCUMENT) if command.section in OWN_KERNEL]
     seen = [did for text in steps for did in one_step(walk, text)]
     assert seen == ["modules", "assembled", "on", "trial", "upgrade", "off", "purge"]
     walk.expect_nothing_left(before, kernel=release(walk))
     (assembling,) = (text for text in steps if text.startswith("mdadm --stop"))
-    walk.type(assembling)
+    walk.run_line(assembling)
     assert version_of_raid1(walk) == ""
 
 
@@ -106,7 +106,7 @@ def one_step(walk: Walk, text: str) -> list[str]:
         # Debian has a newer kernel now; see make_image.sh.
         machine.run(": >/etc/apt/preferences.d/kernel")
     old = release(walk)
-    printed = walk.type(text)
+    printed = walk.run_line(text)
     if text.startswith("apt install"):
         assert "arrays run on the kernel's own raid1" in printed
         for name in ("linnos", "raid1", "raid10"):
@@ -117,7 +117,7 @@ def one_step(walk: Walk, text: str) -> list[str]:
         assert machine.run("cat /sys/block/md0/md/linnos").strip() == "off"
         return ["assembled"]
     if text.startswith("linnapp enable"):
-        printed = walk.type("linnapp status")
+        printed = walk.run_line("linnapp status")
         assert all(disk in printed for disk in DISKS)
         return ["on"]
     if text.startswith("linnapp trial"):

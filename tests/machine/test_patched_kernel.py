@@ -24,14 +24,14 @@ pytestmark = pytest.mark.machine
 KERNEL = Path(os.environ.get("LINNOS_MACHINE_KERNEL", FOLDER / "kernel-deb"))
 
 
-def test_commands_of_the_document_work(machine: Machine) -> None:
+def test_document_can_be_followed_on_the_patched_kernel(machine: Machine) -> None:
     walk = Walk(machine)
     assert "linnos" not in machine.run("uname -r")
     machine.copy(ROOT / "tests" / "qemu" / "hinted_load.py", "hinted_load.py")
     # The image only; the folder of the kernel build is next to it.
     walk.bring(PACKAGES, "deb")
     walk.bring(KERNEL, KERNEL.name)
-    before = walk.kept()
+    before = walk.inventory()
 
     seen: set[str] = set()
     for command in commands(DOCUMENT):
@@ -51,7 +51,7 @@ def one_step(walk: Walk, command: Command) -> set[str]:
         walk.usual_work(True)
     if "echo off" in text:
         raid1(walk)
-    printed = walk.type(text)
+    printed = walk.run_line(text)
     if text.startswith("linnapp status"):
         assert all(disk in printed for disk in DISKS)
     if "linux-image" in text and text.startswith("apt install"):
@@ -93,7 +93,7 @@ def observed(walk: Walk) -> None:
         counts = walk.application(f"/dev/{disk}", "--fill", "--seconds", "10")
         assert counts["revoked"] == 0
         did = {name: n - before[disk][name] for name, n in walk.stats()[disk].items()}
-        walk.say(f"    {disk}: {did}")
+        walk.print_progress(f"    {disk}: {did}")
         assert did["inferences"] > 0 and did["revoked"] == 0
         assert did["latency_critical"] >= counts["admitted"]
 
@@ -124,7 +124,7 @@ def raid1(walk: Walk) -> None:
         tracing = command.text.startswith("linnapp trace")
         if tracing:
             walk.usual_work(True)
-        walk.type(command.text)
+        walk.run_line(command.text)
         if tracing:
             walk.usual_work(False)
     assert machine.run("cat /sys/block/md0/md/linnos").strip() == "on"
@@ -133,7 +133,7 @@ def raid1(walk: Walk) -> None:
     after = walk.stats()
     read = {disk: after[disk]["reads"] - before[disk]["reads"] for disk in DISKS}
     asked = {disk: after[disk]["inferences"] - before[disk]["inferences"] for disk in DISKS}
-    walk.say(f"    reads of md0 by drive {read}, asked {asked}")
+    walk.print_progress(f"    reads of md0 by drive {read}, asked {asked}")
     assert counts["revoked"] == 0 and sum(read.values()) >= counts["admitted"]
     assert all(asked.values())
     machine.run("mdadm --stop /dev/md0 && mdadm --zero-superblock /dev/nvme?n1")

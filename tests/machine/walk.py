@@ -72,7 +72,7 @@ thinktime_blocks=32
 
 #: Paths that the comparison of before and after ignores: logs, data of apt and dpkg, data of this
 #: boot, the user's files.
-OTHERS = re.compile(
+IGNORED_PATHS = re.compile(
     r"^/(proc|sys|dev|run|tmp|var/tmp|var/log|var/cache|root)(/|$)|^/var/lib/(apt|dpkg|systemd)/"
     r"|^/etc/(ld\.so\.cache|.*-)$"
 )
@@ -92,20 +92,20 @@ class Walk:
         self.machine = machine
         self.began = time.monotonic()
         self.boot = machine.wait_until_up()
-        self.say(f"Debian's kernel is up: {machine.run('uname -r').strip()}")
+        self.print_progress(f"Debian's kernel is up: {machine.run('uname -r').strip()}")
 
-    def say(self, what: str) -> None:
+    def print_progress(self, what: str) -> None:
         """Print progress at once, because the whole test takes almost an hour."""
         print(f"[{time.monotonic() - self.began:6.0f} s] {what}", file=sys.stderr, flush=True)
 
-    def type(self, command: str) -> str:
+    def run_line(self, command: str) -> str:
         """Run a command line of a document in the clone."""
         typed = followed(command, self.machine.translated)
-        self.say(f"# {command}")
+        self.print_progress(f"# {command}")
         if typed != command:
-            self.say(f"instead: {typed}")
+            self.print_progress(f"instead: {typed}")
         if typed.endswith("reboot"):
-            # A kernel package also creates its initramfs and our modules.
+            # The package of a kernel also creates the initramfs and our modules.
             self.machine.run(f"cd clone && {typed[: -len('reboot')]} :", timeout_s=3600)
             self.reboot()
             printed = self.machine.run("uname -r")
@@ -113,7 +113,7 @@ class Walk:
             printed = self.machine.run(f"cd clone\n{typed}", timeout_s=3600)
         lines = printed.strip().splitlines()
         for line in lines[-12:]:
-            self.say(f"    {line[:160]}")
+            self.print_progress(f"    {line[:160]}")
         return printed
 
     def reboot(self) -> None:
@@ -144,7 +144,7 @@ class Walk:
         """Return the counts of an application that reads a drive and checks its content."""
         printed = self.machine.run(f"python3 hinted_load.py {device} {' '.join(options)}")
         counts: dict[str, int] = json.loads(printed.splitlines()[-1])
-        self.say(f"    {device}: {counts}")
+        self.print_progress(f"    {device}: {counts}")
         assert not any(counts[name] for name in ("wrong_data", "touched", "gone", "errors"))
         assert counts["admitted"] > 0
         return counts
@@ -166,7 +166,7 @@ class Walk:
                 f"systemd-run -q --collect -p Nice=10 --unit=usual-{k} fio $PWD/usual-{k}.fio"
             )
 
-    def kept(self) -> dict[str, set[str]]:
+    def inventory(self) -> dict[str, set[str]]:
         """Return the users, files, packages (also those with settings only) and units."""
         commands = {
             "users": "getent passwd; getent group",
@@ -176,23 +176,25 @@ class Walk:
         }
         found = {name: set(self.machine.run(line).splitlines()) for name, line in commands.items()}
         return {
-            name: {line for line in lines if not OTHERS.search(line)}
+            name: {line for line in lines if not IGNORED_PATHS.search(line)}
             for name, lines in found.items()
         }
 
     def expect_nothing_left(self, before: dict[str, set[str]], kernel: str = "") -> None:
-        """Look whether it is as before, but for Debian's own packages that apt keeps.
+        """Check that the machine is as before, except for Debian's packages that apt keeps.
 
         Parameters
         ----------
         kernel : str
-            The release of one that came meanwhile, and is to stay.
+            The release of a kernel that was installed in the meantime and stays.
         """
-        after = self.kept()
+        after = self.inventory()
         more = {what: after[what] - before[what] for what in before}
         # Files of Debian packages that apt keeps, because others suggest them.
         suggested = {line for line in more["packages"] if line.endswith(" ok installed")}
-        self.say(f"kept by apt: {' '.join(sorted(line.split()[0] for line in suggested))}")
+        self.print_progress(
+            f"kept by apt: {' '.join(sorted(line.split()[0] for line in suggested))}"
+        )
         assert not [line for line in suggested if "linn" in line]
         more["packages"] -= suggested
         more["files"] -= set(self.machine.run("cat /var/lib/dpkg/info/*.list").splitlines())
@@ -209,5 +211,5 @@ class Walk:
         # DKMS keeps its key when it is purged.
         more["files"] -= {"/var/lib/dkms", "/var/lib/dkms/mok.key", "/var/lib/dkms/mok.pub"}
         less = {what: before[what] - after[what] for what in before}
-        self.say(f"left behind: {more}, gone: {less}")
+        self.print_progress(f"left behind: {more}, gone: {less}")
         assert not any(more.values()) and not any(less.values())

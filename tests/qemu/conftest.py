@@ -11,24 +11,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from guest_runs import Ran, run_script
+from guest_runs import GuestResult, run_script
 from kernel_log import complaints
 
 from linnapp.lab.guest import CrashError
 from linnapp.lab.qemu import DEFAULT_KERNEL, QemuGuest, run
 
-BootQemu = Callable[..., Ran]
+BootQemu = Callable[..., GuestResult]
 
 
 @pytest.fixture
 def boot_qemu(tmp_path: Path) -> BootQemu:
-    """Boot the x86-64 kernel, with two CPUs unless told, and NVMe drives; run a script in it.
+    """Boot the x86-64 kernel with NVMe drives and, by default, two CPUs; run a script in it.
 
-    The script sees ``$OUT``, the test's ``tmp_path``, which it may write to,
-    ``$TESTS``, this folder, and ``$PATIENCE``. The test fails when the script does, or when
-    the kernel log holds a complaint. $LINNOS_X86_KERNEL and $LINNOS_QEMU_ACCEL
-    choose another kernel, and kvm or tcg; $LINNOS_QEMU_PATIENCE is for a slow one, how
-    many times the usual time a test may take.
+    The script sees ``$OUT``, the test's ``tmp_path``, which it may write to, ``$TESTS``, this
+    folder, and ``$PATIENCE``. The test fails if the script fails, or if the kernel log contains an
+    error. $LINNOS_X86_KERNEL selects another kernel, and $LINNOS_QEMU_ACCEL kvm or tcg.
+    $LINNOS_QEMU_PATIENCE is a factor for the time that a test may take, for slow kernels.
     """
     kernel = Path(os.environ.get("LINNOS_X86_KERNEL", DEFAULT_KERNEL))
     if not kernel.exists():
@@ -45,7 +44,7 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
         drive_mb: int = 256,
         kernel_args: tuple[str, ...] = (),
         timeout_s: float = 1800,
-    ) -> Ran:
+    ) -> GuestResult:
         guest = QemuGuest(
             kernel=kernel,
             out_dir=tmp_path,
@@ -67,7 +66,7 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
         try:
             result = run_script(run, guest, script, tmp_path)
         except CrashError as crash:
-            # QEMU itself, which is not tested.
+            # QEMU itself has crashed, which is not what the test checks.
             warnings.warn(f"once more: {crash}", stacklevel=1)
             for path in set(tmp_path.iterdir()) - before:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()

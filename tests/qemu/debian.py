@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from guest_runs import Ran, run_script
+from guest_runs import GuestResult, run_script
 from kernel_log import complaints
 
 from linnapp.lab.guest import REPOSITORY
@@ -39,7 +39,7 @@ for k in $(seq 0 {last}); do until [ -b /dev/nvme${{k}}n1 ]; do sleep 0.1; done;
 
 @dataclass(frozen=True)
 class DebianKernel:
-    """A kernel as Debian builds it, or nearly.
+    """A kernel as Debian builds it, or the same source with a debug configuration.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class DebianKernel:
     built : Path
         The folder with our modules for it.
     has_root : bool
-        What its root needs is built in.
+        True if everything that its root file system needs is built in.
     """
 
     image: Path
@@ -67,11 +67,11 @@ class DebianKernel:
         n_drives: int = 2,
         n_paths: int = 1,
         drive_mb: int = 256,
-    ) -> Ran:
+    ) -> GuestResult:
         """Run a script in it.
 
         The script sees ``$OUT``, ``$TESTS``, this folder, ``$BUILT``, and ``$UNPACKED`` for
-        ``modprobe -d``. The test fails when it does, or when the kernel log holds a complaint.
+        ``modprobe -d``. The test fails if the script fails, or if the kernel log contains an error.
         """
         unpacked = str(self.modules.parents[2])
         # The heads of multipath drives have other numbers; a script waits for them.
@@ -110,11 +110,11 @@ def debian_kernel(name: str, *, ours: bool = True, raid: bool = False) -> Debian
     Parameters
     ----------
     name : str
-        Of ``DEBIAN`` or ``DEBUG``.
+        A name in ``DEBIAN`` or ``DEBUG``.
     ours : bool
-        With our modules.
+        Build our modules for it.
     raid : bool
-        Also raid1.ko and raid10.ko.
+        Build raid1.ko and raid10.ko as well.
     """
     unpacked = REPOSITORY / "build" / name
     if name in DEBUG:

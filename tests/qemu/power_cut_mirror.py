@@ -5,7 +5,7 @@ Runs in a guest: ``power_cut_mirror.py LOG SEED``; with a seed below 0 it checks
 The drives keep their content from boot to boot. Their dm-flakey devices drop all writes from a
 random moment on, all three replicas at once. A moment later the drive of /var/lib does the same,
 and the guest asks the host to kill QEMU. LOG has a line for each flush that succeeded before that.
-In the next boot this checks first what is left: see crash_mirror.py.
+The next boot first checks the remaining data: see crash_mirror.py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp check` on an md array of two equal NVMe drives, of which nothing makes one slower."""
+"""`linnapp check` on an md array of two NVMe drives that are equally fast."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from guest_runs import Ran
+from guest_runs import GuestResult
 from kernel_log import PANIC_WHEN_HUNG
 
 pytestmark = pytest.mark.qemu
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.qemu
 ENOUGH = 10
 
 
-def loads_of(result: Ran) -> list[dict[str, int]]:
+def loads_of(result: GuestResult) -> list[dict[str, int]]:
     """Return the outputs of hinted_load.py; the data was right."""
     loads = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
     for load in loads:

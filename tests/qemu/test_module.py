@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from debian import ALL, BUILD, BUILT_HERE, DEBIAN, DebianKernel, debian_kernel
-from guest_runs import Ran
+from guest_runs import GuestResult
 from trees_by_hand import STEPS_US, last_read
 
 from linnapp.drive.latencies import LOWEST_US
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.qemu
 NETWORK = REPOSITORY / "models" / "example" / "flash0.linnos"
 
 
-def assert_idle(result: Ran) -> None:
+def assert_idle(result: GuestResult) -> None:
     assert result.text("in_flight") == "0 pages, 0 reads\n"
 
 
@@ -320,7 +320,7 @@ rmmod linnos
 """
 
 
-def test_queue_can_grow(kernel: DebianKernel, tmp_path: Path) -> None:
+def test_module_observes_a_drive_whose_queue_grows(kernel: DebianKernel, tmp_path: Path) -> None:
     result = kernel.boot(GROWING.format(), tmp_path, n_drives=1, drive_mb=64)
     assert result.numbers("missed") == [0]
     assert_idle(result)
@@ -390,7 +390,9 @@ rmmod linnos
 """
 
 
-def test_drivers_can_be_removed(kernel: DebianKernel, tmp_path: Path) -> None:
+def test_driver_can_be_removed_while_the_module_observes(
+    kernel: DebianKernel, tmp_path: Path
+) -> None:
     log = kernel.boot(DRIVERS_GO, tmp_path, n_drives=1, drive_mb=64).dmesg
     assert "nvme0n1 was removed" in log
     assert "sda was removed" in log

@@ -32,7 +32,7 @@ mdadm --stop /dev/md0 2>/dev/null
 """
 
 
-def asked(folder: Path, sql: str) -> list[dict[str, Any]]:
+def select(folder: Path, sql: str) -> list[dict[str, Any]]:
     columns, rows = query(folder / "seen", sql)
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
@@ -48,7 +48,7 @@ def test_watch_records_decisions_and_drives(boot_qemu, tmp_path: Path) -> None:
         did = json.loads(summary.splitlines()[0])
         decided = {
             row["decision"]: row
-            for row in asked(
+            for row in select(
                 tmp_path,
                 f"""select decision, count(*) as n, bool_and(failed) as all_failed,
                 bool_or(failed) as some_failed, count(drive_ns) as served,
@@ -70,7 +70,7 @@ def test_watch_records_decisions_and_drives(boot_qemu, tmp_path: Path) -> None:
             assert not decided[each]["some_failed"] and decided[each]["is_read"]
             assert decided[each]["served"] > 0.9 * decided[each]["n"]
 
-    tops = asked(
+    tops = select(
         tmp_path,
         """select device, drive, count(*) as n, count(drive_ns) as served from ios
         where session = 'md' and not below and device = 'md0' and op = 'read' and call is not null
@@ -81,7 +81,7 @@ def test_watch_records_decisions_and_drives(boot_qemu, tmp_path: Path) -> None:
         ("md0", "nvme2n1"),
     ]
     assert sum(row["n"] for row in tops) >= 800 and not any(row["served"] for row in tops)
-    below = asked(
+    below = select(
         tmp_path,
         """select device, drive, count(*) as n, count(drive_ns) as served from ios
         where session = 'md' and below and op = 'read' and call is not null

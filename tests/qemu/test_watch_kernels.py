@@ -20,7 +20,7 @@ from linnapp.insight.query import query
 
 pytestmark = pytest.mark.qemu
 
-#: sessions and their options
+#: The options of each session.
 SESSIONS = {
     "everything": "",
     "path": "--path /run/mnt",
@@ -57,7 +57,7 @@ def test_each_kernel_loads_and_records(tmp_path: Path, kernel: str) -> None:
     for session, how in SESSIONS.items():
         found = {
             (call, path and path.removeprefix("/run/mnt/")): n
-            for call, path, n in asked(
+            for call, path, n in select(
                 tmp_path,
                 f"""select call, path, count(*) from calls
                 where session = '{session}' and path like '/run/mnt/%' group by all""",
@@ -74,7 +74,7 @@ def test_each_kernel_loads_and_records(tmp_path: Path, kernel: str) -> None:
                 wanted |= {("pwrite64", file): TIMES, ("pread64", file): TIMES}
         assert found == wanted, session
 
-        [(sockets, others, without_arguments, adds_up, mkdir, ios)] = asked(
+        [(sockets, others, without_arguments, adds_up, mkdir, ios)] = select(
             tmp_path,
             f"""select count(*) filter (kind = 'socket' and call in ('read', 'write')),
             count(*) filter (path is null or path not like '/run/mnt/%'),
@@ -97,6 +97,6 @@ def test_each_kernel_loads_and_records(tmp_path: Path, kernel: str) -> None:
             assert json.loads(mkdir) == {"mode": "0777"}
 
 
-def asked(folder: Path, sql: str) -> list[tuple[Any, ...]]:
+def select(folder: Path, sql: str) -> list[tuple[Any, ...]]:
     _, rows = query(folder / "seen", sql)
     return [tuple(row) for row in rows]

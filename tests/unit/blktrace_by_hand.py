@@ -15,13 +15,13 @@ EAGAIN = 11
 CAP = 2**24 - 1
 
 
-def order_of_size(pages: int) -> int:
+def size_class(pages: int) -> int:
     """Return the size class: up to 64 KiB, up to 1 MiB, larger."""
     return int(pages > 16) + int(pages > 256)
 
 
 @dataclasses.dataclass
-class Ended:
+class CompletedRead:
     """A read request that the drive has answered."""
 
     end_ns: int
@@ -74,13 +74,13 @@ class Drive:
 
     def __init__(self, overdue_us: int, unit_bytes: int) -> None:
         self.overdue_us = overdue_us
-        #: the unit that is called a sector here; every event affects whole units
+        #: The size of a "sector" in this module; every event affects whole sectors.
         self.unit_bytes = unit_bytes
         self.ios: list[Io] = []
         self.requests: dict[int, Request] = {}
         self.holders: dict[tuple[bool, int], list[Request]] = collections.defaultdict(list)
-        #: of reads up to each order of size
-        self.history: list[list[Ended]] = [[], [], []]
+        #: The history of completed reads of each size class and of smaller ones.
+        self.history: list[list[CompletedRead]] = [[], [], []]
         self.has_requests = False
         self.numbers = 0
 
@@ -164,7 +164,7 @@ class Drive:
         io.pending = reads + writes + own
         if io.write:
             return
-        seen = self.history[order_of_size(own)][-4:]
+        seen = self.history[size_class(own)][-4:]
         io.hist_pending = [0] * (4 - len(seen)) + [ended.pending for ended in seen]
         io.hist_latency_us = [0] * (4 - len(seen)) + [ended.latency_us for ended in seen]
         since = [request.counted_ns for request in self.in_flight(False)]
@@ -276,8 +276,10 @@ class Drive:
         latency_ns = now - (io.arrival_ns if issued is None else issued)
         if request.answered and not request.write:
             pending = min(request.pending, 65535)
-            for order in range(order_of_size(request.pages), 3):
-                self.history[order].append(Ended(now, latency_ns // 1000, pending, request.pages))
+            for order in range(size_class(request.pages), 3):
+                self.history[order].append(
+                    CompletedRead(now, latency_ns // 1000, pending, request.pages)
+                )
 
 
 def walk(path: Path, overdue_us: int) -> list[Io]:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Run the kernel's core in several threads: reads and writes begin, are split into parts, are
- * merged, are given to the drive more than once, fail or are answered, while other threads ask for
- * probes and send nothing.
+ * merged, are issued more than once, fail or complete, while other threads claim probes and send
+ * nothing.
  *
  *	probe_stress SEED
  *
@@ -22,56 +22,56 @@
 static struct linnos_drive drive;
 static pthread_mutex_t history = PTHREAD_MUTEX_INITIALIZER;
 static u64 clock_ns = 1000000000ULL;
-static u32 asked, admitted;
+static u32 claimed, admitted;
 static unsigned int seed;
 
-struct mine {
+struct worker {
 	struct linnos_io io[DEPTH];
 	unsigned int n, seed;
 };
 
-static bool is_admitted(struct mine *mine, u32 order, u64 now_ns)
+static bool is_admitted(struct worker *worker, u32 size_class, u64 now_ns)
 {
-	__atomic_add_fetch(&asked, 1, __ATOMIC_RELAXED);
-	if (!linnos_probe_window_allows(&drive, order, now_ns) &&
-	    !linnos_probe_claim(&drive, order, rand_r(&mine->seed) % 2, now_ns)) {
-		atomic_inc(&drive.probes[order].refused);
+	__atomic_add_fetch(&claimed, 1, __ATOMIC_RELAXED);
+	if (!linnos_probe_window_allows(&drive, size_class, now_ns) &&
+	    !linnos_probe_claim(&drive, size_class, rand_r(&worker->seed) % 2, now_ns)) {
+		atomic_inc(&drive.probes[size_class].refused);
 		return false;
 	}
 	__atomic_add_fetch(&admitted, 1, __ATOMIC_RELAXED);
-	/* some of those that are told do not send their read */
-	return rand_r(&mine->seed) % 4;
+	/* a quarter of the admitted reads are not sent */
+	return rand_r(&worker->seed) % 4;
 }
 
-/* A hinted read; the large ones are split into requests of another order of size. */
-static void begin_hinted(struct mine *mine, u64 now_ns)
+/* Begin a hinted read. Large reads are split into requests of a smaller size class. */
+static void begin_hinted(struct worker *worker, u64 now_ns)
 {
 	static const u32 sizes[] = {1, 16, 17, 100, 128};
-	u32 left = sizes[rand_r(&mine->seed) % 5], most = 16, part;
+	u32 left = sizes[rand_r(&worker->seed) % 5], most = 16, part;
 
-	if (mine->n + 8 > DEPTH || !is_admitted(mine, linnos_size_class(left), now_ns))
+	if (worker->n + 8 > DEPTH || !is_admitted(worker, linnos_size_class(left), now_ns))
 		return;
 	for (; left; left -= part) {
 		part = min_t(u32, left, most);
-		linnos_io_begin(&drive, &mine->io[mine->n++],
-				linnos_region_of((u64)rand_r(&mine->seed) << 12), part,
+		linnos_io_begin(&drive, &worker->io[worker->n++],
+				linnos_region_of((u64)rand_r(&worker->seed) << 12), part,
 				LINNOS_IO_READ | (left == part ? LINNOS_IO_SLOW : 0), now_ns);
 	}
 }
 
-static void begin_other(struct mine *mine, u64 now_ns)
+static void begin_other(struct worker *worker, u64 now_ns)
 {
-	if (mine->n < DEPTH)
-		linnos_io_begin(&drive, &mine->io[mine->n++], 3, 1 + rand_r(&mine->seed) % 16,
-				rand_r(&mine->seed) % 4 ? 0 : LINNOS_IO_READ, now_ns);
+	if (worker->n < DEPTH)
+		linnos_io_begin(&drive, &worker->io[worker->n++], 3, 1 + rand_r(&worker->seed) % 16,
+				rand_r(&worker->seed) % 4 ? 0 : LINNOS_IO_READ, now_ns);
 }
 
-static void end(struct mine *mine, unsigned int which, u64 now_ns)
+static void end(struct worker *worker, unsigned int which, u64 now_ns)
 {
-	struct linnos_io *io = &mine->io[which];
+	struct linnos_io *io = &worker->io[which];
 	struct linnos_completed_io ended;
 
-	if (rand_r(&mine->seed) % 16) {
+	if (rand_r(&worker->seed) % 16) {
 		linnos_io_issue(io, now_ns);
 		io->flags |= LINNOS_IO_ANSWERED;
 	}
@@ -81,17 +81,17 @@ static void end(struct mine *mine, unsigned int which, u64 now_ns)
 		linnos_probe_complete(&drive, io, ended.end_ns, true);
 		pthread_mutex_unlock(&history);
 	}
-	*io = mine->io[--mine->n];
+	*io = worker->io[--worker->n];
 }
 
-static void join(struct mine *mine, unsigned int which)
+static void join(struct worker *worker, unsigned int which)
 {
-	struct linnos_io *last = &mine->io[mine->n - 1], *io = &mine->io[which];
+	struct linnos_io *last = &worker->io[worker->n - 1], *io = &worker->io[which];
 
 	if (io == last || (io->flags ^ last->flags) & LINNOS_IO_READ)
 		return;
 	linnos_io_join(&drive, io, last);
-	mine->n--;
+	worker->n--;
 }
 
 static void predict(u64 now_ns)
@@ -105,37 +105,37 @@ static void predict(u64 now_ns)
 
 static void *work(void *argument)
 {
-	struct mine mine = {.seed = seed * THREADS + (long)argument};
+	struct worker worker = {.seed = seed * THREADS + (long)argument};
 	int i;
 
 	for (i = 0; i < STEPS; i++) {
 		u64 now_ns =
-			__atomic_add_fetch(&clock_ns, rand_r(&mine.seed) % 4000, __ATOMIC_RELAXED);
-		unsigned int which = mine.n ? rand_r(&mine.seed) % mine.n : 0;
+			__atomic_add_fetch(&clock_ns, rand_r(&worker.seed) % 4000, __ATOMIC_RELAXED);
+		unsigned int which = worker.n ? rand_r(&worker.seed) % worker.n : 0;
 
-		switch (rand_r(&mine.seed) % (mine.n ? 8 : 4)) {
+		switch (rand_r(&worker.seed) % (worker.n ? 8 : 4)) {
 		case 0 ... 2:
-			begin_hinted(&mine, now_ns);
+			begin_hinted(&worker, now_ns);
 			break;
 		case 3:
-			begin_other(&mine, now_ns);
+			begin_other(&worker, now_ns);
 			break;
 		case 4:
-			linnos_io_issue(&mine.io[which], now_ns);
+			linnos_io_issue(&worker.io[which], now_ns);
 			break;
 		case 5:
-			join(&mine, which);
+			join(&worker, which);
 			break;
 		default:
-			end(&mine, which, now_ns);
+			end(&worker, which, now_ns);
 		}
 		if (i % 64 == 0)
 			predict(now_ns);
 		if (i % 5000 == 0)
-			WRITE_ONCE(drive.tracks_starts, rand_r(&mine.seed) % 2);
+			WRITE_ONCE(drive.tracks_starts, rand_r(&worker.seed) % 2);
 	}
-	while (mine.n)
-		end(&mine, 0, READ_ONCE(clock_ns));
+	while (worker.n)
+		end(&worker, 0, READ_ONCE(clock_ns));
 	return NULL;
 }
 
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 		left |= drive.probes[i].in_flight || drive.probes[i].slow_in_flight;
 	for (i = 0; i < LINNOS_START_SLOTS; i++)
 		left |= drive.start_slots.start_ns[i];
-	printf("%u of %u hinted reads admitted%s\n", admitted, asked,
+	printf("%u of %u hinted reads admitted%s\n", admitted, claimed,
 	       left ? ", and something is left in flight" : "");
-	return left || admitted * 50ULL > asked || admitted < 10;
+	return left || admitted * 50ULL > claimed || admitted < 10;
 }

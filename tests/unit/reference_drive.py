@@ -14,7 +14,7 @@ PAGE = 4096
 ORDERS = (64 << 10, 1 << 20)
 PAGES_MAX = 65535
 
-#: limits of features and regions; the reads whose begin is remembered, and the last reads seen
+#: Limits of features and regions; the number of reads whose begin is remembered, and of past reads.
 CAP = 2**24 - 1
 REGION, REGIONS = 8192, 64
 WATCHED_MAX = 128

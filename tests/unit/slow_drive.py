@@ -47,8 +47,8 @@ class SlowDrive:
     def served(self) -> list[tuple[float, float]]:
         """Return begin and end of each read and write since the last call.
 
-        In seconds since the epoch; no two at a time. Whoever asked waits at least so long: from
-        before the begin until after the end.
+        Times are in seconds since the epoch, and no two requests overlap. The thread that made a
+        request has waited from before its begin until after its end.
         """
         return [(begin_s, end_s) for begin_s, end_s in self._ask("served")]
 
@@ -64,12 +64,12 @@ class SlowDrive:
 
 @contextlib.contextmanager
 def slow_drive(folder: Path, n_bytes: int) -> Iterator[SlowDrive]:
-    """Make such a drive, without any delay yet.
+    """Make a drive that initially has no delay.
 
     Raises
     ------
     OSError
-        If this kernel or user cannot.
+        If the kernel or the user does not allow it.
     """
     folder.mkdir()
     server = subprocess.Popen(
@@ -110,7 +110,7 @@ class _Server:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     def obey(self) -> None:
-        """Follow the commands on standard input."""
+        """Execute the commands on standard input."""
         print("ready", flush=True)
         for line in sys.stdin:
             if line == "served\n":

@@ -30,7 +30,7 @@ NIGHTLY = pytest.mark.nightly
 KEY = b"sixteen bytes, and a few more"
 
 
-def made(*goals: str) -> None:
+def make(*goals: str) -> None:
     out = f"OUT={ROOT / 'build' / 'agent'}"
     subprocess.run(
         ["make", "-s", "-C", SOURCE, out, *goals], check=True, capture_output=True, text=True
@@ -39,7 +39,7 @@ def made(*goals: str) -> None:
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    made()
+    make()
     return ROOT / "build" / "agent" / "linnos-agent"
 
 
@@ -61,7 +61,7 @@ def free_port(wanted: int = 0) -> int:
 
 
 class Agent:
-    """A running agent; ``ended()`` returns its output after its end."""
+    """A running agent; ``stop()`` ends it and returns its output."""
 
     def __init__(
         self, program: Path, folder: Path, *directives: str, drive: str = "/dev/no-such-drive"
@@ -80,7 +80,7 @@ class Agent:
         while self.process.poll() is None and free_port(self.port):
             time.sleep(0.001)
 
-    def ended(self) -> str:
+    def stop(self) -> str:
         self.process.send_signal(signal.SIGTERM)
         stderr = self.process.communicate()[1]
         assert self.process.returncode == 0
@@ -108,10 +108,10 @@ def udp(agent: Agent) -> Iterator[socket.socket]:
 
 @pytest.mark.parametrize("goal", ["check", pytest.param("check-sanitized", marks=NIGHTLY)])
 def test_the_c_tests_pass(goal: str) -> None:
-    made(goal)
+    make(goal)
 
 
-def asked(agent: Agent, cookie: int) -> bytes:
+def query_agent(agent: Agent, cookie: int) -> bytes:
     """Return the answer to a query."""
     with udp(agent) as client:
         client.send(question(cookie))
@@ -120,17 +120,17 @@ def asked(agent: Agent, cookie: int) -> bytes:
 
 def test_query_is_answered(program: Path, tmp_path: Path) -> None:
     with running(program, tmp_path, "allow 127.0.0.0/8") as agent:
-        answer = asked(agent, 77)
+        answer = query_agent(agent, 77)
         first = ANSWER.unpack(answer)
         assert len(answer) == 64
         assert first[:5] == (b"LNAG", 1, 2, 1, 77)
         # drive, drives, state of a missing drive
         assert first[5:8] == (0, 1, GONE)
-        second = ANSWER.unpack(asked(agent, 78))
+        second = ANSWER.unpack(query_agent(agent, 78))
         assert second[4] == 78
         # the clock advances, and the generation is that of one start
         assert second[12] > first[12] > 0 and second[13] == first[13] > 0
-        assert "answered 2 queries; ignored 0 from other addresses" in agent.ended()
+        assert "answered 2 queries; ignored 0 from other addresses" in agent.stop()
 
 
 def test_ignored_datagrams_are_counted_and_do_not_block_other_clients(
@@ -152,7 +152,7 @@ def test_ignored_datagrams_are_counted_and_do_not_block_other_clients(
                 other.connect(("127.0.0.1", agent.port))
                 other.send(question(k))
                 assert ANSWER.unpack(other.recv(200))[4] == k
-        stderr = agent.ended()
+        stderr = agent.stop()
     answered, over_rate = map(
         int, re.findall(r"answered (\d+) queries;.* (\d+) over the rate, 5 malformed", stderr)[0]
     )
@@ -211,7 +211,7 @@ def test_keys_are_exchanged_while_the_agent_runs(program: Path, tmp_path: Path) 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to give up")
 def test_agent_drops_capabilities(program: Path, tmp_path: Path) -> None:
     with running(program, tmp_path, "allow 127.0.0.1") as agent:
-        asked(agent, 1)
+        query_agent(agent, 1)
         status = Path(f"/proc/{agent.process.pid}/status").read_text()
         assert {int(bits, 16) for bits in re.findall(r"Cap(?:Prm|Eff):\s(\w+)", status)} == {0}
 
@@ -243,7 +243,7 @@ def test_agent_names_the_setting_that_keeps_it_from_starting(
     assert result.returncode == 1 and message in result.stderr
 
 
-def checked(program: Path, configuration: Path) -> subprocess.CompletedProcess[str]:
+def run_check(program: Path, configuration: Path) -> subprocess.CompletedProcess[str]:
     command = [program, "--check", "--config", configuration]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -251,14 +251,14 @@ def checked(program: Path, configuration: Path) -> subprocess.CompletedProcess[s
 def test_check_opens_every_drive(program: Path, tmp_path: Path) -> None:
     place = tmp_path / "agent.conf"
     place.write_text("drive /dev/null\ndrive /dev/zero\nlisten ::1\nallow ::1\n")
-    result = checked(program, place)
+    result = run_check(program, place)
     assert result.returncode == 1
     assert re.findall(r"/dev/(\w+): Block device required\n", result.stderr) == ["null", "zero"]
 
 
 def test_example_has_every_directive_and_only_its_drive_is_missing(program: Path) -> None:
     example = SOURCE / "agent.conf"
-    result = checked(program, example)
+    result = run_check(program, example)
     named = "/dev/disk/by-id/nvme-EXAMPLE: No such file or directory\n"
     assert (result.returncode, result.stderr) == (1, f"linnos-agent: {named}")
     page = (ROOT / "docs" / "linnos-agent.8").read_text()

@@ -106,6 +106,6 @@ def test_option_declares_its_check_and_its_flag() -> None:
             assert result.exit_code == 2 and flag in result.stderr
 
 
-def test_numbers_of_numpy_are_numbers() -> None:
+def test_options_accept_numbers_of_numpy() -> None:
     options = TrainingOptions(seed=np.int64(3), test_share=np.float32(0.25))
     assert (options.seed, options.test_share) == (3, 0.25)

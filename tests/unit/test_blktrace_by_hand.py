@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import lzma
 import random
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from blktrace_builder import EBUSY, READ, WRITE, C, D, F, G, M, Q, R, TraceBuilder, X
 from blktrace_by_hand import walk
+from recorded_traces import RECORDED, unpack
 
 from linnapp.trace.blktrace import (
     COMPLETED,
@@ -22,7 +22,6 @@ from linnapp.trace.blktrace import (
     BlktraceReader,
 )
 
-RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
 OVERDUE_US = 150
 EIO = 5
 
@@ -51,13 +50,8 @@ def check(path: Path) -> int:
 
 @pytest.mark.parametrize("name", ["fio", "pgbench", "nullblk"])
 def test_reader_equals_the_walk_on_recorded_traces(tmp_path: Path, name: str) -> None:
-    packed = RECORDED / f"{name}.blk.xz"
-    path = tmp_path / f"{name}.blk"
-    if packed.exists():
-        path.write_bytes(lzma.decompress(packed.read_bytes()))
-    else:
-        path = RECORDED / f"{name}.blktrace.0"
-    check(path)
+    merged = RECORDED / f"{name}.blktrace.0"
+    check(merged if merged.exists() else unpack(name, tmp_path))
 
 
 class BlockLayer:

@@ -39,7 +39,7 @@ def whole(path: Path) -> IoChunk:
     return chunk
 
 
-def found(chunk: IoChunk, *names: str) -> list[np.ndarray]:
+def columns_of(chunk: IoChunk, *names: str) -> list[np.ndarray]:
     columns = (chunk.arrival_ns, chunk.latency_ns, chunk.sector, chunk.size_bytes, chunk.flags)
     return LoggedDrive().feed(names, *columns, ties_in_order=True)
 
@@ -47,27 +47,27 @@ def found(chunk: IoChunk, *names: str) -> list[np.ndarray]:
 def test_recomputed_features_equal_those_of_the_reader(tmp_path: Path) -> None:
     chunk = whole(busy_trace(tmp_path / "a.blk"))
     names = ("pending", "hist_pending", "hist_latency_us")
-    for name, column in zip(names, found(chunk, *names), strict=True):
+    for name, column in zip(names, columns_of(chunk, *names), strict=True):
         assert np.array_equal(column, getattr(chunk, name)), name
     assert chunk.pending.max() > 20
     orders = np.searchsorted([64 << 10, 1 << 20], chunk.size_bytes[chunk.is_read])
     assert np.bincount(orders)[:2].min() > 50
 
 
-def test_absent_reads_have_no_effect(tmp_path: Path) -> None:
+def test_refused_reads_have_no_effect_on_pending_pages(tmp_path: Path) -> None:
     chunk = whole(busy_trace(tmp_path / "a.blk"))
     arrival = chunk.arrival_ns
     completion = arrival + chunk.latency_ns
     pages = -(-chunk.size_bytes.astype(np.int64) // 4096)
     present = ~chunk.is_read | (np.random.default_rng(2).random(len(chunk)) < 0.3)
     flags = np.where(present, chunk.flags, REVOKED | COMPLETED).astype(np.uint16)
-    (pending,) = found(dataclasses.replace(chunk, flags=flags), "pending")
+    (pending,) = columns_of(dataclasses.replace(chunk, flags=flags), "pending")
     for i in range(0, len(chunk), 37):
         others = present & (arrival < arrival[i]) & (completion > arrival[i])
         assert pending[i] == pages[others].sum() + pages[i]
 
 
-def made_from(chunk: IoChunk) -> augmentation.BurstReads:
+def augmented(chunk: IoChunk) -> augmentation.BurstReads:
     return augmentation.add_bursts(chunk, 300, np.random.default_rng(1))
 
 
@@ -89,9 +89,9 @@ def test_revoked_reads_are_neither_history_nor_load(third_of_reads) -> None:
     """The recording was made in mode enforce: revoked reads never reached the drive."""
     chunk, revoked = third_of_reads
     flags = np.where(revoked, COMPLETED | REVOKED, chunk.flags).astype(np.uint16)
-    bursts = made_from(dataclasses.replace(chunk, flags=flags))
+    bursts = augmented(dataclasses.replace(chunk, flags=flags))
     assert len(bursts) > 500
-    assert_equal(bursts, made_from(chunk.take(~revoked)))
+    assert_equal(bursts, augmented(chunk.take(~revoked)))
 
 
 def test_failed_reads_are_load_but_not_history(third_of_reads) -> None:
@@ -99,9 +99,9 @@ def test_failed_reads_are_load_but_not_history(third_of_reads) -> None:
     chunk, failed = third_of_reads
     flags = np.where(failed, COMPLETED | ERROR, chunk.flags).astype(np.uint16)
     as_writes = np.where(failed, COMPLETED | IS_WRITE, chunk.flags).astype(np.uint16)
-    bursts = made_from(dataclasses.replace(chunk, flags=flags))
+    bursts = augmented(dataclasses.replace(chunk, flags=flags))
     assert len(bursts) > 500
-    assert_equal(bursts, made_from(dataclasses.replace(chunk, flags=as_writes)))
+    assert_equal(bursts, augmented(dataclasses.replace(chunk, flags=as_writes)))
 
 
 def test_labels_follow_from_the_added_latency(third_of_reads) -> None:
@@ -149,7 +149,9 @@ def split_at(path: Path, *shares: float) -> Split:
 
 
 @pytest.mark.parametrize("boundaries", [(1, 2), (700, 701), (700, 1400), (1998, 1999)])
-def test_the_parts_split_at_the_served_read(tmp_path: Path, boundaries: tuple[int, int]) -> None:
+def test_training_slices_are_split_at_served_reads(
+    tmp_path: Path, boundaries: tuple[int, int]
+) -> None:
     path = busy_trace(tmp_path / "a.blk")
     n = int(np.count_nonzero(whole(path).is_served_read))
     ends = (0, *boundaries, n)

@@ -99,7 +99,7 @@ def built(name: str) -> Code:
     ("name", "program", "test"),
     [marked(name, *test) for name, code in CODE.items() for test in code.builds.tests],
 )
-def test_module(name: str, program: str, test: str) -> None:
+def test_c_test_passes(name: str, program: str, test: str) -> None:
     built(name).builds.passes(program, test)
 
 

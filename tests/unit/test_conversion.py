@@ -51,7 +51,7 @@ def heimdall(tmp_path: Path) -> Path:
     return path
 
 
-def test_heimdall_to_iolog(heimdall: Path, tmp_path: Path) -> None:
+def test_convert_writes_a_heimdall_trace_as_iolog(heimdall: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.iolog"
     assert detect_format(heimdall) == "heimdall"
     assert convert(heimdall, out, device_name="/dev/x") == 4  # the one without data is left out

@@ -33,7 +33,7 @@ def a_trace(path: Path) -> Path:
     return builder.sort().write(path)
 
 
-def test_columns_are_those_of_the_served_reads(tmp_path: Path) -> None:
+def test_dataset_has_the_columns_of_the_served_reads(tmp_path: Path) -> None:
     path = a_trace(tmp_path / "d.blk")
     (chunk,) = BlktraceReader(path)
     served = chunk.take(chunk.is_served_read)
@@ -48,7 +48,7 @@ def test_columns_are_those_of_the_served_reads(tmp_path: Path) -> None:
     assert reads.hist_latency_us.max() > 1000  # capped at its own digits, not at those of pending
 
 
-def test_digits_are_the_same_in_blocks_or_at_once(
+def test_digits_computed_in_blocks_equal_those_computed_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = a_trace(tmp_path / "d.blk")

@@ -39,7 +39,7 @@ exec gcc "$@"
 """
 
 
-def said(*command: str | Path, umask: int = -1, **environment: str) -> str:
+def output_of(*command: str | Path, umask: int = -1, **environment: str) -> str:
     return subprocess.run(
         command,
         check=True,
@@ -83,13 +83,13 @@ def unpacked(packages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
     """Unpack all of them into one tree."""
     root = tmp_path_factory.mktemp("root")
     for package in packages.values():
-        said("dpkg-deb", "-x", package, root)
+        output_of("dpkg-deb", "-x", package, root)
     return root
 
 
 def test_packages_contain_their_files_and_share_none(packages: dict[str, Path]) -> None:
     holds = {
-        name: {line.split()[5] for line in said("dpkg-deb", "-c", package).splitlines()}
+        name: {line.split()[5] for line in output_of("dpkg-deb", "-c", package).splitlines()}
         for name, package in packages.items()
     }
     for name, files in {
@@ -118,8 +118,8 @@ def test_packages_contain_their_files_and_share_none(packages: dict[str, Path]) 
 
 def test_dkms_source_contains_no_kernel_files(packages: dict[str, Path], unpacked: Path) -> None:
     package = packages["linnos-dkms"]
-    assert said("dpkg-deb", "-f", package, "Architecture").strip() == "all"
-    version = said("dpkg-deb", "-f", package, "Version").strip()
+    assert output_of("dpkg-deb", "-f", package, "Architecture").strip() == "all"
+    version = output_of("dpkg-deb", "-f", package, "Version").strip()
     source = unpacked / "usr" / "src" / f"linnos-{version}"
     conf = (source / "dkms.conf").read_text()
     assert f'PACKAGE_VERSION="{version}"' in conf
@@ -134,15 +134,15 @@ def test_dkms_source_contains_no_kernel_files(packages: dict[str, Path], unpacke
     assert {"linnos_tap.c", "block_io_start.c"} <= found and "blk-linnos-array.c" in found
     assert found - ours <= {path.name for path in (KERNEL / "module" / "compat").rglob("*.h")}
     scripts = unpacked.parent / "linnos-dkms-scripts"
-    said("dpkg-deb", "-e", package, scripts)
+    output_of("dpkg-deb", "-e", package, scripts)
     for script in ("postinst", "prerm"):
-        said("sh", "-n", scripts / script)
+        output_of("sh", "-n", scripts / script)
         assert f"VERSION={version}\n" in (scripts / script).read_text()
 
 
 def test_packages_depend_on_the_libraries_they_need(packages: dict[str, Path]) -> None:
-    needs = {name: said("dpkg-deb", "-f", path, "Depends") for name, path in packages.items()}
-    version = said("dpkg-deb", "-f", packages["liblinnos1"], "Version").strip()
+    needs = {name: output_of("dpkg-deb", "-f", path, "Depends") for name, path in packages.items()}
+    version = output_of("dpkg-deb", "-f", packages["liblinnos1"], "Version").strip()
     assert f"liblinnos1 (= {version})" in needs["liblinnos-dev"]
     # linnos_cluster.h includes a header of liblinnos-dev
     assert f"liblinnos-dev (= {version})" in needs["liblinnos-cluster-dev"]
@@ -172,9 +172,9 @@ def test_installed_command_runs(unpacked: Path, tmp_path: Path) -> None:
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(modules), "PYTHONSAFEPATH": "1"},
     )
     assert (tmp_path / "w" / "flash0.iolog").exists(), shown.stderr
-    assert "--policy" in said(unpacked / "usr" / "bin" / "replayer", "--help")
-    assert "--compare" in said(unpacked / "usr" / "sbin" / "linnos-ublk", "--help")
-    assert "--check" in said(unpacked / "usr" / "sbin" / "linnos-agent", "--help")
+    assert "--policy" in output_of(unpacked / "usr" / "bin" / "replayer", "--help")
+    assert "--compare" in output_of(unpacked / "usr" / "sbin" / "linnos-ublk", "--help")
+    assert "--check" in output_of(unpacked / "usr" / "sbin" / "linnos-agent", "--help")
     unit = unpacked / "usr" / "lib" / "systemd" / "system" / "linnos-agent.service"
     assert "\nExecStart=/usr/sbin/linnos-agent\n" in unit.read_text()
     # Processes that train drives in parallel run the command's file first, under another name.
@@ -182,15 +182,15 @@ def test_installed_command_runs(unpacked: Path, tmp_path: Path) -> None:
         "import runpy, sys; sys.modules['linnapp.cli'] = None; "
         "runpy.run_path(sys.argv[1], run_name='__mp_main__')"
     )
-    said(sys.executable, "-c", result, command[1])
+    output_of(sys.executable, "-c", result, command[1])
 
 
 def test_packages_switch_nothing_on_and_name_no_path_of_the_build_machine(
     packages: dict[str, Path], unpacked: Path, tmp_path: Path
 ) -> None:
-    said("dpkg-deb", "-e", packages["linnos-tools"], tmp_path)
+    output_of("dpkg-deb", "-e", packages["linnos-tools"], tmp_path)
     for script in ("postinst", "prerm", "postrm"):
-        said("sh", "-n", tmp_path / script)
+        output_of("sh", "-n", tmp_path / script)
         text = (tmp_path / script).read_text()
         assert not re.search(r"\b(enable|start|restart|preset)\b|/sys/", text), script
     for path in unpacked.rglob("*"):
@@ -215,14 +215,14 @@ def test_a_program_is_built_against_a_library(
 ) -> None:
     (config,) = (unpacked / "usr" / "lib").glob("*/pkgconfig")
     (tmp_path / "p.c").write_text(f"#include <{header}>\nint main(void) {{ {call}; return 0; }}\n")
-    flags = said(
+    flags = output_of(
         *("pkg-config", "--cflags", "--libs", name),
         PKG_CONFIG_PATH=str(config),
         PKG_CONFIG_SYSROOT_DIR=str(unpacked),
     ).split()
-    said("cc", "-o", tmp_path / "p", tmp_path / "p.c", *flags)
-    said(tmp_path / "p", LD_LIBRARY_PATH=str(config.parent))
-    needed = said("objdump", "-p", tmp_path / "p")
+    output_of("cc", "-o", tmp_path / "p", tmp_path / "p.c", *flags)
+    output_of(tmp_path / "p", LD_LIBRARY_PATH=str(config.parent))
+    needed = output_of("objdump", "-p", tmp_path / "p")
     assert f"{name}.so.1" in needed
 
 

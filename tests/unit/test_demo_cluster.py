@@ -15,7 +15,7 @@ from eval import contenders, demo, demo_cluster, figures
 from eval.cache import RESULTS, ROOT
 from eval.experiments.cluster.lab import ROUNDS
 from eval.experiments.cluster.rules import RULES
-from eval.intervals import RESTS_ON
+from eval.intervals import MIN_READS_BEYOND
 from eval.long_table import LongTable
 from linnapp.lab.work import StepError
 from linnapp.stats import Interval
@@ -51,7 +51,7 @@ def test_page_shows_the_printed_table() -> None:
 def test_missing_kernel_is_reported_before_measuring(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demo_cluster, "compiled", lambda folder: folder / "gluster_reads")
+    monkeypatch.setattr(demo_cluster, "compile_client", lambda folder: folder / "gluster_reads")
     monkeypatch.setattr(demo_cluster, "CLUSTER_KERNEL", tmp_path / "linux")
     with pytest.raises(StepError, match="linux: not there; `make kernel-cluster` builds it"):
         demo_cluster.demo(tmp_path, 1, 1)
@@ -67,12 +67,12 @@ def test_labels_do_not_overlap_and_lines_end_at_enough_reads(
     # Six lines end in the same place, one ends earlier, and one has too few reads.
     drawn = {policy: 100 + reads / 1000 for policy in demo.DRAWN[:-1]}
     drawn[demo.DRAWN[-1]] = reads / 2000
-    figures.latency_cdf(drawn | {"heuristic": reads[:RESTS_ON]}, tmp_path / "cdf.png")
+    figures.draw_latency_cdf(drawn | {"heuristic": reads[:MIN_READS_BEYOND]}, tmp_path / "cdf.png")
     (figure,) = drawn_figures
     (axes,) = figure.axes
     assert len(axes.lines) == len(demo.DRAWN)
     for line in axes.lines:
-        assert np.asarray(line.get_ydata())[-1] <= np.log10(len(reads) / RESTS_ON) + 1e-9
+        assert np.asarray(line.get_ydata())[-1] <= np.log10(len(reads) / MIN_READS_BEYOND) + 1e-9
     places = sorted(text.get_position()[0] for text in axes.texts)
     assert {text.get_text() for text in axes.texts} == {*map(contenders.label, demo.DRAWN)}
     assert min(np.diff(places)) >= figures.NAMES_APART - 1e-9
@@ -81,7 +81,7 @@ def test_labels_do_not_overlap_and_lines_end_at_enough_reads(
     plt.close(figure)
 
 
-@pytest.mark.parametrize("draw", ["by_place", "ranked_policies"])
+@pytest.mark.parametrize("draw", ["by_place", "draw_ranked_policies"])
 def test_figures_of_many_places_and_policies_have_at_most_ten_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw: str
 ) -> None:
@@ -98,9 +98,9 @@ def test_figures_of_many_places_and_policies_have_at_most_ten_rows(
         table, "best_rival", lambda place, **_: f"rival-{place[0].removeprefix('w')}"
     )
     if draw == "by_place":
-        figures.by_place(table, {"mean_us": "mean us"}, tmp_path / "figure.png")
+        figures.draw_by_place(table, {"mean_us": "mean us"}, tmp_path / "figure.png")
     else:
-        figures.ranked_policies(table, tmp_path / "figure.png")
+        figures.draw_ranked_policies(table, tmp_path / "figure.png")
     (figure,) = drawn_figures
     (axes,) = figure.axes
     labels = [text.get_text() for text in axes.get_yticklabels()]

@@ -112,12 +112,12 @@ def test_parse_ignores_peers_of_an_older_file_with_a_warning() -> None:
         ("[drive sda]\n", "expected .drive PATH."),
     ],
 )
-def test_a_bad_line_is_named(text: str, message: str) -> None:
+def test_drives_conf_error_names_the_bad_line(text: str, message: str) -> None:
     with pytest.raises(LinnappError, match=message):
         parse(text, "f")
 
 
-def test_unreadable_file_is_an_error(tmp_path: Path) -> None:
+def test_unreadable_drives_conf_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LinnappError, match="directory"):
         load_conf(tmp_path)
     (tmp_path / "f").write_bytes(b"\xff\xfe")

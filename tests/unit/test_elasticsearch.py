@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 from fake_elasticsearch import FakeServer, running
-from test_watch import FOO, call_record, file_record, io_record, run, stored
+from test_watch import FOO, call_record, file_record, io_record, run, store_session
 
 from linnapp.errors import LinnappError
 from linnapp.insight import calls, documents, elastic
@@ -43,7 +43,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
 
 def recorded(folder: Path, n: int = 25, session: str | None = None) -> Path:
     in_call = calls.IN_CALL | calls.COMPLETED
-    return stored(
+    return store_session(
         folder,
         file_record(FOO, b'a "\n\\ name', b"srv"),
         *(call_record("pwrite64", FOO, time_ns=10**18 + k, result=100) for k in range(n)),
@@ -348,13 +348,13 @@ NO_COUNTS = dict.fromkeys(COUNTS, 0)
 
 
 class Recorder:
-    """Feed made-up calls to a store that sends them to a server."""
+    """Feed synthetic calls to a store that sends them to a server."""
 
     def __init__(self, place: Path, url: str) -> None:
-        self.place, self.said = place, list[str]()
+        self.place, self.messages = place, list[str]()
         server = Server(url, {})
         documents.prepare(server)
-        self.live = Live(server, place, IDENTITY, "s", self.said.append)
+        self.live = Live(server, place, IDENTITY, "s", self.messages.append)
         self.n = 0
 
     def __enter__(self) -> Recorder:
@@ -403,7 +403,7 @@ def test_documents_are_stored_while_the_recording_runs(server: FakeServer, tmp_p
         outcome = recorder.finish()
     assert (outcome.created, outcome.left, outcome.why) == (303, 0, None)
     assert outcome.delay_ms["p50"] <= outcome.delay_ms["p99"] <= outcome.delay_ms["max"]
-    assert not recorder.spooled() and not recorder.said
+    assert not recorder.spooled() and not recorder.messages
     # The tables have the same rows, under the same numbers.
     for row, (result, path) in enumerate(
         query(tmp_path / "seen", "select result, path from calls")[1]
@@ -426,14 +426,14 @@ def test_documents_wait_on_the_disk_while_the_server_fails(
             server.faults = [fault] * 1_000_000
         for _ in range(20):
             recorder.record(50)
-        wait_until(lambda: recorder.said)
+        wait_until(lambda: recorder.messages)
         assert recorder.spooled() == 40 and not server.documents
         server.of_each, server.faults = None, []
-        wait_until(lambda: len(recorder.said) == 2)
+        wait_until(lambda: len(recorder.messages) == 2)
         outcome = recorder.finish()
     assert outcome.created == len(server.documents) == 1020 and not outcome.left
-    assert "recorded rows wait on the disk" in recorder.said[0]
-    assert recorder.said[1] == f"{server.url}: stores documents again"
+    assert "recorded rows wait on the disk" in recorder.messages[0]
+    assert recorder.messages[1] == f"{server.url}: stores documents again"
 
 
 def test_documents_that_were_not_sent_or_refused_are_counted_and_can_be_sent_later(

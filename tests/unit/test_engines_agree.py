@@ -108,7 +108,7 @@ def test_c_and_numpy_compute_the_network(model: Model) -> None:
     assert np.array_equal(engine.predict(model, x, "c"), margins > 0)
 
 
-def test_rounded_float_network_of_tensorflow() -> None:
+def test_tensorflow_agrees_with_the_rounded_network() -> None:
     from linnapp.learn.network import import_tensorflow
 
     tf = import_tensorflow()
@@ -132,7 +132,7 @@ def test_rounded_float_network_of_tensorflow() -> None:
     assert np.mean((out[:, 1] > out[:, 0]) != slow) < 0.01
 
 
-def test_digits_are_the_numbers_written_out() -> None:
+def test_digit_inputs_are_the_decimal_digits_of_the_features() -> None:
     rng = np.random.default_rng(5)
     n = 2000
     pending = rng.integers(0, 1200, n).astype(np.uint32)
@@ -163,7 +163,7 @@ def one_by_one(model: LatencyModel, row: list[int]) -> int:
 
 
 @pytest.mark.parametrize("n_trees", [16, 32, 256])
-def test_numpy_and_c_agree(n_trees: int) -> None:
+def test_numpy_and_c_agree_on_trees(n_trees: int) -> None:
     model = random_trees(n_trees, n_trees)
     x = random_features()
     ours = predict_us(model, x, "numpy")
@@ -285,7 +285,7 @@ ANSWERS = {"fio": (18898, 1880649727, 3285270640), "pgbench": (34020, 1531306246
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_decisions_stay_the_same(name: str) -> None:
+def test_outputs_have_the_recorded_checksums(name: str) -> None:
     trees = LatencyModel.load(ROOT / "models" / "example" / "latency" / "flash0.linnos")
     network = Model.load(ROOT / "models" / "example" / "flash0.linnos")
     recording = open_recording(

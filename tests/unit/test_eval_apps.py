@@ -105,12 +105,12 @@ def test_client_reads_at_the_given_rate_and_compares_every_value(
     assert run_command(*client, "make", store, "50").returncode == 0
     assert run_command(*client, "read", store, *reading).returncode == 0
     assert run_command(*client, "check", store, "50").returncode == 0
-    read = reports.of_client(report, 0.1)
+    read = reports.read_client_report(report, 0.1)
     assert 300 < len(read.start_us) < 500
     assert read.start_us.min() >= 0 and read.start_us.max() < 0.1e6
     assert read.latency_us.min() > 0
     assert run_command(*client, "read", store, *reading).returncode == 0
-    assert reports.of_client(report, 0.1).start_us.tolist() == read.start_us.tolist()
+    assert reports.read_client_report(report, 0.1).start_us.tolist() == read.start_us.tolist()
     report.unlink()
     damaged = damage(store)
     damaged_result = run_command(*client, "read", damaged, *reading)
@@ -131,7 +131,7 @@ def test_pgbench_latencies_begin_at_the_scheduled_time(tmp_path: Path) -> None:
     log = _write(
         tmp_path / "log.12", "0 1 711 0 1600000001 586287 50\n1 1 348 0 1600000001 500000 9\n"
     )
-    operations = reports.of_pgbench(log, 1600000001.25, 6)
+    operations = reports.read_pgbench_log(log, 1600000001.25, 6)
     assert operations.latency_us.tolist() == [348, 711]
     assert operations.start_us == pytest.approx([250000 - 348, 336287 - 711], abs=1)
     assert operations.seconds == 6
@@ -145,19 +145,19 @@ def test_fio_report_must_have_all_reads_and_no_error(tmp_path: Path) -> None:
         report.write_text(json.dumps({"jobs": [{"error": error, "read": {"total_ios": reads}}]}))
 
     said(0, 2)
-    operations = reports.of_fio(log, report, 8.0)
+    operations = reports.read_fio_report(log, report, 8.0)
     assert operations.latency_us == pytest.approx([74.24, 94.464])
     assert operations.start_us == pytest.approx([0, 5000 - 94.464])
     said(84, 2)
     with pytest.raises(StepError, match="fio found 84 errors"):
-        reports.of_fio(log, report, 8.0)
+        reports.read_fio_report(log, report, 8.0)
     said(0, 3)
     with pytest.raises(StepError, match="2 lines of 3 reads"):
-        reports.of_fio(log, report, 8.0)
+        reports.read_fio_report(log, report, 8.0)
 
 
 def test_db_bench_report_has_exact_sums_and_a_histogram_per_repeat(tmp_path: Path) -> None:
-    operations = reports.of_db_bench(_write(tmp_path / "db_bench.txt", DB_BENCH))
+    operations = reports.read_db_bench_report(_write(tmp_path / "db_bench.txt", DB_BENCH))
     assert operations.seconds == 4.0 and len(operations.latency_us) == 60
     # Exact sums, not those of the classes.
     assert operations.totals_us is not None and operations.totals_us.tolist() == [
@@ -185,15 +185,15 @@ def test_db_bench_report_has_exact_sums_and_a_histogram_per_repeat(tmp_path: Pat
 def test_invalid_report_is_refused_by_name(tmp_path: Path, text: str, message: str) -> None:
     path = _write(tmp_path / "report", text)
     for read in (
-        lambda: reports.of_client(path, 1.0),
-        lambda: reports.of_pgbench(path, 0.0, 1.0),
-        lambda: reports.of_fio(path, path, 1.0),
-        lambda: reports.of_client(tmp_path / "none", 1.0),
+        lambda: reports.read_client_report(path, 1.0),
+        lambda: reports.read_pgbench_log(path, 0.0, 1.0),
+        lambda: reports.read_fio_report(path, path, 1.0),
+        lambda: reports.read_client_report(tmp_path / "none", 1.0),
     ):
         with pytest.raises(StepError, match=str(tmp_path)):
             read()
     with pytest.raises(StepError, match=f"{path}.*{message}"):
-        reports.of_db_bench(path)
+        reports.read_db_bench_report(path)
 
 
 def test_counters_are_the_difference_over_the_run(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_the_background_is_on_another_part_and_another_stretch_of_the_workload(
     tmp_path: Path,
 ) -> None:
     cell = grid.cell("bs-e", 1030)
-    drives = lab.PartedArray(size_mb=cell.size_mb)
+    drives = lab.PartitionedArray(size_mb=cell.size_mb)
     assert drives.devices == ["/dev/flash0p2", "/dev/flash1p2", "/dev/flash2p2"]
     assert "addpart /dev/flash2 2 1048576 1048576" in drives.setup_script()
     traces = lab.background(Cache(tmp_path), cell, 1.0)

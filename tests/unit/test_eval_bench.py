@@ -15,7 +15,7 @@ from eval.cache import ROOT
 from linnapp.errors import LinnappError
 
 
-def test_the_list_runs_nothing() -> None:
+def test_bench_list_runs_no_benchmark() -> None:
     listed = subprocess.run(
         [sys.executable, "-m", "eval.bench", "--list"],
         check=True, capture_output=True, text=True, cwd=ROOT,
@@ -23,7 +23,7 @@ def test_the_list_runs_nothing() -> None:
     assert [line.split()[0] for line in listed.splitlines()] == list(command.BENCHMARKS)
 
 
-def test_without_redis_its_benchmark_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redis_benchmark_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(BenchError, match="^redis-server, .*: not installed; .*redis.txt"):
         watching.redis()

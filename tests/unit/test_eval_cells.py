@@ -51,5 +51,5 @@ def test_a_replicated_write_was_given_to_every_drive() -> None:
     records["op"] = [replay_log.WRITE, replay_log.READ, replay_log.WRITE, replay_log.READ]
     records["served_by"] = [0, 1, 1, 0]
     records["due_ns"] = [10, 20, 30, 40]
-    assert cells.given(records, 0)["due_ns"].tolist() == [10, 40]
-    assert cells.given(records, 0, replicate_writes=True)["due_ns"].tolist() == [10, 30, 40]
+    assert cells.ios_of_drive(records, 0)["due_ns"].tolist() == [10, 40]
+    assert cells.ios_of_drive(records, 0, replicate_writes=True)["due_ns"].tolist() == [10, 30, 40]

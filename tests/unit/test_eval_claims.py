@@ -101,7 +101,7 @@ def test_a_claim_about_a_ratio_is_tested_on_its_logarithm() -> None:
     """A ratio of 1.2, with seeds that differ by a factor of 1.1, is as certain as its inverse."""
     claim = next(claim for claim in CLAIMS if claim.source == "published")
     shares = [1 - 1.2 * 1.1**end for end in (0, 1, -1)]
-    found = claim.tested_on(Interval(*shares))
+    found = claim.interval_on_test_scale(Interval(*shares))
     assert found.value - found.low == pytest.approx(found.high - found.value)
     assert found.value == pytest.approx(-math.log(1.2))
 

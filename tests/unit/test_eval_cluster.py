@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from eval.cells import ARRAYS
-from eval.experiment import chosen
+from eval.experiment import names_from_environment
 from eval.experiments import ceph
 from eval.experiments.cluster import CELLS, UNNAMED, cells, lab, rules
-from eval.experiments.cluster.lab import MEASURED_MS, READ, Measured, Situation, together
+from eval.experiments.cluster.lab import MEASURED_MS, READ, Measured, Situation, merge_clients
 from eval.experiments.cluster.rules import RULES
 from eval.long_table import LongTable
 from linnapp.stats import Interval
@@ -75,7 +75,7 @@ def test_numbers_follow_from_the_reads() -> None:
 def test_rules_with_different_reads_are_not_compared() -> None:
     mixed = made_up(1, TAKES)
     mixed["pending"] = made_up(2, TAKES)["pending"]
-    with pytest.raises(ValueError, match="not the reads of the others"):
+    with pytest.raises(ValueError, match="the reads differ from those of the other rules"):
         cells.add_reads(LongTable(("situation",)), "20us", [mixed])
 
 
@@ -86,9 +86,9 @@ def test_cells_have_distinct_headings_and_are_chosen_by_name(
         assert len({rules.heading(cell) for cell in lab_cells.values()}) == len(lab_cells)
     assert rules.heading(CELLS["half-lost"]).endswith(", 50 % of queries lost")
     assert rules.short_heading(ceph.CELLS["stuck"]) == "a server stands still"
-    assert chosen("LINNOS_TEST", UNNAMED) == UNNAMED
+    assert names_from_environment("LINNOS_TEST", UNNAMED) == UNNAMED
     monkeypatch.setenv("LINNOS_TEST", "bi-e,4-clients")
-    assert chosen("LINNOS_TEST", UNNAMED) == ("bi-e", "4-clients")
+    assert names_from_environment("LINNOS_TEST", UNNAMED) == ("bi-e", "4-clients")
     # a workload has the drives of its row
     drives = [CELLS[load].cluster().drives.profile for load in ("az-c", "az-e", "20us")]
     assert drives == [ARRAYS[name] for name in ("consumer", "enterprise", "enterprise")]
@@ -115,7 +115,7 @@ def test_unknown_names_are_refused_when_an_experiment_measures() -> None:
         cwd=ROOT, env={**os.environ, **unknown}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     for variable, line in zip(unknown, result.stdout.splitlines(), strict=True):
-        assert line.startswith(f"{variable}: unknown: not known; known are ")
+        assert line.startswith(f"{variable}: unknown is not known; known are ")
 
 
 def test_comparison_widens_intervals_of_three_seeds() -> None:
@@ -141,18 +141,18 @@ def test_comparison_widens_intervals_of_three_seeds() -> None:
 
 def test_a_node_fails_for_a_round_of_bursts_after_two() -> None:
     for engine, of in (("gluster", "server0"), ("ceph", "osd0")):
-        script = lab._failing(Situation("bursts", 1, 20, engine=engine, fails="server"))
+        script = lab._failure_commands(Situation("bursts", 1, 20, engine=engine, fails="server"))
         assert f"sleep 7.6; kill -STOP $(cat /run/cluster/{of}.pid)" in script
         assert f"sleep 0.3; kill -CONT $(cat /run/cluster/{of}.pid)" in script
     for cell, begins, ends in (
         ("stuck", "kill -STOP", "kill -CONT"), ("cut", " loss 100%", "delay 20us"),
         ("gone", "-KILL $(cat /run/cluster/server0.pid /run/cluster/agent0.pid)", "glusterfsd"),
     ):  # fmt: skip
-        script = lab._failing(CELLS[cell])
+        script = lab._failure_commands(CELLS[cell])
         subprocess.run(["sh", "-n"], input=script, text=True, check=True)
         first, *then = script.splitlines()
         assert begins in first and ends in "".join(then) and begins not in "".join(then), cell
-    assert lab._failing(CELLS["20us"]) == "failing=\n"
+    assert lab._failure_commands(CELLS["20us"]) == "failing=\n"
 
 
 def test_reads_of_clients_are_merged_in_order() -> None:
@@ -161,6 +161,6 @@ def test_reads_of_clients_are_merged_in_order() -> None:
         reads = np.zeros(3, READ)
         reads["due_ns"] = first_ns + 10 * np.arange(3)
         clients.append(Measured(reads, (3, first_ns, 0), {"asked": 2, "strayed": first_ns}))
-    both = together(clients)
+    both = merge_clients(clients)
     assert both.reads["due_ns"].tolist() == [0, 5, 10, 15, 20, 25]
     assert both.disk_reads == (3, 0, 0) and both.counted == {"asked": 4, "strayed": 5}

@@ -32,7 +32,7 @@ def test_slack_is_how_far_windows_drift_and_a_steady_drive_has_none() -> None:
     assert describe(_rows(latency_us), alone=True)["slack_pct"] == pytest.approx(10)
 
 
-def test_tail_begins_where_it_begins() -> None:
+def test_tail_begins_at_the_share_of_slow_reads() -> None:
     rng = np.random.default_rng(1)
     latency_us = rng.uniform(85, 95, 20_000)
     slow = rng.random(20_000) < 0.1
@@ -74,7 +74,7 @@ def write_log(path: Path, slow: np.ndarray) -> None:
 
 def test_slow_reads_in_long_runs_follow_each_other_and_are_predicted(tmp_path: Path) -> None:
     write_log(tmp_path / "d.trace", np.arange(6000) // 50 % 4 == 3)
-    found = clustering.of_table(load(tmp_path / "d.trace"), 1)
+    found = clustering.describe_drive(load(tmp_path / "d.trace"), 1)
     assert found["slow"] == pytest.approx(0.25)
     assert found["after_answer"] == pytest.approx(0.98, abs=0.01)
     assert found["after_arrival"] == pytest.approx(0.98, abs=0.01)

@@ -107,8 +107,8 @@ def _report(path: Path, latency_us: Callable[[int, int], float], threads: int = 
 
 
 def test_slowdown_is_one_half_for_operations_that_take_half_longer(tmp_path: Path) -> None:
-    base = reports.of_operations(_report(tmp_path / "a", lambda t, i: 10 + i % 7), 3)
-    slowed = reports.of_operations(
+    base = reports.read_operations(_report(tmp_path / "a", lambda t, i: 10 + i % 7), 3)
+    slowed = reports.read_operations(
         _report(tmp_path / "b", lambda t, i: (10 + i % 7) * (2 if i % 2 else 1)), 3
     )
     assert base["mean_us"] == pytest.approx(np.mean([10 + i % 7 for i in range(80)]))
@@ -123,12 +123,12 @@ def test_slowdown_is_one_half_for_operations_that_take_half_longer(tmp_path: Pat
 
 
 def test_runs_with_different_operations_are_not_compared(tmp_path: Path) -> None:
-    base = reports.of_operations(_report(tmp_path / "a", lambda t, i: 1), 3)
-    other = reports.of_operations(_report(tmp_path / "b", lambda t, i: 1, threads=2), 2)
+    base = reports.read_operations(_report(tmp_path / "a", lambda t, i: 1), 3)
+    other = reports.read_operations(_report(tmp_path / "b", lambda t, i: 1, threads=2), 2)
     with pytest.raises(StepError, match="are not those"):
         reports.slowdown(base, other)
     with pytest.raises(StepError, match="no report of 7 threads"):
-        reports.of_operations(tmp_path / "a", 7)
+        reports.read_operations(tmp_path / "a", 7)
 
 
 TRACE = """\
@@ -146,13 +146,13 @@ TRACE = """\
 def test_commit_time_is_split_into_steps(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     path.write_text("".join(TRACE.format(n=n, s=n) for n in range(1, 4)))
-    steps = commits.of_trace(path, 1000, 500)
+    steps = commits.read_commit_steps(path, 1000, 500)
     expected = dict(zip(commits.STEPS, (10, 40, 40, 40, 5), strict=True))
     for name, us in steps.items():
         assert us == pytest.approx([expected[name]] * 3, abs=0.01), name
     path.write_text(TRACE.format(n=1, s=1).replace("1000 +", "77 +").replace("1016 +", "78 +"))
     with pytest.raises(StepError, match="no commit of a journal"):
-        commits.of_trace(path, 1000, 500)
+        commits.read_commit_steps(path, 1000, 500)
 
 
 def test_blocks_read_counts_wrong_and_missing_blocks(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LongTable:
             if slowness.occupy and slowness.pattern == "continuous":
                 longer *= 1.5
             path = _report(tmp_path / "report", lambda t, i, f=longer: (10 + i % 7) * f)  # type: ignore[misc]
-            run = reports.of_operations(path, 3)
+            run = reports.read_operations(path, 3)
             run["drive"] = {"reads": 50, "writes": 50, "injected_reads": 5, "injected_writes": 6}
             run["steps"] = {name: [10.0 * longer] * 4 for name in commits.STEPS}
             found.append(run)

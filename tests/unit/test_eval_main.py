@@ -58,7 +58,7 @@ def test_finished_experiment_is_not_run_again(
     assert "In words." in (tmp_path / "report" / "cpu.md").read_text()
 
 
-def test_other_seeds_or_input_data_are_run_again(
+def test_experiment_is_run_again_with_other_seeds_or_input_data(
     counted: tuple[Study, list[str]], tmp_path: Path
 ) -> None:
     experiment, runs = counted
@@ -91,14 +91,14 @@ def test_results_of_development_runs_are_not_committed(
     monkeypatch.setattr("sys.argv", ["eval", "--dev", "--commit"])
     with pytest.raises(SystemExit, match="2"):
         command.main()
-    assert "--commit with --dev" in capsys.readouterr().err
+    assert "--commit and --dev exclude each other" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([(1, 1)], "d.csv: 1 reads; 768 are the least"),
-        ([(1, 1)] * 999, "d.csv: its I/Os lie over 0 s"),
+        ([(1, 1)], "d.csv has 1 reads; at least 768 are needed"),
+        ([(1, 1)] * 999, "d.csv lasts 0 s"),
         ([(i * 10**9, 1) for i in range(999)], "d.csv: its first lines are not flashnet"),
     ],
 )
@@ -108,7 +108,7 @@ def test_demo_refuses_traces_without_enough_reads(
     trace = tmp_path / "d.csv"
     trace.write_text("".join(f"{ms},100,{read},4096,0,{ms},4096\n" for ms, read in lines))
     with pytest.raises(StepError, match=message):
-        demo.check_teaches(trace, demo.inspected(trace))
+        demo.check_has_enough_reads(trace, demo.inspect_trace(trace))
 
 
 def test_interrupted_work_is_repeated(tmp_path: Path) -> None:

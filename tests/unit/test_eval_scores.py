@@ -92,14 +92,14 @@ def test_best_rival_is_neither_a_bound_nor_our_policy(table: LongTable) -> None:
     assert share is not None and share.value == pytest.approx(2 / 3, abs=0.03)
 
 
-def test_different_reads_cannot_be_compared() -> None:
+def test_policies_with_different_reads_cannot_be_compared() -> None:
     reads = _reads(np.ones(100))
     other = reads._replace(due_us=np.arange(100.0))
     with pytest.raises(ValueError, match="az-e, seed 1: the reads of hedge are not those of base"):
         scores.add_reads(LongTable(("w",)), PLACE, {1: {"baseline": reads, "hedge": other}})
 
 
-def test_kept_joins_the_start_of_each_ten_seconds() -> None:
+def test_kept_workload_joins_the_start_of_each_ten_seconds() -> None:
     time_us = np.array([0, 400_000, 600_000, 9_999_999, 10_000_000, 10_499_999, 20_100_000])
     n = len(time_us)
     chunk = iolog.Workload(time_us, np.arange(n), np.full(n, 4096), np.zeros(n, bool))
@@ -116,7 +116,7 @@ def test_kept_reads_have_response_times_in_the_workloads_order(tmp_path: Path) -
     records["op"] = [replay_log.READ, replay_log.READ, replay_log.WRITE]
     records["home"] = [2, 1, 0]
     cells.write_reads(write_log(tmp_path / "log", records), tmp_path / READS)
-    loaded = cells.reads_of(
+    loaded = cells.load_replayed_reads(
         Replayed(
             Replay(Cell("az-e", "enterprise", 1, train_s=4.0, replay_s=2.0), "x"), {}, tmp_path
         )
@@ -172,7 +172,7 @@ def test_pooled_intervals_cover_and_differ_at_the_stated_rate(n_seeds: int) -> N
     # The interval is not too wide: the seeds' spread alone requires t * 0.2 / sqrt(n).
     wide = 2 * stats.student_t(0.975, n_seeds - 1) * 100 * SEED_SPREAD / n_seeds**0.5
     assert np.median([i.high - i.low for i in found]) < 2 * wide
-    called = np.mean([trial.below("a", "b").excludes_zero for trial in trials])
+    called = np.mean([trial.mean_reduction("a", "b").excludes_zero for trial in trials])
     assert called <= 0.05 + two_errors(0.05)
 
 
@@ -189,7 +189,7 @@ def test_pooled_difference_generalises_over_seeds_not_blocks() -> None:
                 blocks.add("baseline", base)
                 blocks.add("p", base * gain)
                 seeds.append(blocks)
-            interval = Pooled(seeds).below("p", "baseline")
+            interval = Pooled(seeds).mean_reduction("p", "baseline")
             held[n_seeds] += interval.low <= 0 <= interval.high
     for n_seeds in held:
         assert abs(held[n_seeds] / TRIALS - 0.95) <= two_errors(0.95) + 0.01
@@ -200,8 +200,8 @@ def test_two_seeds_have_no_interval() -> None:
     drawn = Pooled([_seed(rng, {"a": 80, "b": 100}) for _ in range(2)], (50.0,))
     results = (
         drawn.mean("a"),
-        drawn.below("a", "b"),
-        drawn.percentile_below("a", "b", 50.0, (8, 10)),
+        drawn.mean_reduction("a", "b"),
+        drawn.percentile_reduction("a", "b", 50.0, (8, 10)),
     )
     assert all(found.ends == (None, None) and not math.isnan(found.value) for found in results)
 
@@ -227,10 +227,10 @@ def test_one_seed_has_the_stated_false_positive_rate() -> None:
             burst = np.repeat(1 + (rng.random(20) < 0.3) * rng.exponential(5, 20), 100)
             blocks.add(policy, 100 * burst * rng.uniform(0.9, 1.1, 2000))
         drawn = Pooled([blocks], (90.0,))
-        called["mean"] += drawn.below("a", "b").excludes_zero
-        called["p90"] += drawn.percentile_below("a", "b", 90.0, (1.0, 1.0001)).excludes_zero
-        if drawn.below("a", "b").excludes_zero:
-            assert drawn.below("b", "a").excludes_zero
+        called["mean"] += drawn.mean_reduction("a", "b").excludes_zero
+        called["p90"] += drawn.percentile_reduction("a", "b", 90.0, (1.0, 1.0001)).excludes_zero
+        if drawn.mean_reduction("a", "b").excludes_zero:
+            assert drawn.mean_reduction("b", "a").excludes_zero
     assert max(called.values()) / trials <= 0.05 + two_errors(0.05, trials)
 
 
@@ -246,9 +246,9 @@ def test_one_seed_calls_a_difference_only_if_exchanging_blocks_does(
     blocks.add("a", np.full(2000, 100.0))
     blocks.add("b", np.where(np.arange(2000) // 100 < n_differ, 150.0, 100.0))
     drawn = Pooled([blocks], (90.0,))
-    assert drawn.below("a", "b").excludes_zero == excludes_zero
-    assert drawn.below("b", "a").excludes_zero == excludes_zero
-    assert drawn.percentile_below("a", "b", 90.0, (100.0, 150.0)).excludes_zero == excludes_zero
+    assert drawn.mean_reduction("a", "b").excludes_zero == excludes_zero
+    assert drawn.mean_reduction("b", "a").excludes_zero == excludes_zero
+    assert drawn.percentile_reduction("a", "b", 90.0, (100.0, 150.0)).excludes_zero == excludes_zero
 
 
 def test_blocks_are_no_shorter_than_a_tenth_of_a_second() -> None:
@@ -293,11 +293,11 @@ def test_reads_of_a_policy_are_selected_by_its_mask() -> None:
     drawn = Pooled([blocks])
     assert drawn.mean("all").value == 20
     assert drawn.mean("even").value == 10
-    assert drawn.below("even", "all").value == pytest.approx(0.5)
+    assert drawn.mean_reduction("even", "all").value == pytest.approx(0.5)
     assert drawn.share("even", "even", "all").value == pytest.approx(1)
 
 
-def test_different_reads_are_refused() -> None:
+def test_blocks_refuse_latencies_of_different_reads() -> None:
     blocks = Blocks(np.arange(100.0), 100.0)
     with pytest.raises(ValueError, match="hedge: 99 latencies of 100 reads"):
         blocks.add("hedge", np.ones(99))
@@ -305,10 +305,12 @@ def test_different_reads_are_refused() -> None:
 
 def test_drives_of_a_seed_are_not_independent_values() -> None:
     by_drives = {1: [0.10, 0.11, 0.12], 2: [0.30, 0.31, 0.32], 3: [0.20, 0.21, 0.22]}
-    found = intervals.of_seeds(by_drives)
+    found = intervals.interval_over_seeds(by_drives)
     assert found.value == pytest.approx(0.21)
     as_if_independent = stats.mean_interval([v for drives in by_drives.values() for v in drives])
     assert found.high - found.low > 2 * (as_if_independent.high - as_if_independent.low)
     # One seed has only its drives; a seed without a value adds no information.
-    assert intervals.of_seeds({1: [0.1, 0.2, 0.4]}) == stats.mean_interval([0.1, 0.2, 0.4])
-    assert intervals.of_seeds({**by_drives, 4: [math.nan]}) == found
+    assert intervals.interval_over_seeds({1: [0.1, 0.2, 0.4]}) == stats.mean_interval(
+        [0.1, 0.2, 0.4]
+    )
+    assert intervals.interval_over_seeds({**by_drives, 4: [math.nan]}) == found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""User-supplied traces: which files are used, and which the pages need.
+"""Selection of user-supplied traces, and the public traces that the pages need.
 
 The counts on the pages are those of the committed results; see test_eval_report.py.
 """

@@ -164,7 +164,7 @@ def test_a_drive_that_goes_away_and_a_missing_counter_are_left_out(
     assert not any('drive="sda"' in name for name in found)
 
 
-def test_wrong_addresses_are_errors(tree: Path) -> None:
+def test_exporter_refuses_wrong_addresses(tree: Path) -> None:
     fails("expected [HOST:]PORT", "exporter", "--listen", "nowhere")
     with pytest.raises(LinnappError, match=r"--listen 192\.0\.2\.1:1: .*choose another"):
         cli.main(["exporter", "--listen", "192.0.2.1:1"], standalone_mode=False)

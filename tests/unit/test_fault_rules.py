@@ -86,7 +86,7 @@ MEDIUM = {"type": "MEDIUM_ERROR"}
         (_document(frequency="ALL", faultType=MEDIUM | {"x": 1}), "faultType: unknown key 'x'"),
     ],
 )
-def test_wrong_documents_name_the_place(document: object, message: str) -> None:
+def test_error_of_a_wrong_rule_file_names_the_place(document: object, message: str) -> None:
     with pytest.raises(LinnappError, match=message):
         parse_rules(document)
 
@@ -101,7 +101,7 @@ def test_name_of_bytes_that_are_not_utf8_is_accepted() -> None:
         parse_rules(document)
 
 
-def test_unreadable_files_are_named(tmp_path: Path) -> None:
+def test_unreadable_rule_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("{")
     for load, name, message in (
         (load_rules, tmp_path / "none.json", "none.json"),

@@ -101,7 +101,10 @@ def test_fleet_trains_latency_models_of_usable_traces(
     refused = [*command, str(tmp_path / "n"), *none_refused]
     cli.main([*refused, "--kind", "network"], standalone_mode=False)
     captured = capsys.readouterr()
-    assert "0 of 2 drives trained" in captured.out and "for 2 no model is better, 0 failed" in captured.out
+    assert (
+        "0 of 2 drives trained" in captured.out
+        and "for 2 no model is better, 0 failed" in captured.out
+    )
     assert captured.err.count("no model: ") == 2
 
     with pytest.raises(click.UsageError, match="--(epochs|bias) applies to networks only"):

@@ -126,7 +126,7 @@ def a_write(pages: Pages, pid: int, begin: int) -> Pages:
     return pages.left(pid, WRITE, 0, begin, begin + 1000)
 
 
-def test_time_is_that_of_the_function_it_was_spent_in(tmp_path: Path) -> None:
+def test_time_is_counted_for_the_function_that_spent_it(tmp_path: Path) -> None:
     pages = a_write(a_write(Pages().start_page(500), 7, 1000).long_one(), 7, 5000).end()
     found = times_of(pages.write(tmp_path / "cpu0"))
     (call,) = found.calls
@@ -169,7 +169,7 @@ def test_calls_of_one_function_by_two_callers_are_two_nodes_of_the_tree(tmp_path
     assert (get_pages["calls"], get_pages["with_called_us"], get_pages["us"]) == (4, 0.35, 0.33)
 
 
-def test_a_thread_is_followed_from_cpu_to_cpu(tmp_path: Path) -> None:
+def test_function_times_follow_a_thread_from_cpu_to_cpu(tmp_path: Path) -> None:
     """Events of other threads are between its own."""
     first = Pages().start_page(1000).left(7, PAGES, 2, 1200, 1300)
     first.left(7, SLEEP, 2, 1400, 1700).left(8, PAGES, 2, 1710, 1750).end()
@@ -332,7 +332,7 @@ def test_command_ignores_the_end_of_the_terminal_under_nohup() -> None:
     assert result.stdout == b"0\n1\n"
 
 
-def test_with_functions_goes_a_command_and_nothing_else(tmp_path: Path) -> None:
+def test_layers_functions_accepts_only_a_command(tmp_path: Path) -> None:
     for arguments in (["t.blk"], ["--writes", "--", "fio"], ["--device", "/dev/x", "--", "fio"]):
         refused = CliRunner().invoke(cli, ["layers", "--functions", *arguments])
         assert refused.exit_code == 2 and "--functions needs" in refused.output
@@ -340,7 +340,7 @@ def test_with_functions_goes_a_command_and_nothing_else(tmp_path: Path) -> None:
     assert isinstance(missing.exception, LinnappError)
 
 
-def test_the_table_has_every_group(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_function_table_has_every_group(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     times = times_of(a_write(Pages().start_page(500), 7, 1000).end().write(tmp_path / "c"))
     show_functions(times, Overhead(20, 10))
     shown = capsys.readouterr().out

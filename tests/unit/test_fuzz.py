@@ -11,7 +11,8 @@ import pytest
 
 FUZZ = Path(__file__).parents[1] / "fuzz"
 
-#: inputs of each target, the same in each run; `make fuzz` tries new ones for ten minutes
+#: The number of inputs of each target, the same in each run; `make fuzz` tries new inputs for ten
+#: minutes.
 RUNS = 5_000
 
 
@@ -27,7 +28,7 @@ def run(target: str, bound: str, out: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("target", ["blktrace", "events", "text", "agent"])
-def test_fuzz(target: str, tmp_path: Path) -> None:
+def test_reader_survives_fuzzed_inputs(target: str, tmp_path: Path) -> None:
     """A crash, overflow, leak, failed assertion, 5 s or 256 MB for one input end the run."""
     result = run(target, f"RUNS={RUNS}", tmp_path)
     executed = result.stderr.split("stat::number_of_executed_units:")[1].split()[0]

@@ -35,12 +35,12 @@ def join(workloads: Iterable[Workload]) -> Workload:
     )
 
 
-#: the others are in test_table1.py
+#: Profiles with two-state arrivals; test_table1.py tests the others.
 EXAMPLES = [name for name in profile_names() if isinstance(load_profile(name).arrivals, TwoState)]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_profiles_hold_what_they_say(name: str) -> None:
+def test_workloads_have_the_statistics_of_their_profiles(name: str) -> None:
     profile = load_profile(name)
     duration = 300.0
     ios = draw(profile, duration, 1, profile.drive_bytes)

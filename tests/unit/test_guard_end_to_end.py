@@ -100,7 +100,7 @@ def drive(path: Path, seed: int, *, stretch: int = 1, n: int = 2000) -> Path:
     return path
 
 
-def made(path: Path, seed: int, **options: Any) -> bool:
+def gets_a_model(path: Path, seed: int, **options: Any) -> bool:
     """Return true if a network is made for a drive; each candidate trains for a few epochs."""
     try:
         linnapp.fit_network(path, seed=seed, n_hidden=32, max_epochs=20, **options)
@@ -114,7 +114,7 @@ def test_fit_network_makes_no_model_of_a_drive_with_independent_latencies(
 ) -> None:
     """At a probability of 1/200 each, two models for 16 drives would occur once in 350 runs."""
     drives = [drive(tmp_path / f"d{seed}.csv", seed) for seed in range(16)]
-    assert sum(made(path, seed + 1) for seed, path in enumerate(drives)) <= 1
+    assert sum(gets_a_model(path, seed + 1) for seed, path in enumerate(drives)) <= 1
 
 
 def test_fit_network_makes_a_model_of_a_drive_whose_slow_reads_come_together(
@@ -122,4 +122,4 @@ def test_fit_network_makes_a_model_of_a_drive_whose_slow_reads_come_together(
 ) -> None:
     """Without this, the test above would also pass with a network that learns nothing."""
     drives = [drive(tmp_path / f"d{seed}.csv", seed, stretch=10, n=16_000) for seed in range(2)]
-    assert all(made(path, seed + 1) for seed, path in enumerate(drives))
+    assert all(gets_a_model(path, seed + 1) for seed, path in enumerate(drives))

@@ -75,7 +75,7 @@ def test_page_leaves_a_gap_where_a_minute_has_no_reads() -> None:
     assert path == "M94.17 0.00h0L95.83 100.00h0M99.17 100.00h0"
 
 
-def test_hour_drops_older_minutes() -> None:
+def test_hour_drops_minutes_older_than_an_hour() -> None:
     hour = Hour()
     for minute in range(MINUTES + 5):
         hour.add([row("sda")] + ([row("gone")] if minute < 3 else []), NOW_S + 60 * minute)
@@ -138,7 +138,7 @@ def test_page_is_complete_without_other_files() -> None:
     assert 5 <= min(shares) < 6 and 88 <= max(shares) <= 89
 
 
-def test_names_are_escaped() -> None:
+def test_page_escapes_drive_names() -> None:
     hour = Hour()
     hour.add([row("<script>x</script>", model_id='"><b>')], NOW_S)
     html = render(hour, 5.0, NOW_S)

@@ -54,14 +54,16 @@ UNEQUAL = [[100, 200, 900], [100, 700], [50, 60, 70, 2000], [10, 3000], [400, 50
 @pytest.mark.parametrize(
     ("n_drives", "replicas"), [(2, 2), (3, 2), (3, 3), (4, 3), (5, 2), (5, 3), (5, 4), (5, 5)]
 )
-def test_exact_is_the_expectation_over_orders_and_outcomes(n_drives: int, replicas: int) -> None:
+def test_exact_mean_is_the_expectation_over_orders_and_outcomes(
+    n_drives: int, replicas: int
+) -> None:
     drives, thresholds = UNEQUAL[:n_drives], [250.0, 300.0, 65.0, 20.0, 450.0][:n_drives]
     exact = _Exact([LatencyDistribution(np.array(d)) for d in drives], [1] * n_drives, replicas, 15)
     expected = sum_over_orders(drives, thresholds, replicas, 15.0)
     assert exact.mean_sum(thresholds) == pytest.approx(expected, rel=1e-12)
 
 
-def test_exact_counts_equal_drives_as_if_they_were_listed() -> None:
+def test_exact_mean_counts_equal_drives_as_if_they_were_listed() -> None:
     drives, thresholds = [UNEQUAL[0]] * 3 + [UNEQUAL[1]], [250.0] * 3 + [300.0]
     kinds = [LatencyDistribution(np.array(UNEQUAL[i])) for i in (0, 1)]
     expected = sum_over_orders(drives, thresholds, 3, 15.0)
@@ -80,7 +82,7 @@ def unequal_drives(n: int = 5_000) -> list[LatencyDistribution]:
 
 
 @pytest.mark.parametrize("search", ["wide", "paper"])
-def test_permuting_the_drives_permutes_the_points(search: Search) -> None:
+def test_permuting_drives_permutes_their_inflection_points(search: Search) -> None:
     drives = unequal_drives()
     drives += [drives[1], bimodal(4, n=5_000)]
     options = LabellingOptions(search=search)
@@ -90,7 +92,7 @@ def test_permuting_the_drives_permutes_the_points(search: Search) -> None:
         assert permuted == [points[i] for i in order]
 
 
-def test_a_point_below_the_median_has_a_warning() -> None:
+def test_inflection_point_below_the_median_has_a_warning() -> None:
     points = find_inflection_points(unequal_drives())
     warnings = [point.warning("sdb") for point in points]
     assert warnings[0] is None and points[1].percentile < 50 and warnings[1] is not None
@@ -119,7 +121,7 @@ def test_search_prefers_the_candidate_nearest_to_the_start_in_ties() -> None:
     assert distances[equals[0]] != distances[equals].min()
 
 
-def test_the_point_separates_two_modes() -> None:
+def test_inflection_point_separates_two_modes() -> None:
     (point,) = find_inflection_points([bimodal(1)])
     assert 100 < point.threshold_us < 1000
     assert 0.04 < point.slow_ratio < 0.2
@@ -129,7 +131,7 @@ def test_the_point_separates_two_modes() -> None:
     assert np.allclose(steps, 0.1)
 
 
-def test_no_candidate_beats_the_point_alone() -> None:
+def test_no_other_candidate_of_one_drive_beats_its_inflection_point() -> None:
     drives = [bimodal(1), bimodal(2), bimodal(3)]
     points = find_inflection_points(drives)
     judge = _Exact(drives, [1] * 3, 3, 15.0)
@@ -174,7 +176,7 @@ def test_search_widens_until_the_best_point_is_inside(n_drives: int) -> None:
         assert judge.mean_sum(chosen) <= means.min() + 1e-9
 
 
-def test_search_also_goes_up_and_reports_its_end() -> None:
+def test_search_goes_up_when_failovers_are_expensive_and_reports_its_end() -> None:
     # Failovers are so expensive that at most the slowest read in a thousand justifies one.
     (point,) = find_inflection_points([long_tailed()], LabellingOptions(failover_us=1e4))
     assert point.at_edge

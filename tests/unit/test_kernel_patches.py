@@ -69,7 +69,7 @@ def clashes(own: dict[tuple[str, str], int], others: dict[tuple[str, str], int])
     ]
 
 
-def test_values_do_not_collide_with_mainline() -> None:
+def test_constants_of_the_patches_do_not_collide_with_mainline() -> None:
     assert not clashes(ours(), mainline())
 
 

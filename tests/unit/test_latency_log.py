@@ -67,7 +67,7 @@ def test_log_has_the_documented_features(log: Path) -> None:
 
 
 @pytest.mark.parametrize("chunk_ios", [64, 500, 2999])
-def test_result_does_not_depend_on_chunk_size(tmp_path: Path, chunk_ios: int) -> None:
+def test_columns_of_a_log_do_not_depend_on_chunk_size(tmp_path: Path, chunk_ios: int) -> None:
     path = tmp_path / "random.trace"
     random_log(path)
     (whole,) = open_recording(path)

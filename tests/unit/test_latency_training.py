@@ -77,7 +77,7 @@ def models(long_log: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     return out, result.stderr
 
 
-def test_same_seed_same_bytes_and_it_learns(learnt: Learnt, long_log: Path) -> None:
+def test_training_of_trees_repeats_with_its_seed_and_learns(learnt: Learnt, long_log: Path) -> None:
     model, record = learnt
     again, _ = trained(long_log)
     assert model.to_bytes() == again.to_bytes()

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import lzma
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from blktrace_builder import EBUSY, WRITE, C, D, F, G, M, Q, R, TraceBuilder, X
 from click.testing import CliRunner, Result
+from recorded_traces import unpack
 
 from linnapp.cli import cli
 from linnapp.drive import recording
@@ -19,14 +19,6 @@ from linnapp.drive.recording import Recording
 from linnapp.errors import TraceError
 from linnapp.insight.layers import BANDS, Layers, layers_of
 from linnapp.trace.blktrace import BlktraceReader
-
-RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
-
-
-def unpack(name: str, folder: Path) -> Path:
-    path = folder / f"{name}.blk"
-    path.write_bytes(lzma.decompress((RECORDED / f"{name}.blk.xz").read_bytes()))
-    return path
 
 
 def times_us(builder: TraceBuilder, folder: Path) -> list[list[float]]:
@@ -128,7 +120,7 @@ def test_idle_drive_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("name", ["fio", "pgbench"])
-def test_layers_add_up(name: str, tmp_path: Path) -> None:
+def test_layers_of_ios_add_up_to_their_latency(name: str, tmp_path: Path) -> None:
     """The layers of a recording's I/Os add up to their latency."""
     for chunk, times in BlktraceReader(unpack(name, tmp_path)).with_layers():
         issued = times.sum(axis=0) > 0
@@ -138,7 +130,7 @@ def test_layers_add_up(name: str, tmp_path: Path) -> None:
         assert np.array_equal(times[2, plain], chunk.latency_ns[plain])
 
 
-def test_bands_hold_every_io_once() -> None:
+def test_latency_bands_hold_every_io_once() -> None:
     found = Layers()
     for seed in (3, 4):
         times = np.random.default_rng(seed).gamma(2, 20_000, (3, 20_000))

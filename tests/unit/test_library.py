@@ -93,7 +93,7 @@ def test_documented_example_equals_the_commands(
     assert (drive / "mode").read_text() == "observe"
 
 
-def test_a_table_goes_through_in_the_recordings_own_chunks(tmp_path: Path) -> None:
+def test_table_keeps_the_chunks_of_its_recording(tmp_path: Path) -> None:
     """Bursts are drawn per chunk, so other chunks would change training."""
     path = array_trace(tmp_path / "az.blk", 1, 1000)
     table = linnapp.load(str(path), chunk_ios=300)
@@ -118,7 +118,7 @@ def test_to_pandas_returns_all_columns(tmp_path: Path, monkeypatch: pytest.Monke
     assert frame["is_served_read"].sum() == 300
 
 
-def test_parts_follow_each_other_and_know_what_came_before(tmp_path: Path) -> None:
+def test_parts_of_a_table_keep_the_history_before_them(tmp_path: Path) -> None:
     path = array_trace(tmp_path / "az.blk", 1, 1000)
     reads = linnapp.load(path, chunk_ios=300)
     first, second = reads.split(0.6)
@@ -214,7 +214,9 @@ def test_missing_library_is_reported_with_the_extra_that_has_it(
     assert not isinstance(error.value, TraceError)
 
 
-def test_equal_models_and_points_compare_equal_and_have_a_short_repr(tmp_path: Path) -> None:
+def test_models_and_points_with_equal_content_compare_equal_and_have_a_short_repr(
+    tmp_path: Path,
+) -> None:
     model = last_read(threshold_us=500, refuse_us=1000, overdue_us=300)
     again = LatencyModel.from_bytes(model.to_bytes())
     other = last_read(threshold_us=501, refuse_us=1000, overdue_us=300)

@@ -16,7 +16,7 @@ from reference_drive import Io, walk
 from replaying import BUILT, LIBRARY
 from test_latency_log import random_log
 
-from eval.drive_log import of_all
+from eval.drive_log import features_of_all_ios
 from linnapp.errors import TraceError
 from linnapp.model import CAP, FEATURES
 from linnapp.native import HISTORY
@@ -41,7 +41,9 @@ CALM = ([0.2, 0.3, 0.3, 0.19, 0.01], [0.02, 0.08, 0.4, 0.4, 0.09, 0.01])
 BUSY = ([0.5, 0.4, 0.099, 0.001, 0], [0.02, 0.08, 0.4, 0.2, 0.3, 0])
 
 
-def made_up(n: int, seed: int, shares: tuple[list[float], list[float]], first_ns: int) -> Columns:
+def random_ios(
+    n: int, seed: int, shares: tuple[list[float], list[float]], first_ns: int
+) -> Columns:
     """Return I/Os of every kind, with ties in arrival and completion, pauses and stalls."""
     rng, where = (np.random.default_rng(s) for s in (seed, seed + 100))
     meet = where.random(n) < 0.5
@@ -135,7 +137,7 @@ def assert_same(got: Columns, expected: Columns) -> None:
 def test_core_equals_the_reference(
     seed: int, shares: tuple[list[float], list[float]], ties_in_order: bool
 ) -> None:
-    columns = made_up(2500, seed, shares, first_ns=seed * 10**18)
+    columns = random_ios(2500, seed, shares, first_ns=seed * 10**18)
     expected = by_the_reference(columns, 150, ties_in_order=ties_in_order)
     column = {name: expected["features"][:, k] for k, name in enumerate(FEATURES)}
     assert column["overdue"].max() > 3
@@ -149,13 +151,13 @@ def test_core_equals_the_reference(
 
 
 def test_core_equals_the_reference_on_a_hundred_thousand_ios() -> None:
-    columns = made_up(100_000, 9, CALM, first_ns=0)
+    columns = random_ios(100_000, 9, CALM, first_ns=0)
     expected = by_the_reference(columns, 2000, ties_in_order=False)
     assert_same(by_the_core(columns, 2000, 1 << 14, ties_in_order=False), expected)
 
 
 def test_core_remembers_the_pending_pages_of_the_recording() -> None:
-    columns = made_up(2000, 4, CALM, first_ns=1)
+    columns = random_ios(2000, 4, CALM, first_ns=1)
     pending = np.random.default_rng(1).integers(1, 100_000, 2000)
     for ties_in_order in (True, False):
         kind = {"ties_in_order": ties_in_order, "pending": pending}
@@ -166,7 +168,7 @@ def test_core_remembers_the_pending_pages_of_the_recording() -> None:
 
 def test_query_does_not_change_the_state() -> None:
     """Revoked and query-only I/Os see the drive, but have no effect on later features."""
-    columns = made_up(2000, 5, BUSY, first_ns=0)
+    columns = random_ios(2000, 5, BUSY, first_ns=0)
     asks = np.random.default_rng(2).random(2000) < 0.5
     flags = np.where(asks, REVOKED | COMPLETED, columns["flags"])
     with_asks = by_the_core(columns | {"flags": flags}, 150, 100, ties_in_order=True)
@@ -257,7 +259,7 @@ def test_features_of_all_ios_have_counts_and_ages_at_a_moment() -> None:
     start = 1000 * np.array([0, 20, 120, 120])
     end = 1000 * np.array([100, 900, 420, 300])
     now = start[[0, 2, 3]]
-    found = np.column_stack(of_all(now, np.array([0, 2, 3]), start, end))
+    found = np.column_stack(features_of_all_ios(now, np.array([0, 2, 3]), start, end))
     # I/Os in flight; us since the oldest arrived, the last completion, the last arrival.
     nothing = [0, np.nan, np.nan, np.nan]
     np.testing.assert_array_equal(found, [nothing, [1, 100, 20, 100], [2, 100, 20, 0]])
@@ -311,7 +313,7 @@ def walked_in_c(chunk: IoChunk, overdue_us: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("overdue_us", [1, 150, 2000])
-def test_features_are_those_of_training(tmp_path: Path, overdue_us: int) -> None:
+def test_replayer_computes_the_features_of_training(tmp_path: Path, overdue_us: int) -> None:
     random_log(tmp_path / "az.trace")
     [chunk] = open_recording(tmp_path / "az.trace")
     expected = LoggedDrive(overdue_us).features_of(chunk)
@@ -319,8 +321,8 @@ def test_features_are_those_of_training(tmp_path: Path, overdue_us: int) -> None
     assert np.array_equal(walked_in_c(chunk, overdue_us), expected)
 
 
-def test_features_are_those_of_training_with_ties_errors_and_stalls() -> None:
-    columns = made_up(3000, 5, CALM, first_ns=1)
+def test_replayer_computes_the_features_of_training_with_ties_errors_and_stalls() -> None:
+    columns = random_ios(3000, 5, CALM, first_ns=1)
     # No I/O ends when it begins, because its end would come first.
     columns["latency_ns"] = np.maximum(columns["latency_ns"], 1)
     columns["size_bytes"] = np.minimum(columns["size_bytes"], 2 << 20)

@@ -35,7 +35,7 @@ from linnapp.trace.blktrace import (
 
 pytestmark = pytest.mark.filterwarnings("ignore::linnapp.errors.TraceWarning")
 
-#: time in us, action, sector, flags
+#: Time in us, action, sector and flags of an event.
 Event = tuple[float, int, int, int]
 
 EAGAIN = 11
@@ -432,14 +432,14 @@ def test_time_that_goes_back_over_many_events_is_refused(tmp_path: Path) -> None
         read(trace.write(tmp_path / "back.blk"))
 
 
-def lossy(path: Path) -> Path:
+def write_with_gaps(path: Path) -> Path:
     """Write a recording with two gaps of missing events."""
     events = make_events(3)
     return write(path, events, {*range(1000, 1008), *range(3000, 3004)})
 
 
 def test_every_command_says_how_many_reads_are_left_out(tmp_path: Path) -> None:
-    path = lossy(tmp_path / "a.blk")
+    path = write_with_gaps(tmp_path / "a.blk")
     _, stats = read(path)
     left_out = stats["doubtful_reads"]
     assert stats["lost_events"] == 12 and 0 < left_out < 200

@@ -39,7 +39,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return plain, PACKED
 
 
-def said(*command: str) -> str:
+def output_of(*command: str) -> str:
     """Return the output of a command without the recording's name."""
     result = CliRunner().invoke(cli, command, catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -61,7 +61,7 @@ def said(*command: str) -> str:
     ids=lambda command: command[0],
 )
 def test_a_command_says_the_same(command: tuple[str, ...], both: tuple[Path, Path]) -> None:
-    plain, same = (said(*command, str(path)) for path in both)
+    plain, same = (output_of(*command, str(path)) for path in both)
     assert same.replace("fio.blk.xz", "fio.blk") == plain
     assert len(plain) > 100
 
@@ -80,7 +80,7 @@ def pack_zstd(data: bytes) -> bytes:
     return result.stdout
 
 
-#: how a test packs, by the suffix of the packed file
+#: The compression functions of the tests, by the suffix of the packed file.
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
     ".xz": lzma.compress,
@@ -128,7 +128,7 @@ def test_packed_recording_is_read_by_linnapp_and_replayer(suffix: str, tmp_path:
 def test_packed_iolog_is_read_by_linnapp_and_replayer(tmp_path: Path) -> None:
     ios = [(i, "read" if i % 2 else "write", i * BLOCK, BLOCK) for i in range(10)]
     path = pack(write_trace(tmp_path / "t.iolog", ios), ".xz")
-    assert "5 reads, 5 writes" in said("inspect", str(path))
+    assert "5 reads, 5 writes" in output_of("inspect", str(path))
     assert replayed_ios(path, make_drives(tmp_path)) == (5, 5)
 
 

@@ -46,7 +46,7 @@ def _wait(seconds: float, _: Any) -> float:
 
 
 @pytest.mark.parametrize("keeps", [False, True])
-def test_ctrl_c_in_one_process_ends_all(keeps: bool) -> None:
+def test_ctrl_c_in_one_task_ends_all_tasks(keeps: bool) -> None:
     tasks = [Task("a", _begin_and_wait, (600.0,)), Task("b", _wait, (600.0,))]
     with pytest.raises(KeyboardInterrupt):
         run_tasks(tasks, Observer(), 2, keep_interrupted=keeps)

@@ -31,7 +31,9 @@ def machine(sysfs: FakeSysfs, monkeypatch: pytest.MonkeyPatch) -> Path:
     return sysfs.tmp_path
 
 
-def test_each_obstacle_is_named(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recording_error_names_each_obstacle(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(message: str) -> None:
         with pytest.raises(DeviceError, match=message):
             check_can_trace([machine / "sda"])
@@ -57,7 +59,9 @@ def test_each_obstacle_is_named(machine: Path, monkeypatch: pytest.MonkeyPatch) 
         check_can_trace([machine / "sda"])
 
 
-def test_a_recording_is_never_written_over(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trace_refuses_to_overwrite_a_recording(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     began: list[object] = []
     real = recording._run_blktrace
 

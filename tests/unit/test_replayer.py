@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The replayer on plain files: counts, content checks, outputs and errors, but no latencies."""
+"""The replayer on plain files: counts, content checks, outputs and errors, without latencies."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def stopped_after(run: subprocess.Popen[str], words: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("byte", [0, 7, 8, 513, 4095])
-def test_one_flipped_bit_is_found(tmp_path: Path, drives: list[Path], byte: int) -> None:
+def test_replayer_finds_one_flipped_bit(tmp_path: Path, drives: list[Path], byte: int) -> None:
     trace = write_trace(
         tmp_path / "t",
         [(0, "write", 3 * BLOCK, BLOCK), *again_and_again(100_000, 2 * BLOCK, 4 * BLOCK)],
@@ -175,7 +175,7 @@ def test_one_flipped_bit_is_found(tmp_path: Path, drives: list[Path], byte: int)
     assert summary(tmp_path / "o.json")["data_errors"] == stderr.count("DATA ERROR")
 
 
-def test_an_older_write_is_found(tmp_path: Path, drives: list[Path]) -> None:
+def test_replayer_finds_the_content_of_an_older_write(tmp_path: Path, drives: list[Path]) -> None:
     write = (0, "write", 0, BLOCK)
     # Content depends only on the block, the seed and the number of its writes.
     replay(drives, [write_trace(tmp_path / "first", [write])], "baseline", "--prefill", "none")
@@ -194,7 +194,7 @@ def test_an_older_write_is_found(tmp_path: Path, drives: list[Path]) -> None:
     assert "generations 2 to 2 are accepted, the block contains 1" in stderr
 
 
-def test_another_drives_block_is_found(tmp_path: Path, drives: list[Path]) -> None:
+def test_replayer_finds_a_block_of_another_drive(tmp_path: Path, drives: list[Path]) -> None:
     write = write_trace(
         tmp_path / "w", [(0, "write", 0, BLOCK), *again_and_again(100_000, 0, BLOCK)]
     )
@@ -336,7 +336,7 @@ def test_profile_sets_the_hedging_time(tmp_path: Path, drives: list[Path]) -> No
     assert config["hedge_percentile"] == 80
 
 
-def test_budget_caps_hedges(tmp_path: Path, drives: list[Path]) -> None:
+def test_hedge_budget_limits_hedges(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(tmp_path / "t", mixed_ios(4000, 2, read_share=1))
     result = replay_summed(drives, [trace], "hedge", "--hedge-us", "1", "--hedge-budget", "2%")
     assert result["hedged"] <= 0.02 * result["reads"]
@@ -364,7 +364,7 @@ def test_small_ios_are_widened_and_far_ones_folded(tmp_path: Path, drives: list[
         (["--skip", "10", "--duration", "1"], "in the 1 s of --duration after the first 10 s"),
     ],
 )
-def test_options_that_leave_nothing_to_count_are_an_error(
+def test_options_that_leave_no_read_to_count_are_an_error(
     tmp_path: Path, drives: list[Path], options: list[str], problem: str
 ) -> None:
     trace = write_trace(tmp_path / "t", mixed_ios(50, 1))
@@ -375,7 +375,7 @@ def test_options_that_leave_nothing_to_count_are_an_error(
     assert not list(tmp_path.glob("*.new"))
 
 
-def test_rerate_skip_and_duration(tmp_path: Path, drives: list[Path]) -> None:
+def test_rerate_skip_and_duration_select_and_scale_ios(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(tmp_path / "t", [(i * 100_000, "read", 0, BLOCK) for i in range(40)])
     result, log = replay_logged(
         drives, [trace], "baseline", "--rerate", "4", "--skip", "1", "--duration", "0.5"
@@ -424,8 +424,8 @@ def test_lost_events_without_gap_in_their_numbers_are_reported(
     trace.io(0, 3, 8)
     trace.add(D, 2e6, 64).add(C, 2e6 + 3, 64)  # without a submission
     trace.write(tmp_path / "t.blk")
-    ran = replay(drives, [tmp_path / "t.blk"], "baseline", "--rerate", "1e5")
-    assert "t.blk: some events were lost; an I/O without a submission event is" in ran.stderr
+    result = replay(drives, [tmp_path / "t.blk"], "baseline", "--rerate", "1e5")
+    assert "t.blk: some events were lost; an I/O without a submission event is" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -455,7 +455,7 @@ def test_lost_events_without_gap_in_their_numbers_are_reported(
         (["--policy", "hedge", "--profile", "{drive}"], "it is the --profile"),
     ],
 )
-def test_errors_name_the_thing_and_the_remedy(
+def test_replayer_error_names_the_argument_and_the_remedy(
     tmp_path: Path, drives: list[Path], arguments: list[str], message: str
 ) -> None:
     trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])

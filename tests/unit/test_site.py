@@ -100,7 +100,7 @@ def test_diagrams_equal_those_that_the_script_draws(tmp_path: Path) -> None:
     assert len(drawn) == 4 and drawn == committed, "run docs/draw_diagrams.py"
 
 
-def test_marked_classifies_numbers_and_words_in_tables() -> None:
+def test_table_cells_are_classified_as_numbers_or_words() -> None:
     found = importlib.util.spec_from_file_location("hooks", ROOT / "docs" / "site_hooks.py")
     assert found and found.loader
     hooks = importlib.util.module_from_spec(found)
@@ -171,7 +171,7 @@ const pause = () => new Promise(done => setTimeout(done, 100));
 
 
 @pytest.fixture(params=["light", "dark"])
-def looked_at(
+def browser_report(
     pages: list[Path], tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[dict[str, Any]]:
     """Return chromium's view of each page, search results, refused requests and its console."""
@@ -242,23 +242,23 @@ def brightness(colour: str) -> float:
 
 @pytest.mark.nightly
 def test_a_browser_shows_every_page_on_a_phone_and_a_desktop_and_finds(
-    looked_at: dict[str, Any],
+    browser_report: dict[str, Any],
 ) -> None:
-    assert not looked_at["refused"] and not looked_at["console"]
-    assert "/docs/glossary.html" in looked_at["found"]
+    assert not browser_report["refused"] and not browser_report["console"]
+    assert "/docs/glossary.html" in browser_report["found"]
     dead = {
         link: page
-        for link, page in looked_at["links"].items()
+        for link, page in browser_report["links"].items()
         if not (SITE / unquote(link).lstrip("/")).exists()
     }
     assert not dead
-    for view in looked_at["seen"]:
+    for view in browser_report["seen"]:
         name = f"{view['page']} at {view['width']} px"
         assert view["needed"] <= view["width"], name
         assert not view["missing"], name
         background, text = map(brightness, view["colours"])
-        assert (background < 0.3 < 0.5 < text) == (looked_at["scheme"] == "dark"), name
-        assert (text < 0.3 < 0.9 < background) == (looked_at["scheme"] == "light"), name
+        assert (background < 0.3 < 0.5 < text) == (browser_report["scheme"] == "dark"), name
+        assert (text < 0.3 < 0.9 < background) == (browser_report["scheme"] == "light"), name
         headings = view["headings"]
         assert view["title"] and headings[0] == 1 and headings.count(1) == 1, name
         steps = itertools.pairwise(headings)

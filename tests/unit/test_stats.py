@@ -102,7 +102,7 @@ def block_coverage(draw: Draw, n_blocks: int) -> float:
     return coverage(found, MEANS[draw])
 
 
-def said(what: str, n: int, draw: Draw) -> float:
+def stated_coverage(what: str, n: int, draw: Draw) -> float:
     """Return a coverage that the module's docstring states."""
     found = re.search(rf"{what} +{n} \w+: .*\b{draw.__name__} ([\d.]+) %", stats.__doc__ or "")
     assert found is not None
@@ -113,7 +113,7 @@ def said(what: str, n: int, draw: Draw) -> float:
 @pytest.mark.parametrize("draw", [normal, bursts])
 def test_block_interval_covers_as_often_as_the_module_says(draw: Draw, n_blocks: int) -> None:
     covered = block_coverage(draw, n_blocks)
-    assert covered == pytest.approx(said("block bootstrap", n_blocks, draw), abs=0.006)
+    assert covered == pytest.approx(stated_coverage("block bootstrap", n_blocks, draw), abs=0.006)
     if draw is normal:
         assert covered >= stats.LEVEL - 0.015
 
@@ -124,7 +124,7 @@ def test_mean_interval_covers_skewed_values_as_often_as_the_module_says(n: int) 
     for draw in (normal, bursts):
         found = [stats.mean_interval(row) for row in draw(rng, (TRIALS, n))]
         covered = coverage(found, MEANS[draw])
-        assert covered == pytest.approx(said("Student's t", n, draw), abs=0.006)
+        assert covered == pytest.approx(stated_coverage("Student's t", n, draw), abs=0.006)
 
 
 def test_block_interval_gives_no_ends_for_too_few_blocks() -> None:
@@ -204,7 +204,7 @@ def test_p_value_counts_what_was_found_among_the_outcomes() -> None:
     assert stats.p_value(0.0, by_chance) == 1
 
 
-def test_holm_by_hand() -> None:
+def test_holm_adjusts_p_values_as_computed_by_hand() -> None:
     assert stats.holm([0.01, 0.04, 0.03]).tolist() == pytest.approx([0.03, 0.06, 0.06])
     assert stats.holm([0.5, 0.9]).tolist() == [1.0, 1.0]
     assert stats.holm([]).tolist() == []

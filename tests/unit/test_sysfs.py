@@ -37,7 +37,7 @@ def live_tree(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return tree
 
 
-def test_files_of_the_module(tree: Path) -> None:
+def test_drive_observed_by_the_module_uses_the_module_s_files(tree: Path) -> None:
     kernel = tree.parents[2] / "kernel"
     shutil.copytree(tree, kernel / "linnos" / "sdc")
     (tree.parents[1] / "sdc" / "dev").write_text("8:32\n")
@@ -181,7 +181,7 @@ def test_module_is_given_the_head_of_an_nvme_multipath_drive(tree: Path) -> None
     check_replicas(Target(("nvme3n1", "nvme4n1")))
 
 
-def test_errors_name_the_remedy(tree: Path) -> None:
+def test_sysfs_error_names_the_remedy(tree: Path) -> None:
     for device, words in (
         ("sdz", "sdz: no such disk .*lsblk"),
         ("sdc", "lacks the LinnOS patch"),

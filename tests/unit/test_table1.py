@@ -134,7 +134,7 @@ def test_short_traces_have_the_mean(duration_s: float) -> None:
     assert all(part[0] >= 0 and part[-1] < duration_s * 1e6 for part in times)
 
 
-def test_equal_seeds_equal_traces_and_rates_beyond_a_batch() -> None:
+def test_workload_repeats_with_its_seed_and_keeps_its_rate_beyond_a_batch() -> None:
     profile = dataclasses.replace(
         load_profile("az-e"), arrivals=Windowed(40_000, 60_000, clump_ios=3000, clump_ms=500)
     )

@@ -20,15 +20,15 @@ from linnapp.trace import convert as iolog
 from linnapp.trace import replay_log
 from linnapp.trace.text import text_formats
 
-#: time in us, true for a read, offset, size
+#: Time in us, true for a read, offset and size of each I/O.
 IOS = [
     (i * 130 + (i % 5) * 17, i % 3 != 0, 4096 * (37 * i % 1000) + 512 * (i % 3), 512 * (1 + i % 9))
     for i in range(40)
 ]
 
-#: seconds since 1970, for formats with absolute times
+#: The time of the first I/O in seconds since 1970, for formats with absolute times.
 CLOCK_S = 1_577_808_000
-#: 100 ns since 1601
+#: The time of the first I/O in units of 100 ns since 1601.
 FILETIME = 128_166_372_003_061_629
 
 
@@ -56,7 +56,7 @@ def text_of(name: str) -> list[str]:
     return [*head, *(_line(name, *io) for io in IOS)]
 
 
-#: first lines that public traces have
+#: Header lines of public traces.
 HEADERS = {
     "msr": ["# MSR Cambridge", "", '"Timestamp","Hostname","DiskNumber","Type","Offset","Size"'],
     "alibaba": ["device_id,opcode,offset,length,timestamp"],
@@ -184,7 +184,7 @@ def test_numbers_are_read_equally(
     assert [io[0] for io in by_replayer(path, drives)] == times_us
 
 
-def _of(name: str, n: int = 40, **columns: Callable[[int], str]) -> str:
+def _repeated_lines(name: str, n: int = 40, **columns: Callable[[int], str]) -> str:
     """Return lines of five columns, with other values in some of them."""
     lines = []
     for i in range(n):
@@ -219,10 +219,10 @@ def _each(line: Callable[[int], str], n: int = 30) -> str:
 #: A text, words of the reason, and the number of the line that the error names, if any.
 REFUSED: dict[str, tuple[str | bytes, str, int | None]] = {
     "sectors in ms as whole numbers": (
-        _of("mqsim", time=lambda i: str(i * 1000)), "mqsim|disksim|--from", None,
+        _repeated_lines("mqsim", time=lambda i: str(i * 1000)), "mqsim|disksim|--from", None,
     ),
     "bytes in ns": (
-        _of("heimdall", time=lambda i: str(i * 152_000 + 11_413_000)),
+        _repeated_lines("heimdall", time=lambda i: str(i * 152_000 + 11_413_000)),
         "mqsim (its sizes are in sectors|one I/O in 152 s|--from heimdall:us|--from heimdall:ns",
         None,
     ),
@@ -231,7 +231,7 @@ REFUSED: dict[str, tuple[str | bytes, str, int | None]] = {
         "--from heimdall or --from mqsim", None,
     ),
     "bytes in seconds since 1970": (
-        _of("heimdall", time=lambda i: f"{CLOCK_S + i * 0.01:.3f}"),
+        _repeated_lines("heimdall", time=lambda i: f"{CLOCK_S + i * 0.01:.3f}"),
         "seconds since 1970|--from heimdall:s", None,
     ),
     "Alibaba in milliseconds": (
@@ -375,7 +375,7 @@ REFUSED: dict[str, tuple[str | bytes, str, int | None]] = {
 
 
 @pytest.mark.parametrize("case", list(REFUSED))
-def test_both_refuse_unreadable_traces_for_the_same_reason(
+def test_linnapp_and_replayer_refuse_unreadable_traces_for_the_same_reason(
     tmp_path: Path, drives: list[Path], case: str
 ) -> None:
     content, words, line = REFUSED[case]
@@ -411,7 +411,7 @@ def test_large_sizes_in_sectors_are_not_taken_for_bytes(tmp_path: Path, name: st
 
 def test_user_can_choose_between_ambiguous_formats(tmp_path: Path, drives: list[Path]) -> None:
     path = tmp_path / "t.txt"
-    path.write_text(_of("heimdall", n=3, time=lambda i: str(i * 152_000)))
+    path.write_text(_repeated_lines("heimdall", n=3, time=lambda i: str(i * 152_000)))
     for format_name, last_us in (("heimdall:us", 304_000), ("heimdall:ns", 304)):
         assert by_linnapp(path, "--from", format_name)[-1][0] == last_us
         assert by_replayer(path, drives, "--from", format_name)[-1][0] == last_us
@@ -560,7 +560,7 @@ def test_ios_of_one_time_keep_the_order_of_their_lines(tmp_path: Path) -> None:
         ("pack", "x", "-o", "-"),
     ],
 )
-def test_a_dash_is_refused(
+def test_commands_refuse_a_dash_as_a_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -571,7 +571,7 @@ def test_a_dash_is_refused(
     assert not (tmp_path / "-").exists()
 
 
-def test_replayer_refuses_a_dash(tmp_path: Path, drives: list[Path]) -> None:
+def test_replayer_refuses_a_dash_as_a_trace(tmp_path: Path, drives: list[Path]) -> None:
     path = tmp_path / "t.iolog"
     path.write_text("\n".join(text_of("iolog")) + "\n")
     for options in (["--json", "-"], ["--log", "-"], ["--trace", "-"], ["--devices", "-"]):

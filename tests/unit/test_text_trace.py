@@ -98,7 +98,9 @@ def a_trace(path: Path, fmt: TextFormat, rng: random.Random, n: int) -> Path:
         ("heimdall", 40_000, 1 << 18),  # several buffers
     ],
 )
-def test_agrees_with_plain_python(tmp_path: Path, name: str, n: int, chunk_ios: int) -> None:
+def test_text_reader_agrees_with_plain_python(
+    tmp_path: Path, name: str, n: int, chunk_ios: int
+) -> None:
     fmt = FORMATS[name]
     rng = random.Random(f"{name} {n}")
     path = a_trace(tmp_path / "t", fmt, rng, n)
@@ -194,7 +196,7 @@ def test_iolog_skips_lines_that_are_not_ios(tmp_path: Path) -> None:
     assert chunk.is_write.tolist() == [False, True]
 
 
-def test_writes_what_python_would_print() -> None:
+def test_text_writer_prints_what_python_would_print() -> None:
     rng = np.random.default_rng(3)
     n = 1000
     ios = Workload(
@@ -212,7 +214,7 @@ def test_writes_what_python_would_print() -> None:
     assert iolog_lines(ios, "name").decode().splitlines() == expected
 
 
-def test_header_only_is_an_empty_trace(tmp_path: Path) -> None:
+def test_text_trace_with_only_a_header_is_empty(tmp_path: Path) -> None:
     path = tmp_path / "t"
     path.write_text("device_id,opcode,offset,length,timestamp\n")
     with pytest.raises(TraceError, match="only the header of the format alibaba"):

@@ -108,7 +108,7 @@ def text(shown: RenderableType, width: int = 160) -> str:
     return console.export_text()
 
 
-def test_rates_means_and_bursts(kernel: Kernel, clock: Callable[[float], None]) -> None:
+def test_top_shows_rates_means_and_bursts(kernel: Kernel, clock: Callable[[float], None]) -> None:
     array = WatchedArray([])
     assert array.take_snapshot() == []
     rows = []
@@ -146,7 +146,7 @@ def test_rates_means_and_bursts(kernel: Kernel, clock: Callable[[float], None]) 
     assert "a prediction takes 120 ns; all of them take" in shown
 
 
-def test_ages_are_in_the_largest_unit() -> None:
+def test_top_shows_ages_in_the_largest_unit() -> None:
     shown = [format_age(seconds) for seconds in (None, 0.25, 59, 60, 7200, 259_200)]
     assert shown == ["-", "0.2 s", "59 s", "1 min", "2 h", "3 d"]
 
@@ -212,7 +212,7 @@ def test_drives_can_disappear_and_return(kernel: Kernel, clock: Callable[[float]
 
 
 @pytest.mark.parametrize("width", [30, 60, 80, 100, 160])
-def test_a_table_fits_its_terminal(
+def test_top_table_fits_its_terminal(
     kernel: Kernel, clock: Callable[[float], None], width: int
 ) -> None:
     array = WatchedArray([])
@@ -255,7 +255,7 @@ def test_top_refuses_invalid_arguments(kernel: Kernel, monkeypatch: pytest.Monke
         cli.main(["top", "--once"], standalone_mode=False)
 
 
-#: seconds until the test gives up
+#: Seconds until the test gives up.
 GIVE_UP_S = 600
 
 
@@ -306,7 +306,7 @@ def kernels_bucket(us: int) -> int:
     return min((shift << 2) + (max(us, 3) >> shift) - 3, N_BUCKETS - 1)
 
 
-def test_buckets_are_the_kernels() -> None:
+def test_latency_buckets_equal_those_of_the_kernel() -> None:
     # The values of the table in linnos_policy_test.c.
     assert [LOWEST_US[k] for k in (0, 1, 4, 5, 6, 8, 9, 19, 20, 87)] == [
         *(0, 4, 7, 8, 10, 14, 16, 96, 112, 12_582_912)
@@ -318,7 +318,7 @@ def test_buckets_are_the_kernels() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_percentiles_are_within_12_percent(seed: int) -> None:
+def test_percentiles_of_buckets_are_within_12_percent(seed: int) -> None:
     rng = np.random.default_rng(seed)
     latencies = np.floor(rng.lognormal(5, 1.5, 20_000)).astype(int) + 4
     counts = [0] * N_BUCKETS

@@ -44,7 +44,7 @@ def same_weights(one: TrainedNetwork, other: TrainedNetwork) -> bool:
     return all(np.array_equal(one.weights[name], other.weights[name]) for name in one.weights)
 
 
-def test_same_seed_same_bits_other_seed_other_bits(two_epochs: TrainedNetwork) -> None:
+def test_network_depends_on_the_seed_alone(two_epochs: TrainedNetwork) -> None:
     again, other = (
         train(*noisy_reads(), TrainingOptions(max_epochs=2, seed=seed)) for seed in (1, 2)
     )
@@ -52,7 +52,7 @@ def test_same_seed_same_bits_other_seed_other_bits(two_epochs: TrainedNetwork) -
     assert not np.array_equal(two_epochs.weights["hidden_weights"], other.weights["hidden_weights"])
 
 
-def test_learns_and_a_bias_trades_submits_for_revokes() -> None:
+def test_network_learns_and_a_bias_trades_false_submits_for_false_revokes() -> None:
     digits, slow = noisy_reads(12000)
     by_bias = {}
     for bias in (0.3, 1.0, 10.0):

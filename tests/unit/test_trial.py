@@ -34,7 +34,7 @@ from linnapp.terminal import StatusLine
 PLAN = Plan(hours=0.01, block_s=1.0, seed=1)
 
 
-class Said(StatusLine):
+class RecordedDisplay(StatusLine):
     """A display that keeps its messages."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ def test_trial_refuses_unsuitable_arrays_and_plans(
 ) -> None:
     def refused(message: str, device: str = "md0", plan: Plan = PLAN) -> None:
         with pytest.raises(LinnappError, match=message):
-            run_trial(device, plan, Said())
+            run_trial(device, plan, RecordedDisplay())
 
     refused("sda: no md array", "sda")
     refused("md9: no such disk", "md9")
@@ -111,7 +111,7 @@ def test_trial_measures_an_effect_and_restores_the_mode(
     rng = np.random.default_rng(1)
     reads(lambda on: rng.lognormal(5, 0.5, 1000) * (0.5 if on else 1.0))
     (md / "linnos").write_text("on\n")
-    found = run_trial("md0", PLAN, display := Said())
+    found = run_trial("md0", PLAN, display := RecordedDisplay())
     assert found.ended == "time" and len(found.pairs) == 18 and found.was_on
     for effect in found.effects.values():
         low, high = effect.ends
@@ -126,7 +126,7 @@ def test_trial_measures_an_effect_and_restores_the_mode(
 def test_trial_without_an_effect_says_so(md: Path, reads: Any) -> None:
     rng = np.random.default_rng(1)
     reads(lambda _: rng.lognormal(5, 0.5, 1000))
-    found = run_trial("md0", PLAN, Said())
+    found = run_trial("md0", PLAN, RecordedDisplay())
     assert "No significant difference" in to_text(found)
 
 
@@ -148,7 +148,7 @@ def test_interval_of_bursty_blocks_contains_the_effect_at_the_stated_rate() -> N
 def test_trial_restores_the_array_after_errors_and_interrupts(md: Path, reads: Any) -> None:
     reads(lambda _: np.zeros(0))
     with pytest.raises(DeviceError, match="no reads in 2 s"):
-        run_trial("md0", PLAN, Said())
+        run_trial("md0", PLAN, RecordedDisplay())
     assert (md / "linnos").read_text().strip() == "off"
 
     calls = iter(range(100))
@@ -159,12 +159,12 @@ def test_trial_restores_the_array_after_errors_and_interrupts(md: Path, reads: A
         return np.full(100, 100.0)
 
     reads(lambda on: interrupted(on, KeyboardInterrupt(), 7))
-    found = run_trial("md0", PLAN, Said())
+    found = run_trial("md0", PLAN, RecordedDisplay())
     assert found.ended == "interrupted" and len(found.pairs) == 3
     assert "too few pairs" in to_text(found)
     calls = iter(range(100))
     reads(lambda on: interrupted(on, DeviceError("blktrace failed"), 20))
-    found = run_trial("md0", PLAN, display := Said())
+    found = run_trial("md0", PLAN, display := RecordedDisplay())
     assert found.ended == "failed" and len(found.pairs) == 10 and found.effects
     assert "blktrace failed" in display.lines
     assert (md / "linnos").read_text().strip() == "off"
@@ -178,7 +178,7 @@ def test_pairs_of_a_busy_array_do_not_count(md: Path, reads: Any) -> None:
         return np.full(100, 100.0)
 
     reads(busy_for_a_while)
-    found = run_trial("md0", PLAN, Said())
+    found = run_trial("md0", PLAN, RecordedDisplay())
     assert found.disturbed == 1 and "not counted: 1 pairs" in to_text(found)
 
 

@@ -88,9 +88,9 @@ def test_worker_exits_with_a_message_when_its_ring_cannot_be_entered(
 
 
 def test_short_read_is_reported_with_its_own_reason(tmp_path: Path) -> None:
-    told = ran(compiled(tmp_path, "short_read", ["reads"]))
-    assert (told.returncode, told.stdout) == (0, "-5 8192\n")
-    assert told.stderr == (
+    result = run(compiled(tmp_path, "short_read", ["reads"]))
+    assert (result.returncode, result.stdout) == (0, "-5 8192\n")
+    assert result.stderr == (
         "linnos-ublk: /dev/ublkb5: read of 4096 bytes at 8192: all replicas have become shorter\n"
     )
 
@@ -124,7 +124,7 @@ def state_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "name", re.findall(r"^TEST\((\w+)\)$", (UBLK / "tests/test_state.c").read_text(), re.M)
 )
-def test_state(state_tests: Path, tmp_path: Path, name: str) -> None:
+def test_c_test_of_the_mirror_s_record_passes(state_tests: Path, tmp_path: Path, name: str) -> None:
     result = subprocess.run(
         [state_tests, name], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
         env={"PATH": "/usr/bin:/bin", "ASAN_OPTIONS": "detect_leaks=0"},

@@ -40,7 +40,7 @@ if platform.machine() not in ("x86_64", "aarch64"):
     pytest.skip(f"not built for {platform.machine()}", allow_module_level=True)
 
 
-# --- Made-up records; the layouts are those of linnapp/native/watch_records.h.
+# --- Synthetic records; the layouts are those of linnapp/native/watch_records.h.
 
 FILE = struct.Struct("<QQII8x")
 DEVICE = 4095 << 20 | 1  # no drive has this number
@@ -229,7 +229,7 @@ def test_reader_returns_no_rows_before_attach() -> None:
 # --- The tables.
 
 
-def stored(
+def store_session(
     folder: Path, *records: bytes, session: str | None = None, arguments: str | None = None
 ) -> Path:
     folder.mkdir(parents=True)
@@ -244,7 +244,7 @@ def stored(
     return folder
 
 
-def asked(folder: Path, sql: str) -> list[dict[str, Any]]:
+def select(folder: Path, sql: str) -> list[dict[str, Any]]:
     columns, rows = query(folder, sql)
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
@@ -252,14 +252,14 @@ def asked(folder: Path, sql: str) -> list[dict[str, Any]]:
 def test_rows_contain_the_fields_of_the_records(tmp_path: Path) -> None:
     read = call_record("pread64", FOO, result=4096, n_bytes=8192, offset=512, duration_ns=60)
     in_call = calls.IN_CALL | calls.WATCHED | calls.COMPLETED
-    folder = stored(
+    folder = store_session(
         tmp_path / "seen",
         *(file_record(FOO, b"foo"), read, call_record("unlink", result=-13, time_ns=200)),
         io_record(in_call | calls.READAHEAD, call="pread64"),
         io_record(calls.METADATA | calls.FAILED | calls.BELOW, op=77),
         io_record(calls.PREFLUSH, n_bytes=0, op=1),
     )
-    first, second = asked(folder, "select * from calls order by time_ns")
+    first, second = select(folder, "select * from calls order by time_ns")
     assert [first.pop(part) for part in calls.PARTS] == [60, 0, 0, 0, 0, 0, 0]
     assert first == {
         **{
@@ -277,7 +277,7 @@ def test_rows_contain_the_fields_of_the_records(tmp_path: Path) -> None:
     assert (second["result"], second["path"], second["kind"]) == (-13, None, None)
     assert (second["device"], second["file_offset"]) == (None, None)
     assert second["first_access_ns"] is None
-    one, two, three = asked(folder, "select * from ios")
+    one, two, three = select(folder, "select * from ios")
     assert (one["call"], one["call_time_ns"], one["latency_ns"]) == ("pread64", 100, 50)
     assert (one["op"], one["bytes"], one["sector"], one["readahead"]) == ("read", 4096, 2048, True)
     assert one["watched"] and not one["below"] and one["process"] == "kworker/u8:1"
@@ -302,7 +302,7 @@ def test_a_summary_is_sorted_by_the_time_it_shows_and_waits_on_pipes_are_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pipe = FILE.pack(0xFFFF0003, 13, DEVICE, stat.S_IFIFO | 0o644)
-    folder = stored(
+    folder = store_session(
         tmp_path / "seen",
         *(file_record(FOO, b"foo"), file_record(BAR, b"bar"), file_record(pipe)),
         *[call_record("read", FOO, duration_ns=100, time_ns=n) for n in range(99)],
@@ -326,7 +326,7 @@ def test_an_inodes_number_that_is_used_again_is_another_file(tmp_path: Path) -> 
         return FILE.pack(address, 12, device, stat.S_IFREG)[:24] + struct.pack("<II", generation, 0)
 
     again, other_drive = file(1, 2), file(2, 1, DEVICE + 1)
-    folder = stored(
+    folder = store_session(
         tmp_path / "seen",
         call_record("read", file(1, 1), time_ns=200),
         call_record("read", again, time_ns=300),
@@ -335,7 +335,7 @@ def test_an_inodes_number_that_is_used_again_is_another_file(tmp_path: Path) -> 
         call_record("read", again, time_ns=600),
         call_record("sync", time_ns=700),
     )
-    rows = asked(folder, "select time_ns, first_access_ns from calls order by time_ns")
+    rows = select(folder, "select time_ns, first_access_ns from calls order by time_ns")
     first = {row["time_ns"]: row["first_access_ns"] for row in rows}
     assert first == {200: 200, 300: 300, 400: 400, 500: 200, 600: 300, 700: None}
 
@@ -343,7 +343,7 @@ def test_an_inodes_number_that_is_used_again_is_another_file(tmp_path: Path) -> 
 def test_drives_and_decisions_have_names(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = stored(
+    folder = store_session(
         tmp_path / "seen",
         io_record(0),
         io_record(0, drive=4094 << 20 | 2, decision=1),
@@ -351,7 +351,7 @@ def test_drives_and_decisions_have_names(
         io_record(0, decision=3),
         io_record(0, decision=1),
     )
-    rows = asked(folder, "select drive, decision from ios")
+    rows = select(folder, "select drive, decision from ios")
     assert [row["drive"] for row in rows[:3]] == ["4095:1", "4094:2", None]
     assert [row["decision"] for row in rows[:4]] == [None, "admitted", "revoked", "probe"]
     _show(watch_query.summary(folder, 1), None)
@@ -371,14 +371,14 @@ def test_an_ios_tag_is_the_hint_of_its_priority(
         1 << 13 | 512 << 3 | 7: 512,
     }
     ended = calls.COMPLETED
-    folder = stored(
+    folder = store_session(
         tmp_path / "seen",
         *(io_record(ended, priority=priority) for priority in tags),
         io_record(ended, priority=2 << 13 | 8 << 3, op=1, n_bytes=512),
         io_record(ended | calls.BELOW, priority=2 << 13 | 8 << 3),
         io_record(0, priority=2 << 13 | 9 << 3),
     )
-    rows = asked(folder, "select tag from ios")
+    rows = select(folder, "select tag from ios")
     assert [row["tag"] for row in rows[: len(tags)]] == [*tags.values()]
     summary = watch_query.summary(folder, 2)
     assert [(row["tag"], row["ios"]) for row in summary["by_tag"]] == [(8, 2), (9, 1)]
@@ -390,15 +390,15 @@ def test_an_ios_tag_is_the_hint_of_its_priority(
 
 def test_sessions_are_kept_side_by_side(tmp_path: Path) -> None:
     folder = tmp_path / "seen"
-    stored(folder, call_record("read", result=1))
+    store_session(folder, call_record("read", result=1))
     for i, session in enumerate(("before", "af'ter")):
-        stored(
+        store_session(
             watch_query.session_folder(folder, session),
             *(call_record("read", time_ns=1000 * i + n) for n in range(i + 2)),
             session=session,
         )
     (folder / "notes").mkdir()
-    counts = asked(folder, "select session, count(*) as n from calls group by all order by all")
+    counts = select(folder, "select session, count(*) as n from calls group by all order by all")
     assert [(row["session"], row["n"]) for row in counts] == [
         ("af'ter", 3),
         ("before", 2),
@@ -449,7 +449,7 @@ def test_changed_call_is_named_with_its_waits(tmp_path: Path) -> None:
                 io,
             ]
         records += [call_record("unlink", time_ns=i * 10**12)]
-        stored(tmp_path / "seen" / session, *records, session=session)
+        store_session(tmp_path / "seen" / session, *records, session=session)
     found = {change.call: change for change in changes(tmp_path / "seen", "before", "after")}
     assert sorted(found) == ["fsync", "read", "unlink"] and next(iter(found)) == "fsync"
     fsync = found["fsync"]
@@ -480,7 +480,7 @@ def test_changed_call_is_named_with_its_waits(tmp_path: Path) -> None:
 
 
 def test_queries_are_answered_as_text_and_as_json(tmp_path: Path) -> None:
-    folder = stored(
+    folder = store_session(
         tmp_path / "it's [a] seen*", file_record(FOO, b"a\x1b[2J"), call_record("read", FOO)
     )
     shown = run("query", folder, "select path, file_offset, 0.25 as x from calls")
@@ -499,9 +499,9 @@ def test_queries_are_answered_as_text_and_as_json(tmp_path: Path) -> None:
     assert len(many.stdout.splitlines()) == 10_001 and "the first 10000 rows" in many.stderr
 
 
-def test_the_documents_queries_and_columns_are_right(tmp_path: Path) -> None:
+def test_queries_and_columns_on_the_watch_page_are_right(tmp_path: Path) -> None:
     document = DOCUMENT.read_text()
-    folder = stored(
+    folder = store_session(
         tmp_path / "seen",
         file_record(FOO, b"foo", b"srv"),
         call_record("pwrite64", FOO, result=100),
@@ -511,14 +511,14 @@ def test_the_documents_queries_and_columns_are_right(tmp_path: Path) -> None:
     queries = re.findall(r"```sql\n(.*?)```", document.split("\n### With which")[0], re.S)
     assert len(queries) == 3
     for sql in queries:
-        [row] = asked(folder, sql)
+        [row] = select(folder, sql)
         assert row["path"] == "/srv/foo"
     for table in calls.TABLES:
         [rows] = re.findall(rf"^\| `{table}` \| \|\n\|---\|---\|\n(.*?)\n\n", document, re.S | re.M)
         descriptions = [
             name for row in rows.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])
         ]
-        columns = [row["column_name"] for row in asked(folder, f"describe {table}")]
+        columns = [row["column_name"] for row in select(folder, f"describe {table}")]
         assert sorted(descriptions) == sorted(columns)
         help_ = run("query", "--help").output
         assert all(name in help_ for name in columns)
@@ -527,7 +527,7 @@ def test_the_documents_queries_and_columns_are_right(tmp_path: Path) -> None:
 
 
 def test_invalid_sql_and_damaged_or_missing_tables_are_named(tmp_path: Path) -> None:
-    folder = stored(tmp_path / "seen", call_record("read"))
+    folder = store_session(tmp_path / "seen", call_record("read"))
     for sql, words in (("select nonsense from calls", "nonsense"), ("selec", "syntax error")):
         with pytest.raises(LinnappError, match=words):
             query(folder, sql)
@@ -639,7 +639,7 @@ def recorded(folder: Path, script: str, *arguments: object, **options: Any) -> w
 
 @contextlib.contextmanager
 def running(command: Sequence[object], **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """Run a program besides; kill it in the end."""
+    """Run a program in the background; kill it at the end."""
     program = subprocess.Popen(list(map(str, command)), text=True, **options)
     try:
         yield program
@@ -688,7 +688,7 @@ def test_counts_bytes_and_paths_are_those_of_the_program(
     lost = ("lost_calls", "lost_names", "lost_ios", "untracked_calls", "untracked_ios")
     assert [seen.counts[name] for name in (*lost, "untracked_processes")] == [0] * 6
     loop = queue_of(drive).parent.name
-    found = asked(
+    found = select(
         folder,
         f"""select path, call, count(*) as n, sum(bytes)::bigint as bytes,
         sum(result)::bigint as results, min(file_offset) as low, max(file_offset) as high
@@ -708,7 +708,7 @@ def test_counts_bytes_and_paths_are_those_of_the_program(
         assert by_call.pop((name, "lseek"))["results"] == size
         # Each of them went to the drive separately, and none to another drive.
         for call, op in ("pwrite64", "write"), (reads, "read"):
-            ios = asked(
+            ios = select(
                 folder,
                 f"""select count(*) as n, sum(ios.bytes)::bigint as bytes, count(distinct
                 calls.time_ns) as calls, coalesce(min(latency_ns), 1) > 0 as took,
@@ -724,14 +724,16 @@ def test_counts_bytes_and_paths_are_those_of_the_program(
     read = by_call.pop(("three", "readv"))
     assert (read["n"], read["bytes"], read["low"]) == (1, 12288, 12288)
     assert not by_call
-    [renamed] = asked(folder, "select * from calls where call like 'rename%'")
+    [renamed] = select(folder, "select * from calls where call like 'rename%'")
     assert (renamed["path"], renamed["to_path"]) == (f"{drive}/three", f"{drive}/folder/four")
-    [unlinked] = asked(folder, f"select * from calls where path = '{drive}/three' and result = -2")
+    [unlinked] = select(folder, f"select * from calls where path = '{drive}/three' and result = -2")
     assert unlinked["call"].startswith("unlink")
-    [mkdir] = asked(folder, f"select * from calls where path = '{drive}/folder' and call ~ 'mkdir'")
+    [mkdir] = select(
+        folder, f"select * from calls where path = '{drive}/folder' and call ~ 'mkdir'"
+    )
     assert mkdir["result"] == 0
     # fsync() makes the drive flush its cache; a thread of the kernel writes the journal.
-    journal = asked(folder, f"from ios where device = '{loop}' and not watched and call is null")
+    journal = select(folder, f"from ios where device = '{loop}' and not watched and call is null")
     assert any(row["process"].startswith("jbd2/") for row in journal)
     summary = watch_query.summary(folder, 1000)
     row_of_one = next(row for row in summary["by_path"] if row["path"] == f"{drive}/one")
@@ -765,7 +767,7 @@ def test_watch_records_the_cases_of_the_dio_paper(can_watch: None, tmp_path: Pat
     )
     subprocess.run(["cc", "-o", tmp_path / "calls", tmp_path / "calls.c"], check=True)
     watching.watch(tmp_path / "seen", command=[str(tmp_path / "calls")], arguments="raw")
-    rows = asked(
+    rows = select(
         tmp_path / "seen",
         "select call, result from calls where (arguments->>3)::ubigint = 77 order by time_ns",
     )
@@ -787,7 +789,7 @@ def test_split_io_is_one_io_that_ends_with_its_last_part(
             os.pwrite(fd, page, i << 18)
     """
     recorded(tmp_path / "seen", script)
-    ios = asked(
+    ios = select(
         tmp_path / "seen",
         """select ios.bytes, latency_ns, duration_ns from ios join calls
         on ios.tid = calls.tid and call_time_ns = calls.time_ns
@@ -827,7 +829,7 @@ def test_io_latency_is_split_by_layer(
             thread.join()
     """
     recorded(tmp_path / "seen", script)
-    [found] = asked(
+    [found] = select(
         tmp_path / "seen",
         """select count(*) as n, count(drive_ns) as known, bool_and(drive = ios.device) as served,
         bool_and(plug_ns + scheduler_ns + drive_ns = latency_ns) as adds_up,
@@ -874,7 +876,7 @@ def test_io_has_the_tag_set_by_its_application(
         text=True,
     ).stdout
     expected = {int(sector): int(tag) for sector, tag in re.findall(r"^(\d+) (\d+)$", stdout, re.M)}
-    seen = asked(folder, f"select sector, tag, call from ios where device = '{loop}'")
+    seen = select(folder, f"select sector, tag, call from ios where device = '{loop}'")
     # A read that a worker of a ring had to send again is recorded twice, both times with its tag.
     assert {(io["sector"], io["tag"] or 0) for io in seen} == set(expected.items())
     assert len(expected) == 16 * (3 + 1 + 6 + 1)
@@ -883,7 +885,7 @@ def test_io_has_the_tag_set_by_its_application(
     assert re.search(r"^tag 400: block I/Os 16, 65536 bytes read, 0 written;", stdout, re.M)
     document = DOCUMENT.read_text().split("\n### Whose request it is: tags\n")[1].split("\n### ")[0]
     [sql] = re.findall(r"```sql\n(.*?)```", document, re.S)
-    rows = {row["tag"]: row for row in asked(folder, sql)}
+    rows = {row["tag"]: row for row in select(folder, sql)}
     assert [*rows] == [8, 100, 101, 102, 200, 400, 1023, None]
     assert all(row["ios"] >= 16 and row["p99_us"] > 0 for row in rows.values())
 
@@ -936,7 +938,7 @@ def test_filter_records_only_calls_within_the_path(
     place = drive / "place"
     filters = Filters(paths=[f"{place}/in", f"{place}/nowhere"])
     seen = watched_by(tmp_path / "seen", filters, place, "main")
-    rows = asked(tmp_path / "seen", "select call, path, to_path from calls order by time_ns")
+    rows = select(tmp_path / "seen", "select call, path, to_path from calls order by time_ns")
     # C libraries may use openat() and statx() instead.
     found = [
         (re.sub(r"^newf|at2?$|x$", "", row["call"]), row["path"].removeprefix(f"{place}/"))
@@ -957,7 +959,7 @@ def test_filter_records_only_calls_within_the_path(
     # Links from inside to outside count by the given name.
     assert ("stat", "in/sub/../../out") in found
     # I/Os of these calls, without those of the journal.
-    [ios] = asked(
+    [ios] = select(
         tmp_path / "seen",
         "select count(*) as n, bool_and(call is not null) as within, bool_or(call = 'fsync') as "
         "synced from ios",
@@ -980,7 +982,7 @@ def test_filter_compares_names_that_are_read_late(can_watch: None, tmp_path: Pat
                 access(ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(page))), 0)
     """
     recorded(tmp_path / "seen", script, tmp_path, filters=Filters(paths=[f"{tmp_path}/in"]))
-    rows = asked(tmp_path / "seen", "select path, result from calls")
+    rows = select(tmp_path / "seen", "select path, result from calls")
     assert [(row["path"], row["result"]) for row in rows] == [(f"{tmp_path}/in/missing", -2)]
 
 
@@ -989,11 +991,11 @@ def test_only_certain_calls_and_threads_are_recorded(can_watch: None, tmp_path: 
         folder, place = tmp_path / f"{len(list(tmp_path.iterdir()))}", tmp_path / "place"
         shutil.rmtree(place, ignore_errors=True)
         watched_by(folder, filters, place, *arguments)
-        [left_out] = asked(folder, "select count(*) as n from ios where call is null")
+        [left_out] = select(folder, "select count(*) as n from ios where call is null")
         assert left_out["n"] == 0 or not filters.calls
         return [
             (row["call"], row["process"])
-            for row in asked(folder, "select call, process from calls")
+            for row in select(folder, "select call, process from calls")
         ]
 
     found = seen(Filters(calls=["fsync", "rename"]), "main")
@@ -1081,7 +1083,7 @@ def test_only_calls_that_are_under_way_at_the_end_are_unfinished(
     lasts_until(are_both_asleep, monkeypatch)
     with running([sys.executable, "-S", "-c", script], cwd=tmp_path) as program:
         seen = watching.watch(tmp_path / "seen", pids=[program.pid], duration_s=0.1)
-    [row] = asked(tmp_path / "seen", "select count(*) as n, count(distinct tid) as t from calls")
+    [row] = select(tmp_path / "seen", "select count(*) as n, count(distinct tid) as t from calls")
     assert row["n"] >= 20 and row["t"] == 2
     assert seen.counts["unfinished_calls"] == 1
 
@@ -1113,7 +1115,7 @@ def test_a_thread_is_chosen_by_its_number(
             filters=Filters(threads=[(tmp_path / "b").read_text()]),
             duration_s=0.1,
         )
-    [found] = asked(
+    [found] = select(
         tmp_path / "seen", "select distinct tid, path from calls where call ~ 'stat|statx'"
     )
     assert found == {"tid": int((tmp_path / "b").read_text()), "path": f"{tmp_path}/b"}
@@ -1131,7 +1133,7 @@ def test_several_processes_are_watched_until_the_last_has_ended(
     watching.watch(tmp_path / "seen", pids=[program.pid for program in programs])
     for program in programs:
         assert program.wait(GIVE_UP_S) == 0
-    found = asked(
+    found = select(
         tmp_path / "seen",
         f"""select path, pid, count(*) as n from calls where call = 'openat' and result >= 0
         and starts_with(path, '{tmp_path}/') group by all order by path""",
@@ -1153,7 +1155,7 @@ def test_watch_all_records_every_other_process(
             tmp_path / "seen", command=["sh", "-c", script, "second"], every=True, duration_s=0.1
         )
     assert not seen.counts["lost_calls"]
-    found = asked(
+    found = select(
         tmp_path / "seen",
         f"""select path, count(*) as n, bool_and(pid <> {os.getpid()}) as not_ours from calls
         where path in ('{tmp_path}/first', '{tmp_path}/second') and call = 'openat' group by all
@@ -1161,7 +1163,7 @@ def test_watch_all_records_every_other_process(
     )
     assert [row["path"] for row in found] == [f"{tmp_path}/first", f"{tmp_path}/second"]
     assert all(row["n"] > 3 and row["not_ours"] for row in found)
-    [ours] = asked(tmp_path / "seen", f"select count(*) as n from calls where pid = {os.getpid()}")
+    [ours] = select(tmp_path / "seen", f"select count(*) as n from calls where pid = {os.getpid()}")
     assert ours["n"] == 0
 
 
@@ -1188,14 +1190,14 @@ def test_a_process_that_runs_is_watched_and_its_open_files_have_names(
         assert program.poll() is None
     assert seen.exit_code == 0, seen.output
     assert f"{tmp_path}/log"[-30:] in seen.output and "nothing was dropped" in seen.output
-    rows = asked(tmp_path / "seen", "from calls where call = 'write' and kind = 'file'")
+    rows = select(tmp_path / "seen", "from calls where call = 'write' and kind = 'file'")
     assert rows and {(row["path"], row["bytes"], row["pid"]) for row in rows} == {
         (f"{tmp_path}/log", 4, program.pid)
     }
     # Each call appends where the previous one has ended.
     offsets = np.sort([row["file_offset"] for row in rows])
     assert offsets[0] >= 5 and (np.diff(offsets) == 4).all()
-    [pipe] = asked(tmp_path / "seen", "select distinct path, kind from calls where call = 'read'")
+    [pipe] = select(tmp_path / "seen", "select distinct path, kind from calls where call = 'read'")
     assert pipe["kind"] == "pipe" and pipe["path"].startswith("pipe:[")
 
 
@@ -1227,7 +1229,7 @@ def test_watch_keeps_the_recording_when_interrupted(
         return
     assert process.returncode == 128 + signal.SIGTERM, shown
     assert "calls in" in shown
-    rows = asked(tmp_path / "seen", f"from calls where path = '{begun}' and call = 'write'")
+    rows = select(tmp_path / "seen", f"from calls where path = '{begun}' and call = 'write'")
     assert [row["result"] for row in rows] == [1]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["begun", "seen"]
 
@@ -1259,9 +1261,9 @@ def test_watch_counts_records_that_do_not_fit_the_buffer(
     seen = watching.watch(
         tmp_path / "seen", command=[sys.executable, "-S", "-c", script], buffer_mib=1
     )
-    [row] = asked(tmp_path / "seen", "select count(*) as n from calls where path = '/dev/null'")
+    [row] = select(tmp_path / "seen", "select count(*) as n from calls where path = '/dev/null'")
     assert seen.counts["lost_calls"] > 0
-    [every] = asked(tmp_path / "seen", "select count(*) as n from calls")
+    [every] = select(tmp_path / "seen", "select count(*) as n from calls")
     # All other calls come before and after the writes; the buffer holds some 8,000 of them.
     assert 0 < row["n"] < n
     assert n <= every["n"] + seen.counts["lost_calls"] < n + 2000

@@ -13,7 +13,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from test_watch import FOO, asked, call_record, name_record, run, stored
+from test_watch import FOO, call_record, name_record, run, select, store_session
 
 from linnapp.insight import arguments as watch_arguments
 
@@ -21,16 +21,17 @@ MINUS_1 = 2**64 - 1
 ADDRESS = 0x7F0012345678
 
 
-def told(folder: Path, *records: bytes, how: str = "detailed") -> list[Any]:
-    rows = asked(
-        stored(folder, *records, arguments=how), "select arguments from calls order by time_ns"
+def recorded_arguments(folder: Path, *records: bytes, how: str = "detailed") -> list[Any]:
+    rows = select(
+        store_session(folder, *records, arguments=how),
+        "select arguments from calls order by time_ns",
     )
     return [row["arguments"] and json.loads(row["arguments"]) for row in rows]
 
 
 def test_raw_arguments_are_the_six_registers(tmp_path: Path) -> None:
     registers = [2**32 - 100, ADDRESS, os.O_CREAT, 0o644, MINUS_1, 2**63]
-    found = told(
+    found = recorded_arguments(
         tmp_path / "seen",
         call_record("openat", time_ns=1, arguments=registers),
         call_record("read", time_ns=2),
@@ -38,7 +39,7 @@ def test_raw_arguments_are_the_six_registers(tmp_path: Path) -> None:
         how="raw",
     )
     assert found == [registers, None, [0] * 6]
-    [row] = asked(
+    [row] = select(
         tmp_path / "seen",
         "select (arguments->>2)::ubigint as flags from calls where call = 'openat'",
     )
@@ -93,7 +94,7 @@ def test_detailed_arguments_have_names_and_words(tmp_path: Path) -> None:
         call_record(call, time_ns=k, arguments=registers)
         for k, (call, registers, _) in enumerate(DETAILED)
     ]
-    assert told(tmp_path / "seen", *records) == [words for _, _, words in DETAILED]
+    assert recorded_arguments(tmp_path / "seen", *records) == [words for _, _, words in DETAILED]
 
 
 def test_rows_keep_their_arguments_and_words(tmp_path: Path) -> None:
@@ -106,7 +107,7 @@ def test_rows_keep_their_arguments_and_words(tmp_path: Path) -> None:
         for k in range(4)
     ]
     records = [lseek[5], *(each for pair in zip(named, xattr, strict=False) for each in pair)]
-    found = told(tmp_path / "seen", *records, xattr[3], *lseek[:5])
+    found = recorded_arguments(tmp_path / "seen", *records, xattr[3], *lseek[:5])
     whences = ("SEEK_SET", "SEEK_CUR", "SEEK_END")
     assert found[0::2][:4] == [{"fd": k, "offset": 0, "whence": whences[k % 3]} for k in range(4)]
     assert found[1::2][:3] == [
@@ -116,10 +117,10 @@ def test_rows_keep_their_arguments_and_words(tmp_path: Path) -> None:
     # The name was lost.
     assert found[7] == {"fd": 3, "size": 128}
     # This is not a second path.
-    assert not any(row["to_path"] for row in asked(tmp_path / "seen", "select to_path from calls"))
+    assert not any(row["to_path"] for row in select(tmp_path / "seen", "select to_path from calls"))
 
 
-def test_the_values_are_those_of_the_systems_headers(tmp_path: Path) -> None:
+def test_argument_values_equal_the_system_headers(tmp_path: Path) -> None:
     """Compare each name that this machine's headers define; they may lack newer ones."""
     values = {
         name: value
@@ -184,7 +185,7 @@ def watched(tmp_path: Path, how: str) -> Path:
 
 def test_detailed_arguments_match_those_of_the_program(can_watch: None, tmp_path: Path) -> None:
     folder = watched(tmp_path, "detailed")
-    rows = asked(
+    rows = select(
         folder,
         f"""select call, path, arguments from calls
         where starts_with(path, '{tmp_path}/place/') or call = 'lseek' order by time_ns""",
@@ -223,5 +224,5 @@ def test_detailed_arguments_match_those_of_the_program(can_watch: None, tmp_path
     document = Path(__file__).parents[2] / "docs" / "watch.md"
     section = document.read_text().split("\n### With which arguments\n")[1].split("\n### ")[0]
     [sql] = re.findall(r"```sql\n(.*?)```", section, re.S)
-    answer = asked(folder, sql)
+    answer = select(folder, sql)
     assert {"flags": opened["flags"], "opens": 1, "files": 1} in answer

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_watch import asked, drive
+from test_watch import drive, select
 from test_watch_hashes import xxh64
 
 from linnapp.insight import watch as watching
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("can_watch")
 
 def answer(seen: Path, query: str) -> list[dict[str, Any]]:
     """Return the answer to a query of the docs."""
-    return asked(seen, (QUERIES / f"{query}.sql").read_text())
+    return select(seen, (QUERIES / f"{query}.sql").read_text())
 
 
 def watched(tmp_path: Path, session: str | None, *command: object) -> Path:
@@ -48,7 +48,7 @@ def test_lines_that_a_log_shipper_never_reads_are_found(drive: Path, tmp_path: P
     query = "unread-log"
     seen = watched(tmp_path, "lossy", *python("log_shipper.py"), drive)
     # The file system gave the number of the old log to the new one; otherwise nothing can be lost.
-    logs = asked(
+    logs = select(
         seen,
         f"""select distinct inode, first_access_ns from calls
         where path = '{drive}/app.log' and call in ('read', 'write')""",
@@ -106,7 +106,7 @@ def test_a_log_that_is_opened_for_each_line_is_found(drive: Path, tmp_path: Path
     (drive / "server.log").unlink()
     watched(tmp_path, "fixed", *python("reopened_log.py"), drive, "--fixed")
     assert [row["session"] for row in answer(seen, query)] == ["reopened"]
-    [fixed] = asked(
+    [fixed] = select(
         seen,
         f"""select count(*) as calls, sum(result) filter (call = 'writev')::bigint as bytes
         from calls where session = 'fixed' and path = '{drive}/server.log'""",

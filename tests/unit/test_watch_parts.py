@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 from slow_drive import SlowDrive, slow_drive
-from test_watch import asked
+from test_watch import select
 
 from linnapp.insight import watch as watching
 from linnapp.insight.calls import PARTS
@@ -108,7 +108,7 @@ def watched(tmp_path: Path, script: str, *arguments: object) -> tuple[Path, list
     program = [sys.executable, "-S", "-E", "-c", ACCOUNTS + textwrap.dedent(script)]
     seen = watching.watch(folder, command=[*program, *map(str, (accounts, *arguments))])
     assert not seen.status and not seen.counts["lost_calls"]
-    [whole] = asked(
+    [whole] = select(
         folder,
         f"""select count(*) as n, bool_and({" + ".join(PARTS)} = duration_ns) as adds_up,
         min(least({", ".join(PARTS)})) as least_ns from calls""",
@@ -120,7 +120,7 @@ def watched(tmp_path: Path, script: str, *arguments: object) -> tuple[Path, list
 def parts(folder: Path, where: str) -> dict[str, Any]:
     """Return the parts in seconds, summed over the calls that match a condition."""
     sums = ", ".join(f"sum({part})::double / 1e9 as {part}" for part in ("duration_ns", *PARTS))
-    [found] = asked(folder, f"select count(*) as n, {sums} from calls where {where}")
+    [found] = select(folder, f"select count(*) as n, {sums} from calls where {where}")
     return found
 
 
@@ -155,7 +155,7 @@ def test_wait_for_a_slow_drive_is_shown(slow: SlowDrive, tmp_path: Path) -> None
     assert found["n"] == 10 == len(delays)
     assert_waited(found, accounts, io_wait_ns=sum(delays))
     # The wait was at the drive, as its I/O shows.
-    [io] = asked(
+    [io] = select(
         folder,
         """select sum(drive_ns)::double / 1e9 as drive, sum(latency_ns)::double / 1e9 as whole
         from ios where call like 'preadv%'""",
@@ -181,7 +181,7 @@ def test_wait_for_a_page_read_by_another_thread_is_shown(slow: SlowDrive, tmp_pa
     folder, accounts = watched(tmp_path, script, slow.device)
     [(_, end_s)] = [served for served in slow.served() if served[1] - served[0] >= LONG_S]
     where = f"call = 'pread64' and path = '{slow.device}'"
-    first, second = asked(folder, f"select tid, time_ns from calls where {where} order by time_ns")
+    first, second = select(folder, f"select tid, time_ns from calls where {where} order by time_ns")
     of = {account.tid: account for account in accounts}
     own, others = (parts(folder, f"{where} and tid = {row['tid']}") for row in (first, second))
     assert_waited(own, [of[first["tid"]]], io_wait_ns=LONG_S)
@@ -212,10 +212,10 @@ def test_wait_for_a_lock_is_shown(slow: SlowDrive, tmp_path: Path) -> None:
         folder, accounts = watched(tmp_path, script, place / "f")
         slow.delay(0)
     where = f"call = 'pwrite64' and path = '{place}/f'"
-    _, first, second = asked(
+    _, first, second = select(
         folder, f"select tid, time_ns from calls where {where} order by time_ns"
     )
-    wrote = asked(
+    wrote = select(
         folder,
         f"""select tid, latency_ns / 1e9 as took_s, (time_ns + latency_ns) / 1e9 as end_s
         from ios where call_time_ns in ({first["time_ns"]}, {second["time_ns"]}) order by end_s""",
@@ -251,7 +251,7 @@ def test_wait_for_a_slow_journal_is_shown(slow: SlowDrive, tmp_path: Path) -> No
         folder, accounts = watched(tmp_path, script, place)
         served = slow.served()
         slow.delay(0)
-    calls = asked(folder, "select * from calls where call = 'fsync' order by time_ns")
+    calls = select(folder, "select * from calls where call = 'fsync' order by time_ns")
     assert len(calls) == 5
     for call, account in zip(calls, accounts, strict=True):
         begin_s, end_s = call["time_ns"] / 1e9, (call["time_ns"] + call["duration_ns"]) / 1e9

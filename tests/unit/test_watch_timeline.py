@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from test_watch import FOO, call_record, file_record, io_record, run, stored
+from test_watch import FOO, call_record, file_record, io_record, run, store_session
 
 from linnapp.errors import LinnappError
 from linnapp.insight import query as watch_query
@@ -55,7 +55,7 @@ def io(time_ns: int, latency_ns: int, insert_ns: int, issue_ns: int, **fields: i
 @pytest.fixture
 def seen(tmp_path: Path) -> Path:
     """Return 10 ms of I/Os: a read of 4 ms in the middle, and another thread's fsync at the end."""
-    stored(
+    store_session(
         tmp_path / "seen" / "first",
         file_record(FOO, b"<script>&\x1b[2J", b"srv"),
         call_record("fstat", FOO, time_ns=0, duration_ns=MS),
@@ -83,7 +83,7 @@ def drawn(folder: Path, *arguments: object) -> Page:
     return Page(output.read_text())
 
 
-def test_bars_are_where_the_times_say(seen: Path) -> None:
+def test_timeline_bars_have_the_recorded_times(seen: Path) -> None:
     page = drawn(seen)
     assert page.lanes == {
         "postgres 7": [("read", 30, 40, 1), ("other", 0, 10, 1)],
@@ -105,7 +105,7 @@ def test_bars_are_where_the_times_say(seen: Path) -> None:
     assert "script" not in page.tags and page.links == ["data:,"]
 
 
-def test_a_window_is_drawn_larger(seen: Path) -> None:
+def test_timeline_enlarges_a_window(seen: Path) -> None:
     page = drawn(seen, "--session", "first", "--window", "0.005", "0.0065")
     assert list(page.lanes) == ["postgres 7", "4095:1"]
     assert page.lanes["postgres 7"] == [("read", 0, 100, 1)]
@@ -114,7 +114,7 @@ def test_a_window_is_drawn_larger(seen: Path) -> None:
 
 
 def test_timeline_refuses_invalid_sessions_and_windows(seen: Path, tmp_path: Path) -> None:
-    stored(watch_query.session_folder(seen, "second"), call_record("read"), session="second")
+    store_session(watch_query.session_folder(seen, "second"), call_record("read"), session="second")
     output = tmp_path / "page.html"
     for arguments, words in (
         ((), "several sessions; --session names one: first, second"),

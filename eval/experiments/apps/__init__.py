@@ -16,20 +16,20 @@ from pathlib import Path
 
 from eval import figures, grid
 from eval.cells import LATENCY_TRAINING, Cell, trained
-from eval.experiment import Context, check_chosen, chosen
+from eval.experiment import Context, check_names, names_from_environment
 from eval.experiments.apps import lab
 from eval.experiments.apps.comparison import COMPARED, LATENCY, MODULE, OFF, ON, add_scores
-from eval.experiments.apps.lab import MODULE_KERNEL, Case, Ran, run_case
+from eval.experiments.apps.lab import MODULE_KERNEL, Case, FinishedRun, run_case
 from eval.experiments.apps.programs import APPLICATIONS, require
 from eval.long_table import LongTable
 from eval.scores import key
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 from linnapp.lab import guests
 
 #: Environment variable: the applications to run.
 VARIABLE = "LINNOS_APPS"
 
-NAMES = chosen(VARIABLE, APPLICATIONS)
+NAMES = names_from_environment(VARIABLE, APPLICATIONS)
 
 #: Workloads of the background: those of Table 1 for the enterprise array, as in the paper's
 #: Fig. 13, each with its own seed.
@@ -61,9 +61,9 @@ def cases(cell: Cell) -> list[Case]:
     return found
 
 
-def add_runs(table: LongTable, finished: Sequence[Ran]) -> None:
+def add_runs(table: LongTable, finished: Sequence[FinishedRun]) -> None:
     """Add the scores of every load, over all workloads and with each, and what drives counted."""
-    groups: dict[tuple[str, str], list[Ran]] = {}
+    groups: dict[tuple[str, str], list[FinishedRun]] = {}
     for run in finished:
         groups.setdefault((run.case.application, run.case.place), []).append(run)
     for (name, system), group in groups.items():
@@ -93,7 +93,7 @@ def add_runs(table: LongTable, finished: Sequence[Ran]) -> None:
 
 def measure_all(context: Context) -> LongTable:
     """Run every application in each mode with every workload."""
-    check_chosen(VARIABLE, NAMES, APPLICATIONS)
+    check_names(VARIABLE, NAMES, APPLICATIONS)
     apps = [APPLICATIONS[name] for name in NAMES]
     require(apps)
     cells = [grid.cell(*pair) for pair in zip(WORKLOADS, context.seeds, strict=False)]
@@ -104,7 +104,7 @@ def measure_all(context: Context) -> LongTable:
     context.map(lambda app: lab.data(context.cache, app), apps, "data")
     pairs = [(cell, case) for cell in cells for case in cases(cell)]
 
-    def run_all(by_module: bool) -> list[Ran]:
+    def run_all(by_module: bool) -> list[FinishedRun]:
         return context.map(
             lambda pair: run_case(context.cache, *pair),
             [pair for pair in pairs if (pair[1].mode == MODULE) == by_module],
@@ -126,11 +126,11 @@ def draw(table: LongTable, path: Path) -> None:
         if not row.reference and not row.place[2] and row.place[1] == FILE_SYSTEM:
             shown.add(row.place[:1], row.policy, row.measure, number)
     titles = {name: EXPERIMENT.measures[name].title for name in ("mean_us", *map(key, COMPARED))}
-    figures.by_place(shown, titles, path)
+    figures.draw_by_place(shown, titles, path)
 
 
 EXPERIMENT = Study(
-    **described("apps"),
+    **load_study_texts("apps"),
     measure_all=measure_all,
     factors={
         "load": [title for app in APPLICATIONS.values() for title in app.loads.values()],

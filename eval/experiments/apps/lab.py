@@ -65,7 +65,7 @@ _MAKE_MEMORY_MB = 2048
 
 
 @dataclass(frozen=True)
-class PartedArray(Array):
+class PartitionedArray(Array):
     """Drives of two parts. ``devices`` are the second parts, which the replayer uses."""
 
     mirror_mb: int = MIRROR_MB
@@ -110,7 +110,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Ran:
+class FinishedRun:
     """A finished run and its folder."""
 
     case: Case
@@ -133,7 +133,7 @@ class Ran:
 class Setup:
     """The setup of a run: everything that it needs in addition to its program."""
 
-    array: PartedArray
+    array: PartitionedArray
     #: The program's files, as :func:`make_data` makes them.
     data: Path
     #: The background, one trace for each drive.
@@ -162,12 +162,14 @@ class Setup:
         return models
 
 
-def setup_of(cache: Cache, cell: Cell, app: Application, training: tuple[str, ...] | None) -> Setup:
+def make_setup(
+    cache: Cache, cell: Cell, app: Application, training: tuple[str, ...] | None
+) -> Setup:
     """Return the setup of a cell, with models if there are options of their training."""
     whole = cell.drives()
     models = None if training is None else trained(cache, cell, training)
     return Setup(
-        PartedArray(
+        PartitionedArray(
             n_drives=whole.n_drives, profile=whole.profile, size_mb=whole.size_mb, seed=whole.seed
         ),
         data(cache, app),
@@ -208,7 +210,7 @@ def make_data(app: Application, folder: Path) -> None:
     """Let the application create its files, and store them in a folder as ``DATA``."""
     places = guests.places_of(folder)
     script = (
-        f"{_sourced(app)}mount -t tmpfs none $files\n"
+        f"{_source_scripts(app)}mount -t tmpfs none $files\n"
         f"make_data $files {_words(app.data)}\n"
         f"tar -C $files --numeric-owner -cf {places.cwd}/{DATA} .\n"
     )
@@ -232,11 +234,11 @@ def _words(numbers: Sequence[int]) -> str:
     return " ".join(map(str, numbers))
 
 
-def _sourced(app: Application) -> str:
+def _source_scripts(app: Application) -> str:
     return f"set -e\n. {SCRIPTS}/array.sh\n. {SCRIPTS}/{app.name}.sh\n"
 
 
-def run_case(cache: Cache, cell: Cell, case: Case) -> Ran:
+def run_case(cache: Cache, cell: Cell, case: Case) -> FinishedRun:
     """Run an application once, unless the run is in the cache."""
     app = APPLICATIONS[case.application]
     training = LATENCY_TRAINING if case.mode in (LATENCY, MODULE) else ()
@@ -247,10 +249,10 @@ def run_case(cache: Cache, cell: Cell, case: Case) -> Ran:
     }  # fmt: skip
 
     def make(folder: Path) -> None:
-        summary = run_once(app, case, setup_of(cache, cell, app, training), folder / "run")
+        summary = run_once(app, case, make_setup(cache, cell, app, training), folder / "run")
         write_json(folder / "run.json", summary)
 
-    return Ran(case, cell, cache.get("app", made_from, make))
+    return FinishedRun(case, cell, cache.get("app", made_from, make))
 
 
 def run_once(app: Application, case: Case, setup: Setup, folder: Path) -> dict[str, Any]:
@@ -267,21 +269,21 @@ def run_once(app: Application, case: Case, setup: Setup, folder: Path) -> dict[s
     kind = "btrfs" if case.mode == "btrfs" else "md"
     state = {LATENCY: ON, MODULE: ON, "btrfs": "off"}.get(case.mode, case.mode)
     mirrors = " ".join(f"{drive}p1" for drive in setup.array.drives[: case.n_mirrors])
-    summary = replay_beside(
+    summary = replay_background_during(
         f"( run_app $start_s {_words(app.load)} {setup.seed} )",
         setup.scenario(f"{app.title} on {case.file_system}, {case.mode}"),
         folder,
         app.seconds,
-        prepare=_sourced(app)
-        + _uploaded(case, setup.array, models, folder)
+        prepare=_source_scripts(app)
+        + _upload_commands(case, setup.array, models, folder)
         + f"array_up {kind} {case.file_system} {state} {mirrors}\nfill\nstart_app\n",
-        ready="reads_of before\n",
-        finish=f"reads_of after\nstop_app\narray_down {kind}\n",
+        ready="write_counters before\n",
+        finish=f"write_counters after\nstop_app\narray_down {kind}\n",
     )
     return {**summary, "counted": reports.counters(folder / "before", folder / "after")}
 
 
-def replay_beside(
+def replay_background_during(
     program: str,
     scenario: guests.Scenario,
     folder: Path,
@@ -312,7 +314,7 @@ def replay_beside(
         "program=$!\n"
         f"wait_until $ready_s\n{ready}"
     )
-    after = f"ended_beside $start_s {round(seconds + MORE_S)}\nwait $program\n{finish}"
+    after = f"check_background_length $start_s {round(seconds + MORE_S)}\nwait $program\n{finish}"
     summary = guests.replay(scenario, "baseline", folder, prepare=before, finish=after)
     for done in (DATA, "baseline.log"):
         (folder / done).unlink()
@@ -320,7 +322,9 @@ def replay_beside(
     return summary
 
 
-def _uploaded(case: Case, array: PartedArray, models: Sequence[str], folder: Path) -> str:
+def _upload_commands(
+    case: Case, array: PartitionedArray, models: Sequence[str], folder: Path
+) -> str:
     """Return commands that upload the models, after loading the modules if the case has them."""
     if case.mode != MODULE:
         return guests.upload(array.drives, models, "observe")

@@ -74,7 +74,7 @@ def require(applications: Sequence[Application]) -> None:
 
 
 def _client(app: Application, folder: Path) -> dict[str, Operations]:
-    return {app.name: reports.of_client(folder / "reads.csv", app.seconds)}
+    return {app.name: reports.read_client_report(folder / "reads.csv", app.seconds)}
 
 
 def _postgres(app: Application, folder: Path) -> dict[str, Operations]:
@@ -83,18 +83,18 @@ def _postgres(app: Application, folder: Path) -> dict[str, Operations]:
     for name, length_s in seconds.items():
         logs = [path for path in folder.glob(f"{name}.*") if path.suffix[1:].isdigit()]
         start_s = float((folder / f"{name}.start").read_text())
-        log = reports.one(logs, f"logs of pgbench in {folder}")
-        found[name] = reports.of_pgbench(log, start_s, length_s)
+        log = reports.only_path(logs, f"logs of pgbench in {folder}")
+        found[name] = reports.read_pgbench_log(log, start_s, length_s)
     return found
 
 
 def _rocksdb(app: Application, folder: Path) -> dict[str, Operations]:
-    return {"rocksdb": reports.of_db_bench(folder / "db_bench.txt")}
+    return {"rocksdb": reports.read_db_bench_report(folder / "db_bench.txt")}
 
 
 def _fio(app: Application, folder: Path) -> dict[str, Operations]:
-    log = reports.one(list(folder.glob("fio_lat.*.log")), f"latency logs of fio in {folder}")
-    return {"fio": reports.of_fio(log, folder / "fio.json", app.seconds)}
+    log = reports.only_path(list(folder.glob("fio_lat.*.log")), f"latency logs of fio in {folder}")
+    return {"fio": reports.read_fio_report(log, folder / "fio.json", app.seconds)}
 
 
 APPLICATIONS = {

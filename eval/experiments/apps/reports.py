@@ -53,13 +53,13 @@ def _columns(path: Path, what: str, n: int, separator: str | None) -> NDArray[np
     return table
 
 
-def of_client(path: Path, seconds: float) -> Operations:
+def read_client_report(path: Path, seconds: float) -> Operations:
     """Read the report of sqlite_client.py or wiredtiger_client.c."""
     table = _columns(path, "a report of a client", 2, ",")
     return Operations(table[:, 0], table[:, 1], seconds)
 
 
-def of_pgbench(log: Path, start_s: float, seconds: float) -> Operations:
+def read_pgbench_log(log: Path, start_s: float, seconds: float) -> Operations:
     """Read the transactions of a log of `pgbench -l -R` that was started at time `start_s`.
 
     As in pgbench, a latency begins at the scheduled time of a transaction.
@@ -71,7 +71,7 @@ def of_pgbench(log: Path, start_s: float, seconds: float) -> Operations:
     return Operations(np.maximum(end_us - latency_us, 0)[order], latency_us[order], seconds)
 
 
-def of_fio(log: Path, report: Path, seconds: float) -> Operations:
+def read_fio_report(log: Path, report: Path, seconds: float) -> Operations:
     """Read the `--write_lat_log` of a job without averages, and check its JSON report."""
     table = _columns(log, "a latency log of fio", 3, ",")
     try:
@@ -88,7 +88,7 @@ def of_fio(log: Path, report: Path, seconds: float) -> Operations:
     return Operations(np.maximum(table[:, 0] * 1000 - latency_us, 0), latency_us, seconds)
 
 
-def of_db_bench(report: Path) -> Operations:
+def read_db_bench_report(report: Path) -> Operations:
     """Read the repeats of `readrandom` with `--histogram`; each repeat is a block of the run.
 
     The mean of a repeat is exact. Percentiles come from its histogram as in RocksDB, with the
@@ -142,7 +142,7 @@ def _counted(path: Path) -> dict[str, list[int]]:
     return found
 
 
-def one(paths: Sequence[Path], what: str) -> Path:
+def only_path(paths: Sequence[Path], what: str) -> Path:
     """Return the only path, or raise StepError."""
     if len(paths) != 1:
         raise StepError(f"{what}: {len(paths)} files, expected one: {', '.join(map(str, paths))}")

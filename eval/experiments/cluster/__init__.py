@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reads of GlusterFS from the node that a rule chooses: do agents' reports help?
+"""Compare rules for choosing the GlusterFS node of each read, with and without agents' reports.
 
     make eval-cluster
     make eval-cluster LINNOS_CLUSTER=50us,4-clients     # these of `CELLS`
@@ -22,12 +22,12 @@ from typing import Any
 
 from eval.cache import RESULTS, ROOT
 from eval.cells import WORKLOADS
-from eval.experiment import chosen
+from eval.experiment import names_from_environment
 from eval.experiments.cluster import cells, lab, rules
 from eval.experiments.cluster.lab import BURSTS, MEASURED_MS, TURN_US, Situation
-from eval.experiments.cluster.rules import LIBRARY, OTHERS, RULES
+from eval.experiments.cluster.rules import LIBRARY, RIVALS, RULES
 from eval.long_table import LongTable
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 
 #: The situations. Their seeds are replaced.
 CELLS = {
@@ -61,7 +61,7 @@ N_SEEDS = {"20us": 3}
 #: Environment variable: the situations to measure.
 VARIABLE = "LINNOS_CLUSTER"
 
-CHOSEN = chosen(VARIABLE, UNNAMED)
+CHOSEN = names_from_environment(VARIABLE, UNNAMED)
 
 
 def page_data(table: LongTable) -> Mapping[str, Any]:
@@ -75,7 +75,7 @@ def page_data(table: LongTable) -> Mapping[str, Any]:
     ]
     return {
         "rules": RULES,
-        "rivals": OTHERS,
+        "rivals": RIVALS,
         "best": rules.best,
         "n_faster_and_slower": rules.n_faster_and_slower,
         "side": rules.side,
@@ -96,7 +96,7 @@ _DRAWN_RULES = (
 
 
 EXPERIMENT = Study(
-    **described("cluster"),
+    **load_study_texts("cluster"),
     factors={"situation": CHOSEN},
     policies=tuple(RULES),
     measure_all=partial(

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 
 from eval import scores
-from eval.experiment import Context, check_chosen
+from eval.experiment import Context, check_names
 from eval.experiments.cluster.lab import (
     MEASURED_MS,
     TURN_US,
     Measured,
     Situation,
-    compiled,
-    measured,
-    recorded_and_trained,
+    compile_client,
+    measure_rules,
+    record_and_train,
 )
-from eval.experiments.cluster.rules import LIBRARY, SHIPPED
+from eval.experiments.cluster.rules import AGENT_RULES, LIBRARY
 from eval.intervals import Blocks, Pooled
 from eval.long_table import LongTable
 from linnapp.lab import guests
@@ -41,35 +41,35 @@ def measure(
     n_seeds: Mapping[str, int],
     variable: str,
     base: str = "round-robin",
-    compared: Sequence[str] = (*SHIPPED, *LIBRARY),
+    compared: Sequence[str] = (*AGENT_RULES, *LIBRARY),
 ) -> LongTable:
     """Measure the situations that the environment variable names under every rule.
 
     Each has one seed unless `n_seeds` has another number. A finished seed of a situation is in the
     cache.
     """
-    check_chosen(variable, names, cells)
-    client = compiled(context.folder, engine)
+    check_names(variable, names, cells)
+    client = compile_client(context.folder, engine)
     situations = {
         name: [replace(cells[name], seed=seed) for seed in context.seeds[: n_seeds.get(name, 1)]]
         for name in names
     }
     work = context.work()
-    # Models belong to drives: those of one load serve every network.
+    # Models depend on the drives and the load, not on the network.
     drives = {
         (situation.load, situation.seed, situation.nodes): situation
         for same in situations.values()
         for situation in same
     }
     for situation in drives.values():
-        work.add("training", partial(recorded_and_trained, context.cache, client, situation))
+        work.add("training", partial(record_and_train, context.cache, client, situation))
     work.do()
     work = context.work()
     steps: dict[str, list[Step[dict[str, Measured]]]] = {name: [] for name in names}
     with guests.on_kernel(CLUSTER_KERNEL, "kernel-cluster", context.folder.parent / "bin"):
         for name, same in situations.items():
             for situation in same:
-                do = partial(measured, context.cache, client, situation, rules)
+                do = partial(measure_rules, context.cache, client, situation, rules)
                 steps[name].append(work.add(f"reading, {name}", do))
         work.do()
     table = LongTable(("situation",))
@@ -87,7 +87,7 @@ def add_reads(
     seeds: Sequence[Mapping[str, Measured]],
     measured_ms: int = MEASURED_MS,
     base: str = "round-robin",
-    compared: Sequence[str] = (*SHIPPED, *LIBRARY),
+    compared: Sequence[str] = (*AGENT_RULES, *LIBRARY),
 ) -> None:
     """Add the numbers of reads under each rule, seeds pooled.
 
@@ -102,7 +102,7 @@ def add_reads(
         seed_blocks = Blocks(due_us, measured_ms * 1e3, measured_ms * 1000 // TURN_US)
         for name, done in by_rule.items():
             if not np.array_equal(done.reads["due_ns"] / 1e3, due_us):
-                raise ValueError(f"{name}: not the reads of the others")
+                raise ValueError(f"{name}: the reads differ from those of the other rules")
             latency_us = done.reads["latency_ns"] / 1e3
             seed_blocks.add(name, latency_us)
             pooled.setdefault(name, []).append(latency_us)

@@ -58,7 +58,7 @@ READ = np.dtype([("due_ns", "<u8"), ("latency_ns", "<u8"), ("node", "<u4"), ("at
 
 #: The sizes of the file that is read, on each node; of its drive; and of the part of the drive that
 #: another load uses.
-FILE_MB, DRIVE_MB, BESIDE_MB = 64, 1024, 480
+FILE_MB, DRIVE_MB, BACKGROUND_MB = 64, 1024, 480
 
 #: The mean time between reads of the client: 4 KiB each, by a Poisson process.
 MEAN_US = 500
@@ -152,11 +152,11 @@ class Measured:
     counted: dict[str, int]
 
 
-def compiled(folder: Path, engine: str = "gluster") -> Path:
+def compile_client(folder: Path, engine: str = "gluster") -> Path:
     """Compile an engine's client in a folder."""
     for target, built in {"agent": AGENT, **_BUILT[engine]}.items():
         if not built.exists():
-            raise StepError(f"{built}: not there; `make {target}` builds it")
+            raise StepError(f"{built} does not exist; `make {target}` builds it")
     if absent := missing(engine, DEFAULT_PATH):
         raise StepError(
             f"not installed: {', '.join(absent)}; `{installed_by(engine)}` installs them"
@@ -186,7 +186,7 @@ def compiled(folder: Path, engine: str = "gluster") -> Path:
     return program
 
 
-def _injected(arm: int, n_drives: int) -> str:
+def _inject_commands(arm: int, n_drives: int) -> str:
     """Return shell commands that begin or end the wandering burst."""
     lines = []
     for drive in range(n_drives):
@@ -203,10 +203,10 @@ def _injected(arm: int, n_drives: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _load(situation: Situation, places: Places, traces: Sequence[Path]) -> str:
+def _load_commands(situation: Situation, places: Places, traces: Sequence[Path]) -> str:
     """Return shell commands that begin the load, and define `end_load`, which ends it."""
     if situation.load == BURSTS:
-        begin, end = (_injected(arm, situation.nodes) for arm in (1, 0))
+        begin, end = (_inject_commands(arm, situation.nodes) for arm in (1, 0))
         return f"{begin}end_load() {{ {end} }}\n"
     command = [
         "replayer", "--devices", ",".join(f"/dev/flash{k}p2" for k in range(N_DRIVES)),
@@ -214,16 +214,16 @@ def _load(situation: Situation, places: Places, traces: Sequence[Path]) -> str:
         "--seed", str(situation.seed), "--fit", "--unwritten", "any",
         *REPLAYER_OPTIONS, "--start-every", str(guests.START_EVERY_S), "--json", "/run/load.json",
     ]  # fmt: skip
-    # its latencies are not used
+    # The latencies of the load are not used.
     return (
         f"{shlex.join(command)} >/run/load.txt 2>&1 & load=$!\n"
-        # it checks at its start that no other process uses the drives
+        # The replayer checks at its start that no other process uses the drives.
         "sleep 1\n"
         "end_load() { wait $load || { cat /run/load.txt; exit 1; }; }\n"
     )
 
 
-def _failing(situation: Situation) -> str:
+def _failure_commands(situation: Situation) -> str:
     """Return shell commands that let a part of the first node fail for a round of bursts."""
     if not situation.fails:
         return "failing=\n"
@@ -231,7 +231,7 @@ def _failing(situation: Situation) -> str:
     fail = {"server": cluster.halt_server, "network": cluster.fail_link, "node": cluster.kill_node}
     begin, end = fail[situation.fails](0)
     round_s = situation.nodes * TURN_US / 1e6
-    # they run a second after a common start; the programs begin at the next one
+    # These commands run one second after a common start; the programs begin at the next one.
     begins_s = guests.START_EVERY_S - 1 + FAILS_AFTER * round_s
     return f"{{ /bin/sleep {begins_s:g}; {begin}\n/bin/sleep {round_s:g}; {end}; }} & failing=$!\n"
 
@@ -239,9 +239,9 @@ def _failing(situation: Situation) -> str:
 def _write_load(situation: Situation, folder: Path, seed: int, lasts_ms: int) -> list[Path]:
     """Write a load that depends on a seed."""
     if situation.load != BURSTS:
-        # It is a little longer than the reads.
+        # The load lasts a little longer than the reads.
         slices = [(folder, 0.0, 1.1 * lasts_ms / 1e3 + 0.2)]
-        write_workload(situation.load, slices, seed, kept_s=_KEPT_S, size_mb=BESIDE_MB)
+        write_workload(situation.load, slices, seed, kept_s=_KEPT_S, size_mb=BACKGROUND_MB)
     return [folder / f"flash{k}.iolog" for k in range(N_DRIVES)]
 
 
@@ -256,7 +256,7 @@ def _client(
     return shlex.join(map(str, words))
 
 
-def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Path:
+def record_and_train(cache: Cache, client: Path, situation: Situation) -> Path:
     """Record the nodes' drives while they are read at random, and train a model of each.
 
     Models depend on the drives and not on the network, so there is none, and any kernel of the lab
@@ -265,7 +265,7 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
     load, seed = situation.load, situation.seed
     engine = situation.engine
     first = Situation(load, seed, None, engine=engine, nodes=situation.nodes)
-    # With more drives, each is read less often; it shall have as many reads to learn from.
+    # With more drives, each is read less often, so recording takes longer to get as many reads.
     lasts_ms = RECORDED_MS * first.nodes // N_DRIVES
 
     def make(folder: Path) -> None:
@@ -274,7 +274,7 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
         drives = first.cluster().devices
         script = (
             f"{places.of(client)} write {FILE_MB}\n{_WAIT_FOR_START}"
-            f"{_load(first, places, traces)}"
+            f"{_load_commands(first, places, traces)}"
             f"linnapp trace {' '.join(drives)} -o {places.cwd}/record -- "
             + _client(places.of(client), "random", first, seed + _TRAINING, lasts_ms, "/run/log")
             + "\nend_load\n"
@@ -295,7 +295,7 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
     return cache.get("cluster-models", parameters, make) / "models"
 
 
-def measured(
+def measure_rules(
     cache: Cache, client: Path, situation: Situation, rules: Sequence[str]
 ) -> dict[str, Measured]:
     """Measure the same reads under each rule, one after the other, in one guest.
@@ -303,7 +303,7 @@ def measured(
     The first rule depends on the seed, so that no rule always gets the drives in their first
     state.
     """
-    models = recorded_and_trained(cache, client, situation)
+    models = record_and_train(cache, client, situation)
     seed, ms = situation.seed + _MEASURING, situation.measured_ms
     turn = seed % len(rules)
 
@@ -317,7 +317,11 @@ def measured(
             guests.upload(situation.cluster().devices, files, "observe"),
         ]
         for rule in (*rules[turn:], *rules[:turn]):
-            script += [_WAIT_FOR_START, _failing(situation), _load(situation, places, traces)]
+            script += [
+                _WAIT_FOR_START,
+                _failure_commands(situation),
+                _load_commands(situation, places, traces),
+            ]
             script.append("clients=\n")
             for k in range(situation.clients):
                 log, own = f"{places.cwd}/{rule}-{k}", seed + k * _NEXT_CLIENT
@@ -334,7 +338,7 @@ def measured(
     parameters = {**asdict(situation), "rules": rules, "recipe": code_version(*SOURCES)}
     folder = cache.get("cluster", parameters, make)
     return {
-        rule: together([_read(folder / f"{rule}-{k}") for k in range(situation.clients)])
+        rule: merge_clients([_read(folder / f"{rule}-{k}") for k in range(situation.clients)])
         for rule in rules
     }
 
@@ -344,7 +348,7 @@ def _read(log: Path) -> Measured:
     return Measured(np.fromfile(log, READ), tuple(counted.pop("disk_reads")), counted)
 
 
-def together(clients: Sequence[Measured]) -> Measured:
+def merge_clients(clients: Sequence[Measured]) -> Measured:
     """Merge the reads of several clients."""
     reads = np.concatenate([client.reads for client in clients])
     # Each client has counted all reads of the drives since it was ready. The last one to be ready

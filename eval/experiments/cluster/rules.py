@@ -11,22 +11,22 @@ from eval import figures
 from eval.cells import N_DRIVES
 from eval.experiments.cluster.lab import BURSTS, Situation
 from eval.long_table import LongTable, Place
-from eval.study import described
+from eval.study import load_study_texts
 
 #: The names of the rules, and their titles in tables.
-RULES: dict[str, str] = described("cluster")["titles"]
+RULES: dict[str, str] = load_study_texts("cluster")["titles"]
 
 #: Rules that send more reads than the user.
 EXTRA = ("hedge", "hedge-capped", "clone")
 
 #: Rules that use nothing but the reports of the nodes.
-SHIPPED = ("pending", "prediction")
+AGENT_RULES = ("pending", "prediction")
 
 #: The library's rules use both, and weight them by their errors.
 LIBRARY = ("library", "library-hedge")
 
 #: The alternatives that send no extra reads.
-OTHERS = tuple(rule for rule in RULES if rule not in (*EXTRA, *LIBRARY, "oracle"))
+RIVALS = tuple(rule for rule in RULES if rule not in (*EXTRA, *LIBRARY, "oracle"))
 
 #: With three seeds, intervals are too narrow by this factor (docs/evaluation.md, "How sure a number
 #: is").
@@ -124,4 +124,4 @@ def draw(
         for name, each in situations.items()
         if (name,) in table.places
     ]
-    figures.ranked(table, panels, path, ours=ours)
+    figures.draw_ranked(table, panels, path, ours=ours)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from eval import figures
-from eval.experiment import Context, Table, check_chosen
+from eval.experiment import Context, Table, check_names
 from eval.experiments.filesystems import reports
 from eval.experiments.filesystems.design import (
     CACHED,
@@ -43,7 +43,7 @@ from eval.experiments.filesystems.lab import run_case
 from eval.experiments.filesystems.processor import instructions
 from eval.experiments.filesystems.wrong import Wrong, plan, run_wrong
 from eval.long_table import LongTable, Place
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 from linnapp.stats import Interval
 
 Run = dict[str, Any]
@@ -146,7 +146,7 @@ def add_wrong(table: LongTable, wrong: Wrong, runs: Sequence[Run]) -> None:
 
 def measure_all(context: Context) -> LongTable:
     """Run all guests of the chosen configurations."""
-    check_chosen(VARIABLE, CHOSEN, (*SYSTEMS, *(c.title for c in CONFIGURATIONS)))
+    check_names(VARIABLE, CHOSEN, (*SYSTEMS, *(c.title for c in CONFIGURATIONS)))
     table = LongTable((*OPERATIONS, *STORED))
     processor = instructions(context.cache)
     slowed = cases(configurations(CHOSEN))
@@ -246,11 +246,11 @@ def draw(table: LongTable, path: Path) -> None:
             shown.add((configuration,), mix, slowness, number)
     titles = {slow.title: f"{slow.title}: % longer" for slow in COMMON}
     defaults = [place for place in shown.places if place[0].endswith(" default")]
-    figures.by_place(shown, titles, path, scales=dict.fromkeys(titles, 100.0), always=defaults)
+    figures.draw_by_place(shown, titles, path, scales=dict.fromkeys(titles, 100.0), always=defaults)
 
 
 EXPERIMENT = Study(
-    **described("filesystems"),
+    **load_study_texts("filesystems"),
     measure_all=measure_all,
     groups=(SLOWED, OPERATIONS, STORED),
     adds=True,

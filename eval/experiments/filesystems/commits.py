@@ -25,7 +25,7 @@ _EVENT = re.compile(
 )
 
 
-def of_trace(path: Path, first: int, length: int) -> dict[str, list[float]]:
+def read_commit_steps(path: Path, first: int, length: int) -> dict[str, list[float]]:
     """Return the time of each step of each commit in us, by step.
 
     The journal has `length` sectors, beginning with sector `first`.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from eval.experiment import chosen
+from eval.experiment import names_from_environment
 
 SYSTEMS = ("ext4", "xfs", "f2fs", "btrfs")
 
@@ -73,7 +73,7 @@ CONFIGURATIONS = (
 #: Environment variable: the file systems, and titles of configurations, to run.
 VARIABLE = "LINNOS_FILESYSTEMS"
 
-CHOSEN = chosen(VARIABLE, SYSTEMS)
+CHOSEN = names_from_environment(VARIABLE, SYSTEMS)
 
 
 @dataclass(frozen=True)

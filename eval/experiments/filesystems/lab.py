@@ -36,7 +36,7 @@ _SOURCES = (
 def run_case(cache: Cache, case: Case, seed: int) -> list[dict[str, Any]]:
     """Run a case unless it is in the cache: first without slowness, then once for each.
 
-    A run has the fields of :func:`reports.of_operations`, the counters of the ``drive``, and
+    A run has the fields of :func:`reports.read_operations`, the counters of the ``drive``, and
     ``steps`` if the case measures them.
     """
     sources = (*_SOURCES, "commits.py") if case.steps else _SOURCES
@@ -64,11 +64,11 @@ def run_once(case: Case, seed: int, folder: Path) -> list[dict[str, Any]]:
     )  # fmt: skip
     found = []
     for i, _ in enumerate(every):
-        run = reports.of_operations(folder / f"{i}.ops", case.mix.threads)
+        run = reports.read_operations(folder / f"{i}.ops", case.mix.threads)
         run["drive"] = reports.counters(folder / f"{i}.ops.before", folder / f"{i}.ops.after")
         if case.steps:
             first, length = map(int, (folder / f"{i}.region").read_text().split())
-            run["steps"] = commits.of_trace(folder / f"{i}.trace", first, length)
+            run["steps"] = commits.read_commit_steps(folder / f"{i}.trace", first, length)
             (folder / f"{i}.trace").unlink()
         (folder / f"{i}.ops").unlink()
         found.append(run)

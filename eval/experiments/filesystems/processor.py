@@ -69,7 +69,7 @@ def count(folder: Path) -> dict[str, dict[str, float]]:
         for system in SYSTEMS
         for mix in MIXES
     ]  # fmt: skip
-    debian_kernel.counted(
+    debian_kernel.run_counting_instructions(
         "\n".join(lines), memory_mb=_MEMORY_MB, out_dir=folder,
         environment={"PATH": debian_kernel.PATH, "OUT": str(folder)},
     )  # fmt: skip

@@ -19,7 +19,7 @@ from linnapp.stats import Interval
 BLOCKS = 20
 
 
-def of_operations(path: Path, threads: int) -> dict[str, Any]:
+def read_operations(path: Path, threads: int) -> dict[str, Any]:
     """Read a report of guest/mixes.py.
 
     Returns
@@ -64,7 +64,7 @@ def counters(before: Path, after: Path) -> dict[str, int]:
 def slowdown(base: dict[str, Any], slowed: dict[str, Any], kind: str | None = None) -> Interval:
     """Return the share by which operations, of one kind or all, take longer, with its interval.
 
-    Both runs are results of :func:`of_operations` or :func:`pooled`; their blocks are paired.
+    Both runs are results of :func:`read_operations` or :func:`pooled`; their blocks are paired.
     """
     if base["count"] != slowed["count"]:
         raise StepError("the operations on a slow drive are not those on the drive as it is")

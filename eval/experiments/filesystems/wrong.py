@@ -136,7 +136,7 @@ def run_once(wrong: Wrong, seed: int, folder: Path) -> dict[str, Any]:
     script = "\n".join(
         (
             f"set -e\n. {SCRIPTS}/wrong.sh",
-            f"mirrors_new {wrong.kind} {wrong.file_system}",
+            f"make_mirrors {wrong.kind} {wrong.file_system}",
             f"range={where}",
             f"mount -t {wrong.file_system} $device $files",
             "sync",
@@ -144,10 +144,10 @@ def run_once(wrong: Wrong, seed: int, folder: Path) -> dict[str, Any]:
             f"{blocks} write {what}",
             "umount $files",
             "wrong_off $LINNOS_OUT/injected",
-            "mirrors_repaired" if wrong.kind == "md_repaired" else "",
+            "repair_mirrors" if wrong.kind == "md_repaired" else "",
             f"checked {wrong.file_system} {wrong.kind} >$LINNOS_OUT/checked",
-            "first_taken_away" if wrong.kind in ("md_without", "md_repaired") else "",
-            f"if come_back {shlex.quote(wrong.file_system)} >$LINNOS_OUT/mount; then",
+            "remove_first_drive" if wrong.kind in ("md_without", "md_repaired") else "",
+            f"if mount_again {shlex.quote(wrong.file_system)} >$LINNOS_OUT/mount; then",
             # RocksDB writes its log when it is opened.
             "mount -o remount,rw $files" if of_rocksdb else "",
             f"{blocks} repair $files" if wrong.kind == "rocksdb_repaired" else "",

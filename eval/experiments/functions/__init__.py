@@ -19,7 +19,7 @@ from eval import debian_kernel
 from eval.cache import ROOT
 from eval.experiment import NOT_AVAILABLE, Context, Table
 from eval.long_table import LongTable
-from eval.study import Study, described
+from eval.study import Study, load_study_texts
 
 GUEST = Path(__file__).parent / "guest"
 
@@ -59,7 +59,7 @@ def measure(
     for boot in range(BOOTS):
         out = folder / f"points-{boot}.jsonl"
         command = ["python3", GUEST / "functions.py", out, program, DEVICE, file_system, *sizes]
-        debian_kernel.counted(
+        debian_kernel.run_counting_instructions(
             shlex.join(map(str, command)),
             memory_mb=MEMORY_MB,
             n_drives=1,
@@ -103,7 +103,7 @@ def poster(table: LongTable) -> dict[str, Table]:
 
 
 EXPERIMENT = Study(
-    **described("functions"),
+    **load_study_texts("functions"),
     factors={"file_system": ("ext4", "xfs"), "pages": tuple(PAGES)},
     groups=(("file_system", "pages", "operation", "file", "bytes"),),
     cell=measure,

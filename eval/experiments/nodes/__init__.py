@@ -27,7 +27,7 @@ from eval.experiments.apps import lab, reports
 from eval.experiments.apps.lab import Setup
 from eval.experiments.apps.programs import APPLICATIONS, Application, require, version
 from eval.scores import Reads
-from eval.study import READ_MEASURES, Measure, Study, described
+from eval.study import READ_MEASURES, Measure, Study, load_study_texts
 from linnapp.lab import guests
 from linnapp.lab.work import StepError, write_json
 
@@ -106,12 +106,12 @@ def measure(
 
     def make(folder: Path) -> None:
         training = MODELS[policy][1] if policy in MODELS else None
-        setup = lab.setup_of(context.cache, cell, ENGINE, training)
+        setup = lab.make_setup(context.cache, cell, ENGINE, training)
         result = run_once(ENGINE, setup, file_system, policy, timeout_us, folder)
         write_json(folder / "run.json", result)
 
     folder = context.cache.get("nodes", made_from, make)
-    operations = reports.of_client(folder / "reads.csv", ENGINE.seconds)
+    operations = reports.read_client_report(folder / "reads.csv", ENGINE.seconds)
     elsewhere = int((folder / "elsewhere").read_text())
     summary: dict[str, Any] = {"elsewhere_ratio": elsewhere / len(operations.latency_us)}
     return Reads(operations.start_us, operations.latency_us, ENGINE.seconds, summary)
@@ -141,7 +141,7 @@ def run_once(
         )
     )
     mode = MODELS[policy][0] if policy in MODELS else ""
-    summary = lab.replay_beside(
+    summary = lab.replay_background_during(
         f"( wait_until $start_s; {of_client} >{places.cwd}/elsewhere )",
         setup.scenario(f"three nodes on {file_system}, {policy}"),
         folder,
@@ -156,7 +156,7 @@ def run_once(
 
 
 EXPERIMENT = Study(
-    **described("nodes"),
+    **load_study_texts("nodes"),
     factors={"workload": WORKLOADS, "file_system": FILE_SYSTEMS},
     policies=tuple(POLICIES),
     cell=measure,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Uses each structure that may grow, as the headers have them. In those of the
- * next version, test_abi.py has appended a member to each; with -DFILLED this
- * is not zero in the structure whose number is the argument.
+ * Use each structure that may grow, as the headers define it. For the next
+ * version, test_abi.py appends a member to each structure. With -DFILLED this
+ * member is not zero in the structure whose number is the argument.
  */
 #include <liblinnos.h>
 #include <linnos_cluster.h>
@@ -52,7 +52,7 @@ static void check(int number, int error, const char *text) {
   exit(1);
 }
 
-/* The library must not write beyond what the program has. */
+/* The library must not write beyond the structure that the program passes. */
 #define GUARDED(type)                                                          \
   static struct {                                                              \
     struct type s;                                                             \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Reads a device past the page cache, each place once, and says which tag each of the reads has:
- * a line of sector and tag, 0 for none. By threads that have one, by a ring and by aio with one for
- * each read, and in the ways that give a read none.
+ * Read a device with direct I/O, each offset once, and print a line with the sector and the tag of
+ * each read, which is 0 for a read without a tag. Tags are set for a thread, and for each read of
+ * io_uring and aio. Some reads set the priority in ways that give them no tag.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -51,7 +51,7 @@ static void say(off_t place, int tag)
 	printf("%lld %d\n", (long long)place / 512, tag);
 }
 
-/* By calls of a thread, with the thread's tag. */
+/* Read by system calls of a thread, with the thread's tag. */
 static void *read_as_thread(void *tag_of_thread)
 {
 	int tag = *(int *)tag_of_thread;
@@ -70,7 +70,7 @@ static void *read_as_thread(void *tag_of_thread)
 	return NULL;
 }
 
-/* All at a time, by one ring: tags in turns, one that the kernel means something by, one alone. */
+/* Read by one ring, all at once: with different tags, with a hint of the kernel, and without. */
 static void read_by_ring(void)
 {
 	static const struct {
@@ -79,8 +79,8 @@ static void read_by_ring(void)
 		{ BEST_EFFORT, 200, 200 },
 		{ BEST_EFFORT, 1023, 1023 },
 		{ BEST_EFFORT, 8, 8 },
-		{ BEST_EFFORT, 3, 0 },	/* a limit of a command's duration */
-		{ NO_CLASS, 500, 0 },	/* the thread's own takes its place */
+		{ BEST_EFFORT, 3, 0 },	/* the hint is a command duration limit */
+		{ NO_CLASS, 500, 0 },	/* the priority of the thread is used */
 		{ NO_CLASS, 0, 0 },
 	};
 	const int n_kinds = sizeof(kinds) / sizeof(kinds[0]), n = n_kinds * READS;

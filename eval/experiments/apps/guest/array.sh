@@ -43,8 +43,8 @@ fill()
 	echo 3 >/proc/sys/vm/drop_caches
 }
 
-# reads_of NAME: write the reads of each mirror, inferences and probes so far into a file.
-reads_of()
+# write_counters NAME: write the reads of each mirror, inferences and probes so far into a file.
+write_counters()
 {
 	for k in 0 1 2; do
 		set -- "$1" $(cat /sys/class/block/flash${k}p1/stat)
@@ -92,8 +92,8 @@ wait_until()
 	sleep "$((left_ns / 1000000000)).$(printf %09d $((left_ns % 1000000000)))"
 }
 
-# ended_beside EPOCH_S SECONDS: fail unless the replay has ended this long after the start.
-ended_beside()
+# check_background_length EPOCH_S SECONDS: fail unless the replay has ended this long after the start.
+check_background_length()
 {
 	took=$(($(date +%s) - $1))
 	if [ $took -lt $(($2 - 1)) ] || [ $took -gt $(($2 + 2)) ]; then

@@ -14,7 +14,7 @@ import sys
 SECTOR = 512
 
 
-def said(*command: str) -> str:
+def output_of(*command: str) -> str:
     """Return the output of a program."""
     return subprocess.run(
         command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -35,38 +35,38 @@ def joined(pieces: list[tuple[int, int]], what: str) -> tuple[int, int]:
     return first, length
 
 
-def of_ext4(device: str) -> tuple[int, int]:
+def find_ext4_journal(device: str) -> tuple[int, int]:
     """Return the extent of inode 8, the journal."""
-    (block,) = numbers(r"Block size:\s+(\d+)", said("dumpe2fs", "-h", device))[0]
-    extents = said("debugfs", "-R", "stat <8>", device).split("EXTENTS:")[1]
+    (block,) = numbers(r"Block size:\s+(\d+)", output_of("dumpe2fs", "-h", device))[0]
+    extents = output_of("debugfs", "-R", "stat <8>", device).split("EXTENTS:")[1]
     pieces = [(a, b - a + 1) for a, b in numbers(r"\(\d+-\d+\):(\d+)-(\d+)", extents)]
     first, length = joined(pieces, "ext4's journal")
     return first * block // SECTOR, length * block // SECTOR
 
 
-def of_xfs(device: str) -> tuple[int, int]:
+def find_xfs_log(device: str) -> tuple[int, int]:
     """Return the extent of the log, which is in one piece."""
 
-    def asked(*commands: str) -> str:
-        return said("xfs_db", "-r", *(word for c in commands for word in ("-c", c)), device)
+    def query_xfs(*commands: str) -> str:
+        return output_of("xfs_db", "-r", *(word for c in commands for word in ("-c", c)), device)
 
     fields = "logstart = (\\d+)\\nlogblocks = (\\d+)\\nblocksize = (\\d+)"
-    start, n_blocks, block = numbers(fields, asked("sb 0", "p logstart logblocks blocksize"))[0]
-    (first,) = numbers(r"\((\d+)\)", asked(f"convert fsblock {start} daddr"))[0]
+    start, n_blocks, block = numbers(fields, query_xfs("sb 0", "p logstart logblocks blocksize"))[0]
+    (first,) = numbers(r"\((\d+)\)", query_xfs(f"convert fsblock {start} daddr"))[0]
     return first, n_blocks * block // SECTOR
 
 
-def of_f2fs(device: str) -> tuple[int, int]:
+def find_f2fs_metadata(device: str) -> tuple[int, int]:
     """Return everything before the main area except for the superblocks."""
-    text = said("dump.f2fs", "-d", "1", device)
+    text = output_of("dump.f2fs", "-d", "1", device)
     (first,), (end,) = (numbers(rf"{name}_blkaddr\s+\[0x\s*\w+ : (\d+)\]", text)[0]
                         for name in ("cp", "main"))  # fmt: skip
     return first * 8, (end - first) * 8
 
 
-def of_btrfs(device: str) -> tuple[int, int]:
+def find_btrfs_metadata(device: str) -> tuple[int, int]:
     """Return the extent of the chunks that contain metadata or the system's own data."""
-    text = said("btrfs", "inspect-internal", "dump-tree", "-t", "chunk", device)
+    text = output_of("btrfs", "inspect-internal", "dump-tree", "-t", "chunk", device)
     pieces = []
     for chunk in text.split("CHUNK_ITEM")[1:]:
         (length,) = numbers(r"length (\d+)", chunk)[0]
@@ -76,7 +76,12 @@ def of_btrfs(device: str) -> tuple[int, int]:
     return first // SECTOR, length // SECTOR
 
 
-OF = {"ext4": of_ext4, "xfs": of_xfs, "f2fs": of_f2fs, "btrfs": of_btrfs}
+FINDERS = {
+    "ext4": find_ext4_journal,
+    "xfs": find_xfs_log,
+    "f2fs": find_f2fs_metadata,
+    "btrfs": find_btrfs_metadata,
+}
 
 if __name__ == "__main__":
-    print(*OF[sys.argv[1]](sys.argv[2]))
+    print(*FINDERS[sys.argv[1]](sys.argv[2]))

@@ -4,15 +4,15 @@
 . /run/linnos/linnapp/eval/experiments/filesystems/guest/filesystems.sh
 md=/sys/block/md0/md
 
-# mirrors_new KIND FILE_SYSTEM: make a file system on one drive, md raid1, md raid10 of two pairs, or
+# make_mirrors KIND FILE_SYSTEM: make a file system on one drive, md raid1, md raid10 of two pairs, or
 # btrfs' own raid1 or raid1c3. Sets device.
-mirrors_new()
+make_mirrors()
 {
 	options=
 	device=/dev/flash0
 	case $1 in
-	md10) md_new --level=10 --layout=n2 --raid-devices=4 /dev/flash[0-3] ;;
-	md*) md_new --level=1 --raid-devices=2 /dev/flash[01] ;;
+	md10) make_md_array --level=10 --layout=n2 --raid-devices=4 /dev/flash[0-3] ;;
+	md*) make_md_array --level=1 --raid-devices=2 /dev/flash[01] ;;
 	btrfs) options="-m raid1 -d raid1 /dev/flash1" ;;
 	btrfs1c3) options="-m raid1c3 -d raid1c3 /dev/flash1 /dev/flash2" ;;
 	esac
@@ -20,27 +20,27 @@ mirrors_new()
 	[ "${1#btrfs}" = "$1" ] || btrfs device scan >/dev/null
 }
 
-# md_new LEVEL...: make an array of drives that have only zeros and are therefore equal.
-md_new()
+# make_md_array LEVEL...: make an array of drives that have only zeros and are therefore equal.
+make_md_array()
 {
 	device=/dev/md0
 	mdadm --create $device --run --metadata=1.2 --assume-clean --bitmap=none "$@" 2>/run/mdadm.txt
 }
 
-# md_does ACTION: start an action, and wait for its end.
-md_does()
+# run_md_action ACTION: start an action, and wait for its end.
+run_md_action()
 {
 	echo "$1" >$md/sync_action
 	until [ "$(cat $md/sync_action)" = idle ]; do sleep 0.05; done
 }
 
-# mirrors_repaired: repair mirrors that differ, as an administrator might.
-mirrors_repaired()
+# repair_mirrors: repair mirrors that differ, as an administrator might.
+repair_mirrors()
 {
-	md_does repair
+	run_md_action repair
 }
 
-first_taken_away()
+remove_first_drive()
 {
 	mdadm $device --fail /dev/flash0 2>/run/mdadm.txt
 }
@@ -61,8 +61,8 @@ wrong_off()
 	echo 0 >$drive/rules/wrong/enabled
 }
 
-# come_back FILE_SYSTEM: mount it again; prints the reason if that fails.
-come_back()
+# mount_again FILE_SYSTEM: mount it again; prints the reason if that fails.
+mount_again()
 {
 	echo 3 >/proc/sys/vm/drop_caches
 	mount -t "$1" -o ro $device $files 2>&1
@@ -80,7 +80,7 @@ checked()
 	# Its exit status is 0 either way.
 	[ "$1" != f2fs ] || ! grep -q '\[FIX\]\|Fail\|ASSERT' /run/fsck.txt || word=damage
 	if [ -d $md ]; then
-		md_does check
+		run_md_action check
 		[ "$(cat $md/mismatch_cnt)" = 0 ] && word="$word same" || word="$word differ"
 	fi
 	echo "$word"
