@@ -90,7 +90,7 @@ def test_checksums_are_those_of_all_files() -> None:
 
 def test_changelog_has_a_version_and_a_date() -> None:
     changelog = (RELEASE / "CHANGELOG.md").read_text()
-    assert re.search(rf" Version {VERSION}, 20\d\d-\d\d-\d\d\.$", changelog, re.M)
+    assert re.search(rf"^\*\*Version {VERSION}, 20\d\d-\d\d-\d\d\.\*\*$", changelog, re.M)
 
 
 def test_wheel_is_for_debian_12_and_later_and_has_complete_metadata(environment: Path) -> None:
