@@ -151,8 +151,9 @@ static void linnos_back_off(struct linnos_probe_state *probe)
 
 /*
  * Return true if the caller should send its read as a probe. If several callers query the drive,
- * this is true for two of them, and rarely for a third one that another CPU's reset of @queries
- * lets through. @again: while the window is open, i.e. after a probe in time, do not wait.
+ * this is true for the first one and, if it follows soon, for the second one. In rare cases it is
+ * true for a third one, too, because another CPU has just reset @queries. @again: while the window
+ * is open, i.e. after a probe in time, do not wait.
  */
 bool linnos_probe_claim(struct linnos_drive *drive, u32 size, bool again,
 			u64 now_ns)

@@ -254,8 +254,8 @@ static enum hrtimer_restart io_timer(struct hrtimer *timer)
 }
 
 /*
- * Apply the rules. Return false if out of memory. Reads complete in interrupts, where memory from
- * kvmalloc() must not be freed, so the hits are copied to memory from kmalloc().
+ * Apply the rules. Return false if out of memory. The hits are copied to memory from kmalloc(),
+ * because reads may complete in atomic context, where vfree() might sleep.
  */
 static bool io_decide(struct faults_io *io, u32 nr_rules)
 {
