@@ -133,7 +133,7 @@ linnos_redirect_z_score(const struct linnos_moments samples[LINNOS_N_GROUPS])
 				    redirected_us - control_us;
 	u64 eighths = 0;
 
-	/* 8 * difference_us / sqrt(error) without a square root; larger values do not change the share */
+	/* 8 * difference_us / sqrt(error) without a square root, up to where the CDF is constant */
 	while (eighths < EIGHTHS + OVER_3X_P90_BIAS &&
 	       error * (eighths + 1) * (eighths + 1) <
 		       64 * difference_us * difference_us)
