@@ -249,7 +249,11 @@ def predict_hinted_us(
     -------
     uint32 array, shape (n,)
     """
-    return predict_us(model, without_location(features))
+    us = np.empty(len(features), np.uint32)
+    for start in range(0, len(features), _TREE_ROWS):
+        part = slice(start, start + _TREE_ROWS)
+        us[part] = predict_us(model, without_location(features[part]))
+    return us
 
 
 def without_location(features: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:

@@ -160,7 +160,10 @@ def add_bursts(
     """
     limits = limits or SlowLimits.of_paper(threshold_us)
     # A revoked read never reached the drive. A failed I/O did, but it is not part of the history.
-    done = chunk.take((chunk.flags & (COMPLETED | REVOKED)) == COMPLETED)
+    # Features are computed anew, so they are not copied.
+    done = dataclasses.replace(chunk, features=None).take(
+        (chunk.flags & (COMPLETED | REVOKED)) == COMPLETED
+    )
     if len(done) <= HISTORY:
         return BurstReads.none(overdue_us)
     arrival = done.arrival_ns.astype(np.int64)
@@ -453,7 +456,7 @@ def load_reads(
         if on_progress is not None:
             on_progress(reader.stats["bytes"], total_bytes)
         features = None if drive is None else drive.features_of(chunk)
-        columns = _compact(chunk.take(chunk.is_served_read), features)
+        columns = _compact(chunk, features)
         rows = slice(-n_reads % step, None, step)
         n_reads += len(columns["latency_us"])
         for name, column in columns.items():
@@ -480,22 +483,21 @@ def whole_us(latency_ns: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
 
 
 def _compact(
-    served: IoChunk, features: npt.NDArray[np.uint32] | None
+    chunk: IoChunk, features: npt.NDArray[np.uint32] | None
 ) -> dict[str, npt.NDArray[Any]]:
+    """Return the columns of :class:`Reads` for the served reads of a chunk."""
+    served = chunk.is_served_read
+    pending = chunk.pending[served]
     columns: dict[str, npt.NDArray[Any]] = {
-        "arrival_ns": served.arrival_ns,
-        "latency_us": whole_us(served.latency_ns),
+        "arrival_ns": chunk.arrival_ns[served],
+        "latency_us": whole_us(chunk.latency_ns[served]),
     }
     if features is not None:
-        return columns | {
-            "pages": features[:, 0],
-            "pending": served.pending,
-            "features": features,
-        }
-    pages = pages_of(served.size_bytes)
+        return columns | {"pages": features[:, 0], "pending": pending, "features": features}
+    pages = pages_of(chunk.size_bytes[served])
     return columns | {
         "pages": np.minimum(pages, 65535).astype(np.uint16),
-        "pending": _capped(served.pending, PENDING_DIGITS),
-        "hist_pending": _capped(served.hist_pending, PENDING_DIGITS),
-        "hist_latency_us": _capped(served.hist_latency_us, LATENCY_DIGITS),
+        "pending": _capped(pending, PENDING_DIGITS),
+        "hist_pending": _capped(chunk.hist_pending[served], PENDING_DIGITS),
+        "hist_latency_us": _capped(chunk.hist_latency_us[served], LATENCY_DIGITS),
     }
