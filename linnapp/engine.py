@@ -286,7 +286,7 @@ def recent_mean_us(features: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
     return np.asarray(np.maximum(latencies // len(LATENCIES), 1))
 
 
-def leaves_of(model: LatencyModel, features: npt.NDArray[np.uint32]) -> npt.NDArray[np.int16]:
+def leaves_of(model: LatencyModel, features: npt.NDArray[Any]) -> npt.NDArray[np.int16]:
     """Return the value of the leaf that each read reaches in each tree, shape (n, n_trees)."""
     place, threshold = model.splits >> 24, model.splits & np.uint32(CAP)
     rows = np.arange(len(features))

@@ -97,7 +97,7 @@ def train(
             err=True,
         )
     found: dict[str, dict[str, Any]] = {name: {"drive": name, "better": None} for name in names}
-    with releasing():  # each recording is parsed once for both kinds
+    with releasing(complete=len(kinds) > 1):  # each recording is parsed once for both kinds
         for each, title in kinds.items():
             suffix = LATENCY_SUFFIX if (kind, each) == ("both", "latency") else SUFFIX
             display = TrainingDisplay(

@@ -29,7 +29,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,15 @@ from linnapp.learn.options import TrainingOptions
 from linnapp.model import FEATURES, LATENCY_DIGITS, N_INPUTS, PENDING_DIGITS
 from linnapp.native import HISTORY, N_FEATURES
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, IoChunk, Rows, TraceStats
-from linnapp.trace.reads import LoggedDrive, Recorded, name_of, open_recording, pages_of
+from linnapp.trace.reads import (
+    IoTable,
+    LoggedDrive,
+    Recorded,
+    joined,
+    name_of,
+    open_recording,
+    pages_of,
+)
 
 DigitArray = npt.NDArray[np.uint8]
 
@@ -160,7 +168,7 @@ def add_bursts(
     """
     limits = limits or SlowLimits.of_paper(threshold_us)
     # A revoked read never reached the drive. A failed I/O did, but it is not part of the history.
-    # Features are computed anew, so they are not copied.
+    # The features are computed below, so they are not copied.
     done = dataclasses.replace(chunk, features=None).take(
         (chunk.flags & (COMPLETED | REVOKED)) == COMPLETED
     )
@@ -450,12 +458,19 @@ def load_reads(
     """
     reader = open_recording(trace, overdue_us=overdue_us, **options)
     drive = None if overdue_us is None else LoggedDrive(overdue_us)
+    chunks: Iterable[IoChunk] = reader
+    of_reads = None
+    if isinstance(trace, IoTable) and overdue_us is not None:
+        of_reads = trace.features_of_reads(overdue_us)
+        chunks = reader if of_reads is None else [trace]  # One chunk, so features are not copied.
     parts: dict[str, list[npt.NDArray[Any]]] = {}
     n_reads, total_bytes = 0, reader.size_bytes
-    for chunk in reader:
+    for chunk in chunks:
         if on_progress is not None:
             on_progress(reader.stats["bytes"], total_bytes)
-        features = None if drive is None else drive.features_of(chunk)
+        features = of_reads
+        if drive is not None and of_reads is None:
+            features = drive.features_of(chunk)
         columns = _compact(chunk, features)
         rows = slice(-n_reads % step, None, step)
         n_reads += len(columns["latency_us"])
@@ -471,9 +486,7 @@ def load_reads(
             f"{stats['writes']} writes were submitted, {stats['revoked']} revoked); "
             "trace longer, or while the drive is in use"
         )
-    # Each column's parts are freed before the next column is joined.
-    return Reads(**{name: np.concatenate(parts.pop(name)) for name in list(parts)},
-                 stats=reader.stats)  # fmt: skip
+    return Reads(**{name: joined(parts.pop(name)) for name in list(parts)}, stats=reader.stats)
 
 
 def whole_us(latency_ns: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:

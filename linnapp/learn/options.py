@@ -229,7 +229,9 @@ class Recipe:
         self, trace: Recorded, on_progress: Callable[[int, int], None] | None = None
     ) -> tuple[Recorded, Recipe]:
         """Return the recording, in memory if it fits, and the configuration to read it with."""
-        recording = held(trace, on_progress=on_progress, **self.reader)
+        recording = held(
+            trace, on_progress=on_progress, for_latency=self.kind == "latency", **self.reader
+        )
         # The options have already been applied to a recording in memory.
         reader = {} if isinstance(recording, IoTable) else self.reader
         return recording, dataclasses.replace(self, reader=reader)

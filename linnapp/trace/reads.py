@@ -196,6 +196,9 @@ class IoTable(IoChunk):
         Name in messages, by default `name`.
     selected : bool
         True if :meth:`select` has excluded I/Os.
+    read_features : array or None
+        Features of the served reads alone, in a table that :func:`held` has read for latency
+        models. It has neither `features` nor the columns of the history.
     """
 
     name: str
@@ -208,6 +211,7 @@ class IoTable(IoChunk):
     whole: bool = True
     label: str = ""
     selected: bool = False
+    read_features: npt.NDArray[np.uint32] | None = None
 
     def __getitem__(self, rows: slice) -> IoTable:
         """Return consecutive I/Os, as in ``reads[n:]``, with unchanged columns.
@@ -291,6 +295,14 @@ class IoTable(IoChunk):
             until, minlength=len(self) + 1
         )
         return np.where(self.is_write, 0, np.cumsum(change)[:-1])
+
+    def features_of_reads(self, overdue_us: int) -> UInt32 | None:
+        """Return `read_features`, in which the numbers of overdue reads are set in place."""
+        if self.read_features is not None:
+            overdue = self.overdue(overdue_us)
+            assert overdue is not None
+            self.read_features[:, OVERDUE] = overdue[self.is_served_read]
+        return self.read_features
 
     def split(self, share: float = 0.5) -> tuple[IoTable, IoTable]:
         """Split the I/Os in order of time, for training and for testing.
@@ -558,18 +570,28 @@ def load(trace: AnyPath, **options: Any) -> IoTable:
 
 
 def _load(
-    trace: AnyPath, reader: Reader, on_progress: Callable[[int, int], None] | None = None
+    trace: AnyPath,
+    reader: Reader,
+    on_progress: Callable[[int, int], None] | None = None,
+    *,
+    for_latency: bool = False,
 ) -> IoTable:
     has_features = isinstance(reader, BlktraceReader)
     if isinstance(reader, BlktraceReader):
         reader.keep_starts = True
+    for_latency &= has_features
     total_bytes = reader.size_bytes
     names = (*COLUMNS, "features") if has_features else COLUMNS
     parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in names}
     ends = [0]
     for chunk in reader:
         for name, found in parts.items():
-            found.append(getattr(chunk, name))
+            column = getattr(chunk, name)
+            if for_latency and name == "features":
+                column = column[chunk.is_served_read]
+            elif for_latency and name.startswith("hist_"):
+                column = np.empty((len(chunk), 0), column.dtype)
+            found.append(column)
         ends.append(ends[-1] + len(chunk))
         ties_in_order = chunk.ties_in_order
         if on_progress is not None:
@@ -577,8 +599,9 @@ def _load(
     if len(ends) == 1:
         raise EmptyTraceError(f"{trace}: contains no read or write")
     paths = trace_files(trace)
-    # Each column's parts are freed before the next column is joined.
-    columns: dict[str, Any] = {name: np.concatenate(parts.pop(name)) for name in names}
+    columns: dict[str, Any] = {name: joined(parts.pop(name)) for name in names}
+    if for_latency:
+        columns["read_features"] = columns.pop("features")
     return IoTable(
         **columns,
         ties_in_order=ties_in_order,
@@ -589,6 +612,19 @@ def _load(
         chunk_ends=tuple(ends[1:]),
         starts=reader.starts if isinstance(reader, BlktraceReader) else None,
     )
+
+
+def joined(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Concatenate arrays. Each is removed from the list, and so freed, when it has been copied."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype)
+    end = len(whole)
+    while parts:
+        part = parts.pop()
+        whole[end - len(part) : end] = part
+        end -= len(part)
+    return whole
 
 
 #: No recording begins so soon after boot. If the time of the first event is smaller, the times are
@@ -624,16 +660,22 @@ def check_common_clock(traces: Sequence[Recorded], **options: Any) -> None:
 #: Recordings that :func:`held` has read, and their sizes in bytes.
 _held: dict[tuple[str, ...], tuple[IoTable, int]] = {}
 _n_holders = 0
+_complete = False
 
 
 def held(
-    trace: Recorded, *, on_progress: Callable[[int, int], None] | None = None, **options: Any
+    trace: Recorded,
+    *,
+    on_progress: Callable[[int, int], None] | None = None,
+    for_latency: bool = False,
+    **options: Any,
 ) -> Recorded:
     """Return a recording as a table in memory, so that it is parsed only once for a training.
 
     The tables are kept in this process until :func:`releasing` ends. If they would exceed
     `HELD_BYTES` with this recording, it is not read, and its path is returned. `on_progress` is
-    called with the number of bytes read so far and their total. The other options are those of
+    called with the number of bytes read so far and their total. With `for_latency`, the table may
+    have only the columns from which a latency model is trained. The other options are those of
     :func:`open_recording`.
     """
     if isinstance(trace, IoTable):
@@ -641,26 +683,33 @@ def held(
     reader = open_recording(trace, overdue_us=0, **options)
     files = [path.stat() for path in trace_files(trace)]
     key = tuple(map(repr, (trace, options, [(f.st_size, f.st_mtime_ns) for f in files])))
+    for_latency &= not _complete
+    key = *key, str(for_latency)
     if key not in _held:
         size = reader.size_bytes
         if size + sum(other for _, other in _held.values()) > HELD_BYTES:
             return trace
-        table = _load(trace, reader, on_progress)
+        table = _load(trace, reader, on_progress, for_latency=for_latency)
         _held[key] = dataclasses.replace(table, label=str(trace)), size
     return _held[key][0]
 
 
 @contextlib.contextmanager
-def releasing() -> Iterator[None]:
-    """Free the recordings that :func:`held` keeps, at the end of the outermost such block."""
-    global _n_holders
+def releasing(*, complete: bool = False) -> Iterator[None]:
+    """Free the recordings that :func:`held` keeps, at the end of the outermost such block.
+
+    With `complete`, their tables have all columns, so that both kinds of models can use them.
+    """
+    global _n_holders, _complete
     _n_holders += 1
+    _complete |= complete
     try:
         yield
     finally:
         _n_holders -= 1
         if not _n_holders:
             _held.clear()
+            _complete = False
 
 
 def name_of(trace: Recorded) -> str:
