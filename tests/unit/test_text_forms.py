@@ -576,7 +576,7 @@ def test_replayer_refuses_a_dash_as_a_trace(tmp_path: Path, drives: list[Path]) 
     path.write_text("\n".join(text_of("iolog")) + "\n")
     for options in (["--json", "-"], ["--log", "-"], ["--trace", "-"], ["--devices", "-"]):
         result = replay(drives, [path], "baseline", *options, status=1)
-        assert f"{' '.join(options)}: standard input and output are not taken" in result.stderr
+        assert f"{' '.join(options)}: standard input and output are not supported" in result.stderr
     assert not Path("-").exists()
 
 
