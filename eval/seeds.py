@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""All seeds of the evaluation.
+"""List all seeds of the evaluation.
 
 Parameters and defaults were chosen on development seeds alone (`python -m eval --dev`). Results use
 the evaluation seeds. Each seed reserves a block of ten: drive k of an array uses seed + k.

@@ -30,7 +30,7 @@ struct linnos_ceph {
 	struct linnos_cluster *cluster;
 	struct placement *placement;
 	struct agents *agents;
-	/* pool reads from primaries; users_pool is for the user, who may configure it */
+	/* pool reads from primaries; users_pool is given to the user, and may be configured */
 	rados_ioctx_t pool, users_pool;
 	char *configuration, *user, *name;
 	atomic_ullong reads, unknown, fresh, replica_reads, retried;

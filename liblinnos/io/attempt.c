@@ -122,8 +122,8 @@ static bool use_bounce(struct attempt *at)
 	return at->bounce;
 }
 
-/* Set the range of the replica to read, and the memory to read into, which is the caller's if
- * possible. Return false if there is no memory. */
+/* Set the range of the replica to read, and the memory to read into: if possible, that of the
+ * caller. Return false if there is no memory. */
 static bool set_range(struct attempt *at, uint64_t offset, size_t bytes, const struct iovec *iov,
 		      int n_iov)
 {
