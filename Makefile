@@ -19,7 +19,8 @@ FUZZ_SECONDS ?= 600
 ON_DEBIAN_12 := $(filter 12,$(shell . /etc/os-release && echo $$VERSION_ID))
 DEBIAN_KERNEL := $(if $(ON_DEBIAN_12),linux-image-6.12-amd64,linux-image-amd64)
 DEBIAN_KERNEL_6_1 := $(if $(ON_DEBIAN_12),linux-image-amd64)
-EVAL_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS))
+# EVAL_OPTIONS of the command line are kept, and SEEDS adds to them.
+override EVAL_OPTIONS += $(if $(SEEDS),--seeds $(SEEDS))
 PYTEST := $(PYTHON) -m pytest tests
 PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
 # Tests with these marks need more than `make build`, or take long, and have targets of their own.
