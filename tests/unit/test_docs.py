@@ -17,6 +17,9 @@ from linnapp.cli import cli
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "insight.md"
 
+#: Other folders in which the replayer has headers (replayer/Makefile).
+HEADERS_OF_THE_REPLAYER = ("liblinnos/predictor", "kernel/flashsim", "linnapp/native", "core")
+
 
 @pytest.fixture
 def recording(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,6 +56,21 @@ def test_documented_training_equals_the_output(recording: None, tmp_path: Path) 
     differs = re.compile(r"model [0-9a-f]{8}, [\d.]+ s")
     printed = result.output.replace(str(tmp_path), "out/models")
     assert differs.sub("", printed) == differs.sub("", found[2])
+
+
+def test_example_of_a_policy_compiles(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "evaluation.md").read_text()
+    example = re.search(r"```c\n(.*?)```", page.split("\n## Adding a policy\n")[1], re.S)
+    assert example
+    source = tmp_path / "last_latency.c"
+    source.write_text(example[1])
+    replayer = ROOT / "replayer"
+    headers = [replayer, replayer / "policies", *(ROOT / name for name in HEADERS_OF_THE_REPLAYER)]
+    subprocess.run(
+        ["gcc", "-fsyntax-only", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra",
+         "-Wno-unused-parameter", "-Werror", *(f"-I{folder}" for folder in headers), source],
+        check=True,
+    )  # fmt: skip
 
 
 def test_one_liners_for_bpftrace_use_existing_fields() -> None:
