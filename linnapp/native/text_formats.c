@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of text trace formats, one I/O per line. A new format is one entry here. */
+/*
+ * The table of text trace formats, one I/O per line. A new format is one entry here, one line in
+ * _line() of tests/unit/test_text_forms.py, and one in linnapp/topics/formats.txt.
+ */
 #include <string.h>
 
 #include "text_trace.h"

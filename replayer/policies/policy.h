@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A policy decides which replica a read goes to, and when another one is tried. Each family of
- * policies has a file, and each policy an entry in EACH_POLICY. users.c and engine.c call the hooks
- * below; policies use the functions of attempts.h.
+ * policies has a file, and each policy an entry in EACH_POLICY. users.c and engine.c in engine/
+ * call the hooks below; policies use the functions of engine/attempts.h.
  */
 #ifndef REPLAYER_POLICY_H
 #define REPLAYER_POLICY_H
