@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The policies that are compared: alternatives, LinnOS, its successors, and bounds.
+"""The policies that are compared: rivals, LinnOS (OSDI'20), `fastest`, and bounds.
 
-Alternatives and LinnOS run as published and as operators would run them. The successors of LinnOS
-read from the replica that a model of latencies predicts to answer first.
+Rivals and LinnOS run as published and as operators would run them. `fastest` reads from the replica
+that a model of latencies predicts to answer first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EXTRA_IO_LIMIT = 0.0505
 #: Policies that send reads twice when they are late.
 _HEDGING = ("shortest-queue-h95", "hedge", "hedge-ip", "linnos-hl", "linnos-h99")
 
-#: Bounds, and LinnOS with its successors. All other policies are alternatives.
+#: Bounds, LinnOS (OSDI'20), `fastest`, and the variants of both. All other policies are rivals.
 _BOUNDS = ("oracle", "verdict")
 _OURS = ("linnos", "linnos-hl", "linnos-h99", "fastest")
 
@@ -140,5 +140,5 @@ def rivals(names: Iterable[str]) -> list[str]:
 
 
 def ours(names: Iterable[str]) -> list[str]:
-    """Return the names of LinnOS and of its successors."""
+    """Return the names of LinnOS, `fastest`, and their variants."""
     return [name for name in names if name in _BY_NAME and _BY_NAME[name].policy in _OURS]

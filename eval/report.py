@@ -27,7 +27,7 @@ from eval.pages import cell, environment
 from eval.study import Study
 from linnapp.lab.work import write_text
 
-#: The alternatives in the table of gains and losses.
+#: The policies that ours are compared with in the table of gains and losses.
 AGAINST = ("baseline", "shortest-queue", "hedge", "heuristic-adv", "clone")
 
 #: The table with the verdicts on the paper's claims, and the column of the verdicts.

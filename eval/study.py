@@ -2,7 +2,8 @@
 """Declare an experiment as data: its factors, policies and seeds, and how a cell is measured.
 
 A study measures every combination of the values of its factors, a policy and a seed. Such a
-combination is a *cell*, and a combination of factor values alone is a *place*. An experiment is a
+combination is a *cell*, and a combination of factor values alone is a *place*. Pages call a
+workload on an array with a seed a *configuration*. An experiment is a
 file `eval/experiments/NAME.py` with a :class:`Study` named `EXPERIMENT`; no other file has to be
 changed. The function `cell` measures one cell::
 
