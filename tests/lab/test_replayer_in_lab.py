@@ -125,7 +125,7 @@ def test_policies_that_need_a_model_or_a_threshold_name_the_remedy(
     message = (tmp_path / "verdict").read_text()
     assert "no inflection point" in message and "--threshold-us" in message
     message = (tmp_path / "linnos").read_text()
-    assert "no model uploaded" in message and "linnapp upload" in message
+    assert "no model is uploaded" in message and "linnapp upload" in message
     # Each drive has the inflection point of its own model.
     assert result.summary["config"]["threshold_us"] == [200] * 3
 
