@@ -60,7 +60,7 @@ def test_outstanding_losers_of_hedges_are_bounded(boot, tmp_path: Path, policy: 
     # Hedged reads in flight when the last place is taken still complete.
     assert 8 <= counts["orphans_max"] < 8 + 32
     assert counts["copies_denied"] > 100
-    assert f"{counts['copies_denied']} copies of reads were not sent" in result.guest.stdout
+    assert f"{counts['copies_denied']} hedges or clones were not sent" in result.guest.stdout
     assert counts["config"]["max_orphans"] == 8
 
 
