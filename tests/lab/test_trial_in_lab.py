@@ -72,7 +72,7 @@ for was in on off; do
     done
 done
 kill $load
-find $OUT/state -mindepth 1 ! -path $OUT/state/enable ! -path $OUT/state/enable/.lock >$OUT/left
+find $OUT/state -type f ! -name .lock >$OUT/left
 """
 
 
