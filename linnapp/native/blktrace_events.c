@@ -260,6 +260,14 @@ static struct lt_source *earliest(struct lt_events *events)
 
 /* ---- read-ahead ---- */
 
+/* Return true if an event of the device is on exactly these sectors. */
+static bool is_on(const struct lt_events *events, const struct blk_event *e, uint64_t sector,
+		  uint32_t bytes, bool write)
+{
+	return e->sector == sector && e->bytes == bytes && !(e->action & CAT_WRITE) == !write &&
+	       e->device == *events->device;
+}
+
 /**
  * lt_events_lost() - find out whether the completion of a request was lost
  * @sector: first sector of the request, whose length and direction are @bytes and @write
@@ -278,8 +286,7 @@ bool lt_events_lost(const struct lt_events *events, uint64_t sector, uint32_t by
 
 		if (e->time > until_ns)
 			return true;
-		if (e->sector != sector || e->bytes != bytes || !(e->action & CAT_WRITE) == write ||
-		    e->device != *events->device)
+		if (!is_on(events, e, sector, bytes, write))
 			continue;
 		if (action == ACT_COMPLETE || action == ACT_REQUEUE) {
 			if (!--in_flight)
@@ -289,6 +296,42 @@ bool lt_events_lost(const struct lt_events *events, uint64_t sector, uint32_t by
 		}
 	}
 	return true;
+}
+
+/**
+ * lt_events_issued_again() - find out whether a request that is issued now was issued before
+ * @sector: first sector of the request, whose length and direction are @bytes and @write
+ * @in_flight: number of requests in flight on exactly these sectors, if this is another one
+ * @now_ns: the current time
+ * @slowest_ns: latency that only very few requests exceed
+ * @end_ns: time without an event on the sectors that suffices at the end of the trace
+ *
+ * Return: true if one completion is missing when no further event occurs on the sectors for longer
+ * than @slowest_ns, or until the end of the trace. While requests on the same sectors are in flight
+ * all the time, or the read-ahead is too short, there is no evidence.
+ */
+bool lt_events_issued_again(struct lt_events *events, uint64_t sector, uint32_t bytes, bool write,
+			    uint32_t in_flight, uint64_t now_ns, uint64_t slowest_ns,
+			    uint64_t end_ns)
+{
+	const struct blk_event *e = NULL;
+	uint64_t last_ns = now_ns;
+
+	for (uint32_t i = 0; i < events->len; i++) {
+		uint32_t action;
+
+		e = &events->ahead[(events->start + i) % LT_AHEAD];
+		if (in_flight == 1 && e->time > last_ns + slowest_ns)
+			return true;
+		if (!is_on(events, e, sector, bytes, write))
+			continue;
+		last_ns = e->time;
+		action = e->action & ACT_MASK;
+		if ((action == ACT_COMPLETE || action == ACT_REQUEUE) && !--in_flight)
+			return false;
+		in_flight += action == ACT_ISSUE;
+	}
+	return e && in_flight == 1 && !earliest(events) && e->time - last_ns >= end_ns;
 }
 
 /* Return true if an event was counted as missing: it follows later events of its numbering. */

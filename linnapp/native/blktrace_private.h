@@ -122,6 +122,9 @@ const struct blk_event *lt_events_peek(const struct lt_events *events);
 uint32_t lt_events_gap(struct lt_events *events, uint64_t now_ns, uint64_t *until_ns);
 bool lt_events_lost(const struct lt_events *events, uint64_t sector, uint32_t bytes, bool write,
 		    uint32_t in_flight, uint64_t until_ns);
+bool lt_events_issued_again(struct lt_events *events, uint64_t sector, uint32_t bytes, bool write,
+			    uint32_t in_flight, uint64_t now_ns, uint64_t slowest_ns,
+			    uint64_t end_ns);
 int64_t lt_events_copy(struct lt_events *events, FILE *out, uint64_t dropped);
 void lt_events_close(struct lt_events *events);
 

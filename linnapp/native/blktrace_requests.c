@@ -33,8 +33,8 @@
  *	  concurrent. Otherwise each later completion would be assigned to the I/O before.
  *	- A request that has not completed for long, while many later ones have, is no longer load.
  *	- A request that is issued without a submission is an I/O that arrives at that time.
- *	- In a trace without submissions, a request that is issued twice and completes once was
- *	  requeued.
+ *	- In a trace without submissions, a request that is issued twice in a short time and
+ *	  completes once was requeued.
  *
  * If event numbers are missing, all requests in flight at that time are suspect: they are given up
  * as soon as a few later requests have ended. The following reads are doubtful (LT_DOUBTFUL): those
@@ -628,11 +628,15 @@ static void give_up_lost(struct lt_requests *p, const struct range *range, bool 
 	}
 	if (!oldest || (n_alike == 1 && issued && !oldest->request->issued))
 		return;
-	/* One request was issued again: there are too few completions for two. */
+	/*
+	 * One request was issued again if there are too few completions for two. After a longer
+	 * time, its completion was lost more probably.
+	 */
 	if (issued && !p->events->has_queue && oldest->request->issued && !oldest->request->suspect &&
-	    p->now_ns - touched_ns <= slowest_ns(p, range->write) &&
-	    lt_events_lost(p->events, range->sector, range->bytes, range->write, n_issued + 1,
-			   UINT64_MAX)) {
+	    p->now_ns - touched_ns <= (mean_ns ? QUIET_MEANS * mean_ns : OVER_NS) &&
+	    lt_events_issued_again(p->events, range->sector, range->bytes, range->write,
+				   n_issued + 1, p->now_ns, slowest_ns(p, range->write),
+				   QUIET_MEANS * mean_ns)) {
 		oldest->io->row.flags |= LT_REQUEUED;
 		oldest->request->issued = false;
 		return;
@@ -788,7 +792,10 @@ static void submit_issued(struct lt_requests *p, const struct range *issued)
 	TAILQ_FOREACH(part, &p->in_flight, in_flight) {
 		if (n++ == SCAN_LIMIT)
 			break;
-		if (suitable(part, &range) >= 0 && part->sector > range.sector &&
+		/* With submissions, merged requests that are issued again are more probable. */
+		if (is_write(part) == range.write &&
+		    (p->events->has_queue || suitable(part, &range) >= 0) &&
+		    part->sector > range.sector &&
 		    part->sector < end_of(range.sector, range.bytes))
 			range.bytes = (part->sector - range.sector) * SECTOR_BYTES;
 	}

@@ -301,6 +301,38 @@ def test_requests_without_submissions_are_counted_once(tmp_path: Path, case: str
     assert stats["missing_completions"] == stats["unmatched_completions"] == 0
 
 
+def test_hot_block_without_submissions_loses_no_read(tmp_path: Path) -> None:
+    """Eight reads of one block are in flight nearly all the time."""
+    trace = TraceBuilder()
+    for i in range(3000):
+        trace.add(D, i * 10, 0).add(C, i * 10 + 83, 0)
+    chunk, stats = read(trace.sort().write(tmp_path / "hot.blk"))
+    assert set(chunk.latency_ns.tolist()) == {83_000} and len(chunk) == 3000
+    assert stats["missing_completions"] == stats["unmatched_completions"] == 0
+
+
+def test_lost_completion_without_submissions_does_not_lengthen_the_next_read(
+    tmp_path: Path,
+) -> None:
+    trace = TraceBuilder()
+    for i in range(100):
+        trace.add(D, i * 5000, 0)
+        if i != 50:
+            trace.add(C, i * 5000 + 80, 0)
+    chunk, stats = read(trace.write(tmp_path / "lost.blk"))
+    assert set(chunk.latency_ns[chunk.is_served_read].tolist()) == {80_000}
+    assert (len(chunk), stats["missing_completions"]) == (100, 1)
+
+
+def test_merged_reads_that_are_issued_again_keep_their_latencies(tmp_path: Path) -> None:
+    """The recording has submissions, but neither merges nor requeues."""
+    trace = TraceBuilder().add(Q, 0, 0).add(Q, 1, 8).add(D, 2, 0, 8192).add(D, 9, 0, 8192)
+    trace.add(C, 90, 0, 8192)
+    chunk, _ = read(trace.write(tmp_path / "merged.blk"))
+    served = chunk.take(chunk.is_served_read & (chunk.flags & DOUBTFUL == 0))
+    assert served.latency_ns.tolist() == [88_000, 88_000]
+
+
 @pytest.mark.parametrize(
     ("actions", "message"),
     [
