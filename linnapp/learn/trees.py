@@ -569,7 +569,9 @@ def hold_out_newest(
         data = _training_data(trace, reads, step, model, recipe)
         data = dataclasses.replace(data, corrects_prior=begins_with_prior(model))
         model, _ = data.grow_trees(parts.validation.stop)
-    return reads.take(parts.test), model
+    newest = reads.take(parts.test)
+    # The table in memory changes its features for each model: see IoTable.features_of_reads().
+    return dataclasses.replace(newest, features=newest.features.copy()), model
 
 
 def _measure_reads(trace: Recorded, recipe: Recipe) -> tuple[int, int, float]:

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+from blktrace_builder import TraceBuilder
 from fake_sysfs import FakeSysfs
 from test_exporter import check_rules, needs_prometheus
 from test_model_format import random_model
@@ -51,7 +52,8 @@ from linnapp.learn.examples import Reads, load_reads, split
 from linnapp.learn.labels import LatencyDistribution, find_inflection_points
 from linnapp.learn.options import LabellingOptions, Recipe, TrainingOptions
 from linnapp.learn.trees import hold_out_newest
-from linnapp.model import CAP, N_LEAVES, N_SPLITS, LatencyModel, Model
+from linnapp.model import CAP, N_LEAVES, N_SPLITS, NEVER, LatencyModel, Model
+from linnapp.trace.reads import OVERDUE, releasing
 
 Run = Callable[..., Any]
 
@@ -126,6 +128,23 @@ def test_recalibrate_compares_networks_by_what_refusing_saves() -> None:
             knowing += compare_means(knows, other, 15.0, 3).new_is_better
     assert blind / trials <= 0.025 + 2 * (0.025 * 0.975 / trials) ** 0.5
     assert knowing >= 45
+
+
+def test_reads_of_a_comparison_keep_the_overdue_reads_of_their_model(tmp_path: Path) -> None:
+    events = TraceBuilder()
+    for i in range(1000):
+        events.io(i * 50, i * 50 + 120, 8 * i)
+    trace = events.sort().write(tmp_path / "sda.blk")
+    recipe = dataclasses.replace(RECIPE, kind="latency")
+    splits, leaves_us = [("overdue", 0)] * N_SPLITS, [10.0] * N_LEAVES
+    long, short = (
+        one_tree(splits, leaves_us, threshold_us=90, refuse_us=NEVER, overdue_us=overdue_us)
+        for overdue_us in (CAP, 1)
+    )
+    with releasing():
+        reads, _ = hold_out_newest(long, trace, recipe, own=False)
+        others, _ = hold_out_newest(short, trace, recipe, own=False)
+    assert not reads.features[:, OVERDUE].any() and others.features[:, OVERDUE].any()
 
 
 def test_refusals_are_compared_as_the_kernel_makes_them(tmp_path: Path) -> None:
