@@ -102,7 +102,7 @@ def main(log: Path, seed: int) -> None:
     print("differed", differing_drives(), flush=True)
     server = Server("assume-clean" if is_first else "resync", DRIVES, "--queues", "2")
     server.wait_ready()
-    print(server.said(), flush=True)
+    print(server.messages(), flush=True)
     # The last writes before the power cut may have any number; the next ones have higher ones.
     check_served(model, DRIVES, False)
     model.issued = {offset: model.durable[offset] + 10**6 for offset in BLOCKS}
