@@ -394,9 +394,9 @@ out:
 /* ---- the thread ---- */
 
 /*
- * Set the replicas from which can be read. librados sends a read of a handle to the first OSD of
- * the group that is on the handle's host. If several OSDs of a group are on one host, because the
- * failure domain is the rack or the drive, only the first of them can therefore be read from.
+ * Set the replicas that can serve reads. librados sends a read of a handle to the first OSD of the
+ * group that is on the handle's host. If several OSDs of a group are on one host, because the
+ * failure domain is the rack or the drive, only the first of them can therefore serve reads.
  */
 static void set_replicas(struct placement *p, struct group *g, const struct mapped *mapped)
 {

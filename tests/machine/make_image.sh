@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 # `make_image.sh RELEASE FOLDER` makes FOLDER/debian.img, the disk of a machine with a release of
 # Debian (bookworm or trixie) as its installer would leave it: a partition, GRUB, Debian's kernel,
-# sshd, a network by DHCP. The user has also installed mdadm and fio. FOLDER/key lets root log in. Packages, certificates and the sources
-# of apt and pip are those of this machine. Needs root, because it mounts the disk.
+# sshd, a network by DHCP. The user has also installed mdadm and fio. FOLDER/key lets root log in.
+# Packages, certificates and the sources of apt and pip are those of this machine. Needs root,
+# because it mounts the disk.
 set -euo pipefail
 [ $# = 2 ] && [ "$(id -u)" = 0 ] || { echo "usage, as root: make_image.sh RELEASE FOLDER" >&2; exit 2; }
 mkdir -p "$2/packages"
