@@ -128,7 +128,7 @@ def read_db_bench_report(report: Path) -> Operations:
 
 
 def counters(before: Path, after: Path) -> dict[str, Any]:
-    """Return reads by mirror, inferences and probes between two files of `reads_of` (array.sh)."""
+    """Return reads by mirror, inferences and probes between two files of `write_counters`."""
     first, last = (_counted(path) for path in (before, after))
     return {name: [b - a for a, b in zip(first[name], last[name], strict=True)] for name in last}
 
