@@ -18,8 +18,8 @@
 void identity_get(char id[IDENTITY_BYTES], const char *path, const struct stat *st);
 /* Write the kernel's name of a drive as its identity, for drives that report equal identities. */
 void identity_get_name(char id[IDENTITY_BYTES], const struct stat *st);
-/* Return true if the identity is the name that the kernel gave the drive; it is valid until the next
- * boot only. */
+/* Return true if the identity is the name that the kernel gave the drive; it is valid until the
+ * next boot only. */
 bool identity_is_name(const char *id);
 
 #endif
