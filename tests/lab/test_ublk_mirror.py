@@ -321,10 +321,10 @@ def test_file_system_survives_killed_servers(run: Run) -> None:
     for job in json.loads(fio_output[fio_output.index("{") :])["jobs"]:
         assert job["error"] == 0 and job["write"]["runtime"] >= 1800
     for k in range(4):
-        said_by_server = result.text(f"{k}.err")
-        assert "DROPPED" not in said_by_server
+        messages = result.text(f"{k}.err")
+        assert "DROPPED" not in messages
         # The file system has written before each kill.
-        assert ("MiB that could differ" in said_by_server) == (k > 0)
+        assert ("MiB that could differ" in messages) == (k > 0)
     assert "is served by process " in result.text("served")
 
 

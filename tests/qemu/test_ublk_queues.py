@@ -114,11 +114,11 @@ def test_several_queues_keep_the_guarantees_of_one(folder: Path, tmp_path: Path)
     fio_output = result.text("fio")
     jobs = json.loads(fio_output[fio_output.index("{") :])["jobs"]
     assert len(jobs) == 2 * N_CPUS and not any(job["error"] for job in jobs)
-    said_by = {name: result.json_lines(name) for name in ("first", "second")}
-    before, after = said_by["second"][result.numbers("before")[0] - 1], said_by["second"][-1]
+    events = {name: result.json_lines(name) for name in ("first", "second")}
+    before, after = events["second"][result.numbers("before")[0] - 1], events["second"][-1]
     assert after["writes"] == before["writes"] + N_CPUS * 128
     assert after["writes_waited"] > before["writes_waited"] + 50
-    for _, *_, last in said_by.values():
+    for _, *_, last in events.values():
         assert len(last["queues"]) == N_CPUS and min(last["queues"]) >= 100
         assert last["writes_waited"] > 100 and last["flushes"] > 10 and last["hedges"] > 0
         assert last["reads_failed"] == last["writes_failed"] == 0

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from recorded_traces import RECORDED
 
 from linnapp.cli import cli
 from linnapp.commands.check import UNKNOWN_STATUS
@@ -23,8 +24,6 @@ from linnapp.errors import TraceError
 from linnapp.insight.benefit import RIVALS, Benefit, _decide, estimate_benefit
 from linnapp.stats import Interval
 from linnapp.trace.reads import check_common_clock
-
-RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
 
 #: Arrays of each kind; with 100, as the promise of 5 wrong verdicts is checked by hand.
 N_ARRAYS = int(os.environ.get("LINNOS_CHECK_ARRAYS", "1"))

@@ -178,11 +178,11 @@ def test_installed_command_runs(unpacked: Path, tmp_path: Path) -> None:
     unit = unpacked / "usr" / "lib" / "systemd" / "system" / "linnos-agent.service"
     assert "\nExecStart=/usr/sbin/linnos-agent\n" in unit.read_text()
     # Processes that train drives in parallel run the command's file first, under another name.
-    result = (
+    script = (
         "import runpy, sys; sys.modules['linnapp.cli'] = None; "
         "runpy.run_path(sys.argv[1], run_name='__mp_main__')"
     )
-    output_of(sys.executable, "-c", result, command[1])
+    output_of(sys.executable, "-c", script, command[1])
 
 
 def test_packages_switch_nothing_on_and_name_no_path_of_the_build_machine(

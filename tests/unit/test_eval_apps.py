@@ -141,17 +141,17 @@ def test_fio_report_must_have_all_reads_and_no_error(tmp_path: Path) -> None:
     log = _write(tmp_path / "fio_lat.1.log", "0, 74240, 0, 4096, 0\n5, 94464, 0, 4096, 0\n")
     report = tmp_path / "fio.json"
 
-    def said(error: int, reads: int) -> None:
+    def write_report(error: int, reads: int) -> None:
         report.write_text(json.dumps({"jobs": [{"error": error, "read": {"total_ios": reads}}]}))
 
-    said(0, 2)
+    write_report(0, 2)
     operations = reports.read_fio_report(log, report, 8.0)
     assert operations.latency_us == pytest.approx([74.24, 94.464])
     assert operations.start_us == pytest.approx([0, 5000 - 94.464])
-    said(84, 2)
+    write_report(84, 2)
     with pytest.raises(StepError, match="fio found 84 errors"):
         reports.read_fio_report(log, report, 8.0)
-    said(0, 3)
+    write_report(0, 3)
     with pytest.raises(StepError, match="2 lines of 3 reads"):
         reports.read_fio_report(log, report, 8.0)
 

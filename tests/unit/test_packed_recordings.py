@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from blktrace_builder import TraceBuilder
 from click.testing import CliRunner
+from recorded_traces import unpack
 from replaying import BLOCK, make_drives, replay, summary, write_trace
 
 from linnapp.cli import cli
@@ -34,9 +35,7 @@ MODEL = ROOT / "models" / "example" / "latency" / "flash0.linnos"
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Return a recording, plain and compressed."""
     folder = tmp_path_factory.mktemp("recording")
-    plain = folder / "fio.blk"
-    plain.write_bytes(lzma.decompress(PACKED.read_bytes()))
-    return plain, PACKED
+    return unpack("fio", folder), PACKED
 
 
 def output_of(*command: str) -> str:

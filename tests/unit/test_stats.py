@@ -160,9 +160,9 @@ def test_differences_hold_jointly_and_find_real_ones() -> None:
     rng = np.random.default_rng(3)
     means = bursts(rng, (60, 2, 20)) + np.array([[0.0], [10.0]])
     sums = np.stack([np.full_like(means, 50), 50 * means], axis=-1)
-    interval, many = ([stats.differences(*pair, n)[0] for pair in sums] for n in (1, 20))
-    assert np.mean([found.is_above for found in interval]) > 0.99
-    wider = [b.high - b.low > a.high - a.low for a, b in zip(interval, many, strict=True)]
+    single, many = ([stats.differences(*pair, n)[0] for pair in sums] for n in (1, 20))
+    assert np.mean([found.is_above for found in single]) > 0.99
+    wider = [b.high - b.low > a.high - a.low for a, b in zip(single, many, strict=True)]
     assert np.mean(wider) > 0.95
     assert coverage(many, 10) > 0.95
 

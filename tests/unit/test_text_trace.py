@@ -214,7 +214,7 @@ def test_text_writer_prints_what_python_would_print() -> None:
     assert iolog_lines(ios, "name").decode().splitlines() == expected
 
 
-def test_text_trace_with_only_a_header_is_empty(tmp_path: Path) -> None:
+def test_text_trace_with_only_a_header_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t"
     path.write_text("device_id,opcode,offset,length,timestamp\n")
     with pytest.raises(TraceError, match="only the header of the format alibaba"):
