@@ -3,6 +3,7 @@
 #include "replica.h"
 #include "bounce.h"
 #include "messages.h"
+#include "same_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -181,13 +182,6 @@ int replica_add(struct replica_set *set, const struct linnos_replica *replica)
 	return set_size(set, r, replica->bytes);
 }
 
-static bool is_same(const struct stat *a, const struct stat *b)
-{
-	if (S_ISBLK(a->st_mode) || S_ISBLK(b->st_mode))
-		return S_ISBLK(a->st_mode) && S_ISBLK(b->st_mode) && a->st_rdev == b->st_rdev;
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
 int replica_set_check_files(struct replica_set *set)
 {
 	struct stat stats[CHOOSER_DRIVES_MAX];
@@ -202,7 +196,7 @@ int replica_set_check_files(struct replica_set *set)
 		if (fstat(r->fd, &stats[k]))
 			return format_error(-errno, "replica %s: %s", r->name, strerror(errno));
 		for (unsigned int i = 0; i < k; i++)
-			if (!(set->missing & 1u << i) && is_same(&stats[i], &stats[k]))
+			if (!(set->missing & 1u << i) && is_same_file(&stats[i], &stats[k]))
 				return format_error(
 					-EINVAL,
 					"replica %s: the same file or device as replica %s; each "

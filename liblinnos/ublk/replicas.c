@@ -2,6 +2,7 @@
 /* The drives and files of the mirror: see replicas.h. */
 #include "replicas.h"
 #include "program/program.h"
+#include "same_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -126,22 +127,15 @@ static void open_one(struct replica *r, unsigned int patience)
 		read_file_properties(r, &st);
 }
 
-static bool is_same(const struct stat *a, const struct stat *b)
-{
-	if (S_ISBLK(a->st_mode) || S_ISBLK(b->st_mode))
-		return S_ISBLK(a->st_mode) && S_ISBLK(b->st_mode) && a->st_rdev == b->st_rdev;
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
-/* Reject a drive that is given twice. When it is opened the second time, the error would be EBUSY.
- * */
+/* Reject a drive that is given twice, because opening it again would fail with only EBUSY. */
 static void reject_duplicates(const struct options *o)
 {
 	for (unsigned int k = 1; k < o->n; k++)
 		for (unsigned int i = 0; i < k; i++) {
 			struct stat a, b;
 
-			if (!stat(o->paths[i], &a) && !stat(o->paths[k], &b) && is_same(&a, &b))
+			if (!stat(o->paths[i], &a) && !stat(o->paths[k], &b) &&
+			    is_same_file(&a, &b))
 				die("%s and %s are the same drive; each replica must be a "
 				    "different one",
 				    o->paths[i], o->paths[k]);
