@@ -397,7 +397,7 @@ static bool read_row_time(struct lt_text_reader *r, struct field line, struct fi
 	return true;
 }
 
-/* Parse one line into @row. */
+/* Parse one line, which is not a comment, into @row. */
 static enum outcome parse_line(struct lt_text_reader *r, struct field line, struct row *row)
 {
 	const struct lt_text_format *f = &r->format;
@@ -405,7 +405,7 @@ static enum outcome parse_line(struct lt_text_reader *r, struct field line, stru
 	int64_t end, again;
 	int n;
 
-	if (line.start == line.end || *line.start == '#')
+	if (line.start == line.end)
 		return NO_IO;
 	if (!r->separator)
 		r->separator = !(f->flags & LT_TEXT_IOLOG) &&
