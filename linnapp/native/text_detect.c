@@ -328,7 +328,7 @@ static bool has_implausible_times(struct probe *p)
 }
 
 /* Return the smallest I/O that is not on whole sectors if there are many of them, otherwise -1. If
- * there are a few, the reader refuses them line by line. */
+ * there are a few, the reader refuses them line by line. A format that is refused has no offsets. */
 static int64_t find_odd_size(const struct probe *p)
 {
 	int64_t odd = 0, found = -1;
@@ -506,39 +506,59 @@ static size_t void_length(const char *head, size_t n)
 	return at;
 }
 
-/* Describe lines that are nearly in a format; return false if they are not. */
-static bool explain_first_columns(const char *head, size_t line, size_t n, char *why)
+static bool is_only_header(const char *head, size_t line, size_t n, char *why)
 {
 	const struct lt_text_format *formats;
-	char text[LINE_BYTES] = "", fifth[8] = "";
-	int columns = 1 + count_of(',', head, line);
 	int32_t n_formats;
 
-	memcpy(text, head, line < sizeof(text) ? line : sizeof(text) - 1);
+	if (void_length(head + line, n - line) < n - line)
+		return false;
 	formats = lt_text_formats(&n_formats);
 	for (int32_t i = 0; i < n_formats; i++)
-		if (formats[i].header && lt_text_is_header(&formats[i], text, text + strlen(text)) &&
-		    void_length(head + line, n - line) == n - line)
+		if (lt_text_is_header(&formats[i], head, head + line))
 			append(why, "the file has only the header of the format %s, and no I/O",
 			    formats[i].name);
-	if (sscanf(text, "%*u, %*d, %*1[012], %*u, %7[0-9a-fx]", fifth) == 1) {
-		if (columns == 5 && !strncmp(fifth, "0x", 2))
-			append(why, "the file is a log of fio without offsets. Run fio again with "
-				 "log_offset=1 and without log_avg_msec, or with write_iolog");
-		else if (columns > 6)
-			append(why, "the file is a log of fio with %d columns, of which the first "
-				 "six are read; remove the others with `cut -d, -f1-6`", columns);
-	}
-	for (const char *c = text; *c && c[1] && !*why; c++)
-		if (c > text && isdigit((unsigned char)c[-1]) && isdigit((unsigned char)c[1])) {
-			if (*c == ',' && strpbrk(text, " \t") && columns < 4)
-				append(why, "its numbers have decimal commas; convert it with "
-					 "`tr ',' '.'`");
-			else if (*c == ':')
-				append(why, "its times are dates or hours; convert them to "
-					 "seconds since 1970, as `date +%%s.%%N` prints them");
-		}
 	return *why;
+}
+
+static bool is_other_fio_log(const char *line, int columns, char *why)
+{
+	char fifth[8];
+
+	if (sscanf(line, "%*u, %*d, %*1[012], %*u, %7[0-9a-fx]", fifth) != 1)
+		return false;
+	if (columns == 5 && !strncmp(fifth, "0x", 2))
+		append(why, LT_TEXT_NO_OFFSETS);
+	else if (columns > 6)
+		append(why, "the file is a log of fio with %d columns, of which the first six are "
+			 "read; remove the others with `cut -d, -f1-6`", columns);
+	return *why;
+}
+
+static bool has_other_numbers(const char *line, int columns, char *why)
+{
+	for (const char *c = line + 1; *c && !*why; c++) {
+		if (!isdigit((unsigned char)c[-1]) || !isdigit((unsigned char)c[1]))
+			continue;
+		if (*c == ',' && strpbrk(line, " \t") && columns < 4)
+			append(why, "its numbers have decimal commas; convert it with `tr ',' '.'`");
+		else if (*c == ':')
+			append(why, "its times are dates or hours; convert them to seconds since "
+				 "1970, as `date +%%s.%%N` prints them");
+	}
+	return *why;
+}
+
+/* Describe lines, the first of @line bytes, that are nearly in a format; return false if they are
+ * not. */
+static bool explain_first_columns(const char *head, size_t line, size_t n, char *why)
+{
+	int columns = 1 + count_of(',', head, line);
+	char text[LINE_BYTES] = "";
+
+	memcpy(text, head, line < sizeof(text) ? line : sizeof(text) - 1);
+	return is_only_header(head, line, n, why) || is_other_fio_log(text, columns, why) ||
+	       has_other_numbers(text, columns, why);
 }
 
 /* Return true if only the first line is not in a format; describe its error in @why. */

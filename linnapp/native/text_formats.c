@@ -107,8 +107,7 @@ static const struct lt_text_format formats[] = {
 	  .n_columns = 4, .max_columns = 4,
 	  .time_at = 0, .type_at = 2, .size_at = 3, .offset_at = 0,
 	  .time_digits = MS_DIGITS, .reads = "0", .writes = "1", .skipped = "2",
-	  .refusal = "the file is a log of fio without offsets. Run fio again with log_offset=1 "
-		     "and without log_avg_msec, or with write_iolog",
+	  .refusal = LT_TEXT_NO_OFFSETS,
 	  .offset_unit_bytes = 1, .size_unit_bytes = 1 },
 };
 

@@ -35,6 +35,11 @@ enum lt_text_flags {
 	LT_TEXT_DEVICE = 8,
 };
 
+/* The reason why logs of fio without offsets cannot be used, whatever their columns. */
+#define LT_TEXT_NO_OFFSETS \
+	"the file is a log of fio without offsets. Run fio again with log_offset=1 and without " \
+	"log_avg_msec, or with write_iolog"
+
 /* A format: how to read a line. Columns count from 0; lists of words are separated by spaces. */
 struct lt_text_format {
 	const char *name;
