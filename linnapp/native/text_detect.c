@@ -499,7 +499,7 @@ static size_t void_length(const char *head, size_t n)
 
 		while (blanks < line && strchr(" \t\r\v\f", head[at + blanks]))
 			blanks++;
-		if (head[at] != '#' && blanks < line)
+		if (blanks < line && head[at + blanks] != '#')
 			break;
 		at += line + (at + line < n);
 	}

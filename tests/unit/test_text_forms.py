@@ -365,7 +365,7 @@ REFUSED: dict[str, tuple[str | bytes, str, int | None]] = {
     "output of bpftrace": ("Attaching 2 probes...\n@usecs:\n", "bpftrace", None),
     "JSON after a blank line": ('\n  {"a": 1}\n', "JSON", None),
     "a web page in other letters": ("<!doctype HTML>\n<HTML>\n", "a web page", None),
-    "blank lines": ("\n# a comment\n \n", "only blank lines and comments", None),
+    "blank lines": ("\n# a comment\n \n  # another\n", "only blank lines and comments", None),
     "a web page": ("<!DOCTYPE html>\n<html>\n", "a web page", None),
     "a pointer of Git LFS": ("version https://git-lfs.github.com/spec/v1\n", "git lfs", None),
     "words": ("hello world\n", "not a trace in a known format|heimdall", None),
