@@ -455,8 +455,9 @@ static enum linnos_outcome continue_read(struct linnos_read *r, struct linnos_at
 	now_ns = account_now_ns(account);
 	linnos_chooser_on_complete(account->chooser, report, LINNOS_RESULT_IGNORED, now_ns);
 	count(&account->counts.in_flight, -1);
-	set_error(r, -ENOMEM, name_of(r, r->choice.replica), "out of memory");
-	return finish(r, NULL, -ENOMEM, now_ns);
+	return finish(r, NULL,
+		      set_error(r, -ENOMEM, name_of(r, r->choice.replica), "out of memory"),
+		      now_ns);
 }
 
 enum linnos_outcome read_at_once(struct linnos_read *r)
