@@ -135,7 +135,7 @@ struct source *source_first(struct sources *all)
 static void die_of_nothing(const struct sources *all)
 {
 	const struct options *o = all->o;
-	char *duration = xstrdup(""), *volume = xstrdup("");
+	const char *duration = "", *volume = "";
 
 	if (all->writes_left_out)
 		die("nothing to replay: with --readonly the traces' %llu writes are left out, and "
