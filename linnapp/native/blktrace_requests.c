@@ -602,10 +602,10 @@ static void give_up(struct lt_requests *p, struct lt_io *io, bool lost)
 }
 
 /*
- * An I/O arrives on exactly these sectors: find out whether the one before it was lost. That one is
- * over if no event has occurred on those sectors for some time, and some of their requests do not
- * complete within the read-ahead. If the new I/O is issued now, it may be the only one there
- * itself.
+ * An I/O arrives on exactly these sectors: find out whether the one before it was lost, or is the
+ * same one, whose request is issued again. It was lost if no event has occurred on those sectors for
+ * some time, and some of their requests do not complete within the read-ahead. If the new I/O is
+ * issued now, it may be the only one there itself.
  */
 static void give_up_lost(struct lt_requests *p, const struct range *range, bool issued)
 {

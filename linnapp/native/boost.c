@@ -243,10 +243,10 @@ void lb_bin(const uint32_t *features, int64_t n_rows, const uint32_t *cuts, uint
 }
 
 /*
- * Grow trees from @bins, [n_rows][LINNOS_N_FEATURES]. @scores holds the logarithm of the constant that the
- * trees correct, and receives the scores of all rows. @splits, [n_trees][15], receives feature *
- * LB_BINS + the highest bin that goes left, or -1 if all rows go left, and @leaves, [n_trees][16],
- * the leaves as in a model file. Return false if out of memory.
+ * Grow trees from @bins, [n_rows][LINNOS_N_FEATURES]. @scores holds the logarithm of the constant
+ * that the trees correct, and receives the scores of all rows. @splits, [n_trees][15], receives
+ * feature * LB_BINS + the highest bin that goes left, or -1 if all rows go left, and @leaves,
+ * [n_trees][16], the leaves as in a model file. Return false if out of memory.
  */
 bool lb_boost(const struct lb_options *o, const uint8_t *bins, const double *targets,
 	      const double *weights, double *scores, int32_t *splits, int16_t *leaves)

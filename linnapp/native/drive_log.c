@@ -103,7 +103,7 @@ static uint8_t ld_region(const struct ld_ios *ios, int64_t row)
 
 /* Store the state that an I/O sees; return the number of pages in flight, including its own. */
 static uint32_t ld_note_state(const struct ld_drive *d, const struct ld_ios *ios, int64_t row,
-			const struct ld_seen *seen)
+			      const struct ld_seen *seen)
 {
 	struct linnos_drive_snapshot view;
 
