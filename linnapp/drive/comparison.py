@@ -25,7 +25,6 @@ from linnapp.learn.judge import Refusals, array_means_us, score_reads
 from linnapp.learn.options import Recipe
 from linnapp.learn.trees import deviances, hold_out_newest
 from linnapp.model import LatencyModel, Model
-from linnapp.trace.reads import IoTable, held
 
 #: Maximum p-value for "better". It is less than the 2.5 % with which a model that is only as
 #: good as the active one may replace it, because neighbouring blocks can share a burst.
@@ -187,8 +186,7 @@ def _decide(trace: AnyPath, model: Model | LatencyModel, recipe: Recipe, *, own:
     if isinstance(model, LatencyModel):
         newest, model = hold_out_newest(model, trace, recipe, own=own)
         return newest, score_reads(model, newest.features)[1]
-    # A recording in memory for latency models lacks the history of each read.
-    recording = held(trace, **recipe.reader)
-    reads = load_reads(recording, **({} if isinstance(recording, IoTable) else recipe.reader))
+    recording, recipe = recipe.opened(trace, complete=True)
+    reads = load_reads(recording, **recipe.reader)
     newest = reads.take(split(len(reads), recipe.training).test)
     return newest, score_reads(model, newest.digits())[1]

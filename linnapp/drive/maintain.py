@@ -192,7 +192,9 @@ def recalibrate(
             f"`n_hidden={recipe.training.n_hidden}`: the kernel does not run such networks, and "
             "recalibrate uploads what it trains; leave it out"
         )
-    with _scratch(models_dir) as scratch, releasing():
+    # Both the new models and active ones of the other kind then use the same table in memory.
+    complete = any(drive.model_kind not in (None, recipe.kind) for drive in drives)
+    with _scratch(models_dir) as scratch, releasing(complete=complete):
         if recordings is None:
             _record([drive.name for drive in drives], scratch, models_dir, duration_s, log)
         runs = _decide(drives, Path(recordings or scratch), recipe, shift_percentiles, log)

@@ -226,12 +226,19 @@ class Recipe:
     check_losses: bool = option(default=False, kinds=())
 
     def opened(
-        self, trace: Recorded, on_progress: Callable[[int, int], None] | None = None
+        self,
+        trace: Recorded,
+        on_progress: Callable[[int, int], None] | None = None,
+        *,
+        complete: bool = False,
     ) -> tuple[Recorded, Recipe]:
-        """Return the recording, in memory if it fits, and the configuration to read it with."""
-        recording = held(
-            trace, on_progress=on_progress, for_latency=self.kind == "latency", **self.reader
-        )
+        """Return the recording, in memory if it fits, and the configuration to read it with.
+
+        If the configuration is that of a latency model, the table has only the columns for it,
+        except with `complete`. `on_progress` is that of :func:`~linnapp.trace.reads.held`.
+        """
+        for_latency = self.kind == "latency" and not complete
+        recording = held(trace, on_progress=on_progress, for_latency=for_latency, **self.reader)
         # The options have already been applied to a recording in memory.
         reader = {} if isinstance(recording, IoTable) else self.reader
         return recording, dataclasses.replace(self, reader=reader)

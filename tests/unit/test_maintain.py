@@ -46,6 +46,7 @@ from linnapp.drive.state import alone
 from linnapp.drive.sysfs import Drive
 from linnapp.engine import predict_us
 from linnapp.errors import LinnappError
+from linnapp.files import AnyPath
 from linnapp.learn import network as training
 from linnapp.learn import trees as latency_training
 from linnapp.learn.examples import Reads, load_reads, split
@@ -53,7 +54,8 @@ from linnapp.learn.labels import LatencyDistribution, find_inflection_points
 from linnapp.learn.options import LabellingOptions, Recipe, TrainingOptions
 from linnapp.learn.trees import hold_out_newest
 from linnapp.model import CAP, N_LEAVES, N_SPLITS, NEVER, LatencyModel, Model
-from linnapp.trace.reads import OVERDUE, releasing
+from linnapp.trace import reads as reads_module
+from linnapp.trace.reads import OVERDUE, IoTable, releasing
 
 Run = Callable[..., Any]
 
@@ -549,6 +551,22 @@ def test_latency_models_follow_the_load_and_do_not_swing(array: Path) -> None:
     Drive("sdb").upload(network(90, slow=False))
     with pytest.raises(LinnappError, match="sdb has a network and sda a latency model; .*`kind=`"):
         run_once(array)
+
+
+def test_recordings_are_parsed_once_if_the_active_models_are_networks(
+    array: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload(network(90, slow=True), network(90, slow=True))
+    parsed = []
+    load = reads_module._load
+
+    def count(trace: AnyPath, *args: Any, **options: Any) -> IoTable:
+        parsed.append(Path(trace).name)
+        return load(trace, *args, **options)
+
+    monkeypatch.setattr(reads_module, "_load", count)
+    run_once(array, kind="latency")
+    assert sorted(parsed) == ["sda.blk", "sdb.blk"]
 
 
 def test_newest_reads_evaluate_a_model_not_trained_on_them(array: Path) -> None:
