@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linnapp.trace.blktrace import COMPLETED, REVOKED, WRITE
-from linnapp.trace.reads import PAGE_BYTES, LoggedDrive
+from linnapp.trace.reads import PAGE_BYTES, LoggedDrive, pages_of
 from linnapp.trace.text import SECTOR_BYTES
 
 #: A read that does not have to wait takes less time than this.
@@ -54,7 +54,7 @@ def observed(log: DriveLog, at: Int64, size: Int64, offset: Int64) -> NDArray[np
     """
     found, pending_then = _features_of_reads(log, at, size, offset)
     begun = np.searchsorted(log.start, at, side="left")
-    pages = -(-log.size // PAGE_BYTES)
+    pages = pages_of(log.size)
     written, read = _prefix_sums(pages * ~log.is_read), _prefix_sums(pages * log.is_read)
     columns: list[Any] = [*found.T, *features_of_all_ios(at, begun, log.start, log.end)]
     for stretch_ms in STRETCHES_MS:
@@ -139,7 +139,7 @@ def _block_ages(
 ) -> list[NDArray[Any]]:
     """Return the age of the last write to a read's first block, and the bytes written since."""
     writes = np.flatnonzero(~log.is_read)
-    pages = -(-log.size[writes] // PAGE_BYTES)
+    pages = pages_of(log.size[writes])
     owner = np.repeat(writes, pages)
     first = np.repeat(log.offset[writes] // PAGE_BYTES, pages)
     within = np.arange(len(owner)) - np.repeat(_prefix_sums(pages)[:-1], pages)

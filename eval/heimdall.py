@@ -98,7 +98,7 @@ class Reads:
 def reads_of(records: NDArray[Any]) -> Reads:
     """Return the features that the policy would have had for each read of a drive.
 
-    `here` is what the drive was given, under a policy that sends each read to one drive.
+    `records` are the drive's I/Os in the log of a policy that sends each read to one drive.
     """
     start = (records["due_ns"] + records["lag_ns"]).astype(np.int64)
     # Sort I/Os of one moment by size and offset: the log has the order of completion, which was not
