@@ -3,7 +3,7 @@
  * The parts of the blktrace parser, in the order in which data goes through them:
  *
  *   files -> blktrace_events.c: events in order of time
- *         -> blktrace_requests.c: I/Os with the state that they saw
+ *         -> blktrace_requests.c, blktrace_parts.c: I/Os with the state that they saw
  *         -> blktrace_parser.c: columns
  */
 #ifndef LINNAPP_BLKTRACE_PRIVATE_H

@@ -42,7 +42,7 @@
  * after the gap have ended, as many as the history holds. Reads that counted an I/O as load that
  * never completed are doubtful as well, as are those without an issue in a trace that has issues.
  */
-#include "blktrace_private.h"
+#include "blktrace_parts.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -64,319 +64,6 @@
 #define HELD_MEANS 16
 /* A request issued without submission this early belongs to an I/O from before the trace. */
 #define EARLY_NS 1000000000ull
-
-/*
- * Limits of the search for the part of an event: among those in flight, and among those whose
- * sectors have the same hash. No drive has that many in flight, but a trace that lost its
- * completions does, and must not take quadratic time.
- */
-#define SCAN_LIMIT 4096
-#define CHAIN_LIMIT 256
-
-struct request {
-	struct linnos_io io;		/* in the drive's state, if it is counted */
-	uint64_t issued_ns;		/* time of the last issue */
-	uint64_t start;			/* its number among lt_requests.starts, if it has a slot */
-	uint64_t ended_before;		/* number of requests that had ended when it was created */
-	uint32_t n_parts;
-	bool issued;
-	bool over;			/* it is no longer load */
-	bool suspect;			/* its events may be missing */
-};
-
-struct lt_part {
-	TAILQ_ENTRY(lt_part) chain, in_flight, of_io;
-	struct lt_io *io;
-	struct request *request;
-	uint64_t sector;
-	uint64_t requested_ns;		/* 0 if it is not in the trace */
-	uint64_t touched_ns;		/* time of the last event */
-	uint32_t bytes;
-};
-
-/* An I/O as it was submitted. */
-struct lt_io {
-	TAILQ_ENTRY(lt_io) arrival;
-	struct lt_parts parts;		/* the parts that it waits for */
-	uint32_t left_bytes;
-	bool early;			/* submitted before the trace began */
-	bool open;			/* it has neither ended nor been given up */
-	uint64_t doubt_until_ns;	/* it was wrongly counted as load until then */
-	struct lt_row row;
-};
-
-/* The state in which an event should find a part: see state_before(). */
-enum state { QUEUED, REQUESTED, ISSUED, REFUSED };
-
-/* The score of a part in exactly the state that an event should find. */
-#define RIGHT_STATE 6
-
-/* The remaining sectors of an event, and how to search for their parts. */
-struct range {
-	uint64_t sector;
-	uint32_t bytes;
-	bool write;
-	bool splits;			/* a part that is cut off has its own request */
-	enum state state;
-	const struct request *request;	/* of the part before, if it has more parts */
-};
-
-static uint64_t end_of(uint64_t sector, uint32_t bytes)
-{
-	return sector + bytes / SECTOR_BYTES;
-}
-
-static bool is_write(const struct lt_part *part)
-{
-	return part->io->row.flags & LT_WRITE;
-}
-
-static struct lt_parts *chain_of(struct lt_requests *p, uint64_t sector, bool write)
-{
-	return &p->chains[((sector * 2 + write) * 0x9e3779b97f4a7c15ull) >> 32 & (LT_CHAINS - 1)];
-}
-
-static uint64_t ns_since(uint64_t from_ns, uint64_t to_ns)
-{
-	return to_ns > from_ns ? to_ns - from_ns : 0;
-}
-
-static bool is_counted(const struct request *r)
-{
-	return r->io.flags & LINNOS_IO_COUNTED;
-}
-
-/* The place of a part: around the start of a range, or directly before or after the range. */
-enum where { AROUND, BEFORE, AFTER };
-
-/* Scores of a part that is queued, has a request, or is issued; a negative one excludes it. */
-static const int suits[][3] = {
-	[QUEUED] = { 6, 3, -9 }, [REQUESTED] = { 3, 6, -9 }, [ISSUED] = { 0, 3, 6 },
-	[REFUSED] = { 6, 3, 0 },
-};
-
-#define BEST_SCORE 8
-#define SAME_REQUEST 10
-
-/* ---- requests in the drive's state, in which a time of 0 means none ---- */
-
-/* Keep the start time of a read that has a slot. */
-static void keep_start(struct lt_requests *p, struct request *r)
-{
-	uint64_t n = p->n_starts;
-
-	/* the capacity is the next power of two */
-	if (!(n & (n - 1))) {
-		void *grown = realloc(p->starts, (n ? 2 * n : 1) * sizeof(*p->starts));
-
-		if (!grown) {
-			lt_fail(p->failure, "out of memory for the start times of reads");
-			return;
-		}
-		p->starts = grown;
-	}
-	r->start = p->n_starts++;
-	p->starts[r->start] = (struct lt_start){ p->now_ns + 1, UINT64_MAX };
-}
-
-/* Count the part's request as in flight from now on. */
-static void count_request(struct lt_requests *p, const struct lt_part *part)
-{
-	if (is_counted(part->request) || part->request->over)
-		return;
-	linnos_io_begin(&p->drive, &part->request->io,
-			linnos_region_of(part->sector * SECTOR_BYTES), linnos_pages_of(part->bytes),
-			is_write(part) ? 0 : LINNOS_IO_READ, p->now_ns + 1);
-	if (p->options->keep_starts && part->request->io.start_slot)
-		keep_start(p, part->request);
-}
-
-static void uncount_request(struct lt_requests *p, struct request *r)
-{
-	struct linnos_completed_io ended;
-
-	if (p->options->keep_starts && is_counted(r) && r->io.start_slot)
-		p->starts[r->start].until = p->stats->reads + p->stats->writes;
-	if (linnos_io_end(&p->drive, &r->io, p->now_ns + 1, &ended))
-		linnos_history_add(&p->drive.history, &ended);
-}
-
-static void leave(struct lt_requests *p, struct request *r)
-{
-	if (--r->n_parts)
-		return;
-	uncount_request(p, r);
-	p->n_suspects -= r->suspect && !r->over;
-	p->n_ended++;
-	free(r);
-}
-
-/* End the load of a request that may still complete. */
-static void end_load(struct lt_requests *p, struct lt_part *part)
-{
-	struct request *r = part->request;
-
-	if (r->over)
-		return;
-	part->io->doubt_until_ns = p->now_ns;
-	r->io.flags &= ~LINNOS_IO_ANSWERED;
-	uncount_request(p, r);
-	r->over = true;
-	p->n_suspects -= r->suspect;
-}
-
-/* Let the part join another part's request. */
-static void join(struct lt_requests *p, struct lt_part *part, struct request *r)
-{
-	p->n_ended -= part->request->n_parts == 1;
-	leave(p, part->request);
-	linnos_io_grow(&p->drive, &r->io, linnos_pages_of(part->bytes));
-	part->request = r;
-	r->n_parts++;
-}
-
-/* ---- parts ---- */
-
-static struct lt_part *add_part(struct lt_requests *p, struct lt_io *io, uint64_t sector,
-				uint32_t bytes, struct request *r)
-{
-	struct lt_part *part = lt_alloc(p->failure, sizeof(*part));
-
-	if (!r)
-		r = lt_alloc(p->failure, sizeof(*r));
-	if (!part || !r)
-		return NULL;
-	if (!r->n_parts)
-		r->ended_before = p->n_ended;
-	r->n_parts++;
-	part->io = io;
-	part->request = r;
-	part->sector = sector;
-	part->bytes = bytes;
-	part->touched_ns = p->now_ns;
-	TAILQ_INSERT_TAIL(chain_of(p, sector, is_write(part)), part, chain);
-	TAILQ_INSERT_TAIL(&p->in_flight, part, in_flight);
-	TAILQ_INSERT_TAIL(&io->parts, part, of_io);
-	return part;
-}
-
-static void drop_part(struct lt_requests *p, struct lt_part *part)
-{
-	leave(p, part->request);
-	TAILQ_REMOVE(chain_of(p, part->sector, is_write(part)), part, chain);
-	TAILQ_REMOVE(&p->in_flight, part, in_flight);
-	TAILQ_REMOVE(&part->io->parts, part, of_io);
-	free(part);
-}
-
-/* Split a part so that one starts at @sector. */
-static struct lt_part *cut(struct lt_requests *p, struct lt_part *part, uint64_t sector, bool splits)
-{
-	uint32_t bytes = (end_of(part->sector, part->bytes) - sector) * SECTOR_BYTES;
-	struct request *r = part->request, old = *r;
-	struct lt_part *later = add_part(p, part->io, sector, bytes, splits ? NULL : r);
-
-	if (!later)
-		return NULL;
-	part->bytes -= bytes;
-	later->requested_ns = part->requested_ns;
-	if (!splits)
-		return later;
-	part->io->row.flags |= LT_SPLIT;
-	later->request->issued = old.issued;
-	later->request->issued_ns = old.issued_ns;
-	later->request->over = old.over;
-	later->request->suspect = old.suspect;
-	p->n_suspects += old.suspect && !old.over;
-	if (is_counted(r)) {
-		r->io.flags &= ~LINNOS_IO_ANSWERED;
-		uncount_request(p, r);
-		count_request(p, part);
-		count_request(p, later);
-		r->io.issued_ns = later->request->io.issued_ns = old.io.issued_ns;
-	}
-	return later;
-}
-
-static int suitable(const struct lt_part *part, const struct range *range)
-{
-	const struct request *r = part->request;
-
-	if (is_write(part) != range->write)
-		return -1;
-	/* the part before it has just been issued, and with it the request of both */
-	if (r == range->request && range->state == REQUESTED)
-		return RIGHT_STATE;
-	return suits[range->state][r->issued ? ISSUED : is_counted(r) ? REQUESTED : QUEUED];
-}
-
-/*
- * Choose among the parts that start where the range does. Their request counts most, then the
- * state, then the length: the whole range, part of it (a merge), more (a partial completion).
- */
-static struct lt_part *find(struct lt_requests *p, const struct range *range)
-{
-	struct lt_parts *chain = chain_of(p, range->sector, range->write);
-	int best_score = -1, enough = BEST_SCORE + (range->request ? SAME_REQUEST : 0);
-	bool youngest = range->state == REFUSED;
-	struct lt_part *part = youngest ? TAILQ_LAST(chain, lt_parts) : TAILQ_FIRST(chain);
-	struct lt_part *best = NULL;
-	int n = 0;
-
-	for (; part && best_score < enough && n < CHAIN_LIMIT; n++) {
-		int score = suitable(part, range);
-
-		if (part->sector == range->sector && score >= 0) {
-			score += part->bytes == range->bytes ? 2 : part->bytes < range->bytes;
-			score += part->request == range->request ? SAME_REQUEST : 0;
-			best = score > best_score ? part : best;
-			best_score = score > best_score ? score : best_score;
-		}
-		part = youngest ? TAILQ_PREV(part, lt_parts, chain) : TAILQ_NEXT(part, chain);
-	}
-	p->crowded = !best && n == CHAIN_LIMIT;
-	return best;
-}
-
-/* Return the youngest part around the start of the range, or directly before or after the range. */
-static struct lt_part *find_near(struct lt_requests *p, const struct range *range, enum where where)
-{
-	struct lt_part *part;
-	int n = 0;
-
-	TAILQ_FOREACH_REVERSE(part, &p->in_flight, lt_parts, in_flight) {
-		uint64_t end = end_of(part->sector, part->bytes);
-
-		if (n++ == SCAN_LIMIT)
-			break;
-		if (suitable(part, range) >= (where == AROUND ? 0 : RIGHT_STATE) &&
-		    (where == BEFORE ? end == range->sector :
-		     where == AFTER ? part->sector == end_of(range->sector, range->bytes) :
-		     part->sector < range->sector && range->sector < end))
-			return part;
-	}
-	return NULL;
-}
-
-/* Remove the part with which the range starts, at most the whole range, from the range. */
-static struct lt_part *take(struct lt_requests *p, struct range *range)
-{
-	struct lt_part *part = find(p, range);
-
-	if (!part && !p->crowded) {
-		/* its split is not in the trace */
-		part = find_near(p, range, AROUND);
-		if (part)
-			part = cut(p, part, range->sector, range->splits);
-	}
-	if (!part || (part->bytes > range->bytes &&
-		      !cut(p, part, end_of(range->sector, range->bytes), range->splits)))
-		return NULL;
-	range->sector = end_of(part->sector, part->bytes);
-	range->bytes -= part->bytes;
-	range->request = part->request->n_parts > 1 ? part->request : NULL;
-	return part;
-}
 
 /* ---- missing events ---- */
 
@@ -433,7 +120,7 @@ static void end_suspects(struct lt_requests *p)
 	if (p->n_ended >= p->doubt_ended || p->now_ns - p->gap_until_ns > EARLY_NS)
 		TAILQ_FOREACH(part, &p->in_flight, in_flight)
 			if (part->request->suspect)
-				end_load(p, part);
+				lt_end_load(p, part);
 	if (p->n_suspects || (p->gap_hides && p->n_ended < p->doubt_ended))
 		return;
 	p->gap_hides = false;
@@ -478,10 +165,10 @@ static struct lt_io *submit(struct lt_requests *p, const struct range *range, ui
 	note_state(p, &io->row);
 	if (p->doubt)
 		io->row.flags |= is_doubtful(p, &io->row) ? LT_DOUBTFUL : 0;
-	part = add_part(p, io, range->sector, range->bytes, NULL);
+	part = lt_add_part(p, io, range->sector, range->bytes, NULL);
 	/* in a trace without G events, the bio has its request from now on */
 	if (part && !p->has_requests)
-		count_request(p, part);
+		lt_count_request(p, part);
 	if (part && p->doubt && p->now_ns <= p->gap_until_ns)
 		suspect(p, part);
 	return io;
@@ -562,10 +249,10 @@ static void answer(struct lt_requests *p, struct lt_part *part, int error)
 		part->io->doubt_until_ns = r->suspect ? p->now_ns : 0;
 		if (!error)
 			remember_late(p, part, took_ns);
-		drop_part(p, part);
+		lt_drop_part(p, part);
 		return;
 	}
-	count_request(p, part);
+	lt_count_request(p, part);
 	/* if no issue was traced, the latency counts from the arrival */
 	linnos_io_issue(&r->io, row->arrival_ns + 1);
 	/* the last completion decides whether the request has succeeded */
@@ -573,7 +260,7 @@ static void answer(struct lt_requests *p, struct lt_part *part, int error)
 	r->io.flags |= error ? 0 : LINNOS_IO_ANSWERED;
 	if (p->doubt && !error && !is_write(part) && r->n_parts == 1)
 		count_sure(p, row, r->io.pages, !r->suspect);
-	drop_part(p, part);
+	lt_drop_part(p, part);
 }
 
 /* Return a latency that only very few I/Os exceed. */
@@ -597,7 +284,7 @@ static void give_up(struct lt_requests *p, struct lt_io *io, bool lost)
 			io->doubt_until_ns = p->now_ns;
 		part->request->io.flags &= ~LINNOS_IO_ANSWERED;
 		p->n_ended -= part->request->n_parts == 1;
-		drop_part(p, part);
+		lt_drop_part(p, part);
 	}
 }
 
@@ -696,7 +383,7 @@ static void end_old_loads(struct lt_requests *p)
 			continue;
 		if (!r->issued || lt_events_lost(p->events, part->sector, part->bytes,
 						 is_write(part), 1, UINT64_MAX))
-			end_load(p, part);
+			lt_end_load(p, part);
 	}
 }
 
@@ -736,7 +423,7 @@ static void has_requests(struct lt_requests *p)
 	p->has_requests = true;
 	TAILQ_FOREACH(part, &p->in_flight, in_flight)
 		if (!part->request->issued)
-			uncount_request(p, part->request);
+			lt_uncount_request(p, part->request);
 }
 
 /* Apply an event to a part; @r is the request of the event's whole range, if one is known. */
@@ -756,8 +443,8 @@ static void on_part(struct lt_requests *p, uint32_t action, struct lt_part *part
 		/* fallthrough */
 	case ACT_ISSUE:
 		if (r && r != part->request && !part->request->issued)
-			join(p, part, r);
-		count_request(p, part);
+			lt_join_request(p, part, r);
+		lt_count_request(p, part);
 		if (action != ACT_ISSUE)
 			break;
 		part->io->row.flags |= LT_ISSUED;
@@ -794,7 +481,7 @@ static void submit_issued(struct lt_requests *p, const struct range *issued)
 			break;
 		/* With submissions, merged requests that are issued again are more probable. */
 		if (is_write(part) == range.write &&
-		    (p->events->has_queue || suitable(part, &range) >= 0) &&
+		    (p->events->has_queue || lt_score_part(part, &range) >= 0) &&
 		    part->sector > range.sector &&
 		    part->sector < end_of(range.sector, range.bytes))
 			range.bytes = (part->sector - range.sector) * SECTOR_BYTES;
@@ -845,12 +532,12 @@ void lt_requests_process(struct lt_requests *p, const struct blk_event *e)
 		has_requests(p);
 	p->has_issues |= action == ACT_ISSUE;
 	if (action == ACT_BACKMERGE || action == ACT_FRONTMERGE)
-		part = find_near(p, &range, action == ACT_BACKMERGE ? BEFORE : AFTER);
+		part = lt_find_near(p, &range, action == ACT_BACKMERGE ? BEFORE : AFTER);
 	if (part)
 		r = part->request;
 	range.state = state_before(action, error);
 	while (range.bytes && !lt_failed(p->failure)) {
-		part = take(p, &range);
+		part = lt_take_part(p, &range);
 		if (!part && (action != ACT_ISSUE || p->crowded))
 			break;
 		if (!part) {
