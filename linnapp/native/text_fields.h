@@ -197,7 +197,7 @@ static inline bool read_bytes(struct field field, int32_t unit_bytes, int64_t *b
 }
 
 /* Read a time with an exponent, as spreadsheets and awk write it, with a double's precision. */
-static bool read_float_time(int64_t unit_ns, struct field field, int64_t *units, int64_t *ns)
+static inline bool read_float_time(int64_t unit_ns, struct field field, int64_t *units, int64_t *ns)
 {
 	char text[64], *end;
 	size_t length = field.end - field.start;
@@ -248,7 +248,7 @@ static inline bool read_time(int64_t unit_ns, struct field field, int64_t *units
 	return digits;
 }
 
-static const char *find_exponent(struct field field)
+static inline const char *find_exponent(struct field field)
 {
 	const char *lower = memchr(field.start, 'e', field.end - field.start);
 
@@ -260,7 +260,7 @@ static const char *find_exponent(struct field field)
  * Spreadsheets and awk write all numbers of more than 6 or 15 digits like that. With 5 decimals or
  * fewer, the other digits may have been zeroes.
  */
-static bool is_rounded(struct field field)
+static inline bool is_rounded(struct field field)
 {
 	const char *exponent = find_exponent(field);
 	const char *point = memchr(field.start, '.', field.end - field.start);
@@ -273,7 +273,7 @@ static bool is_rounded(struct field field)
 }
 
 /* Return true if a time has decimals that are not 0. */
-static bool has_fraction(struct field field)
+static inline bool has_fraction(struct field field)
 {
 	const char *c = memchr(field.start, '.', field.end - field.start);
 
@@ -284,7 +284,7 @@ static bool has_fraction(struct field field)
 }
 
 /* Return the reason why a number is invalid. */
-static const char *problem_of(struct field field)
+static inline const char *problem_of(struct field field)
 {
 	size_t length = field.end - field.start;
 

@@ -23,6 +23,7 @@
 
 #include "text_fields.h"
 #include "text_trace.h"
+#include "text_volumes.h"
 
 #ifndef TEXT_BUFFER_BYTES		/* the fuzzers refill a small one often */
 #define TEXT_BUFFER_BYTES (1 << 18)	/* also the longest line */
@@ -34,22 +35,6 @@
 #define SMALLEST_IO 512
 #define LARGEST_IO (1ll << 30)
 #define LARGEST_OFFSET (1ll << 56)
-
-#define MAX_VOLUMES 65536	/* limit of distinct volumes */
-#define VOLUME_SLOTS (2 * MAX_VOLUMES)
-
-struct volume {
-	char *raw;	/* the text in the lines; the name follows its end */
-	size_t length;
-	int64_t ios;
-};
-
-struct volumes {
-	struct volume *of;
-	int32_t *slots;		/* hash table: number + 1, or 0 if free */
-	int64_t n, last;
-	bool is_last_known;	/* false if the last line's volume is one too many */
-};
 
 struct row {
 	int64_t time, offset, size, latency, line;
@@ -90,108 +75,6 @@ struct lt_text_reader {
 
 	struct volumes volumes;
 };
-
-/* ---- volumes ---- */
-
-static bool volume_is(const struct volume *v, struct field field)
-{
-	return v->length == (size_t)(field.end - field.start) &&
-	       !memcmp(v->raw, field.start, v->length);
-}
-
-static bool add_volume(struct volumes *volumes, struct field field, uint32_t slot)
-{
-	int64_t n = volumes->n;
-	size_t length = field.end - field.start;
-	struct volume *v;
-	char *name;
-
-	/* The array doubles when it is full. */
-	if (!(n & (n - 1))) {
-		v = realloc(volumes->of, (n ? 2 * n : 1) * sizeof(*v));
-		if (!v)
-			return false;
-		volumes->of = v;
-	}
-	v = &volumes->of[n];
-	*v = (struct volume){ .raw = malloc(2 * length + 1), .length = length };
-	if (!v->raw)
-		return false;
-	memcpy(v->raw, field.start, length);
-	name = v->raw + length;
-	for (const char *c = field.start; c < field.end; c++)
-		if (*c == ',' || *c == '"' || (unsigned char)*c <= ' ') {
-			if (name > v->raw + length && name[-1] != '_')
-				*name++ = '_';
-		} else {
-			*name++ = *c;
-		}
-	*name = '\0';
-	volumes->slots[slot] = ++volumes->n;
-	volumes->last = n;
-	return true;
-}
-
-/* Count an I/O of a volume; return false if out of memory. */
-static bool count_volume(struct volumes *volumes, struct field field)
-{
-	if (!volumes->n || !volume_is(&volumes->of[volumes->last], field)) {
-		uint32_t hash = 2166136261u, slot;
-
-		if (!volumes->slots) {
-			volumes->slots = calloc(VOLUME_SLOTS, sizeof(*volumes->slots));
-			if (!volumes->slots)
-				return false;
-		}
-		for (const char *c = field.start; c < field.end; c++)
-			hash = (hash ^ (unsigned char)*c) * 16777619u;
-		for (slot = hash % VOLUME_SLOTS; volumes->slots[slot]; slot = (slot + 1) % VOLUME_SLOTS)
-			if (volume_is(&volumes->of[volumes->slots[slot] - 1], field))
-				break;
-		volumes->is_last_known = volumes->slots[slot] || volumes->n < MAX_VOLUMES;
-		if (!volumes->is_last_known)
-			return true;
-		if (volumes->slots[slot])
-			volumes->last = volumes->slots[slot] - 1;
-		else if (!add_volume(volumes, field, slot))
-			return false;
-	}
-	volumes->is_last_known = true;
-	volumes->of[volumes->last].ios++;
-	return true;
-}
-
-static const char *volume_name(const struct volumes *volumes, int64_t i)
-{
-	return volumes->of[i].raw + volumes->of[i].length;
-}
-
-/* Return true if the volume counted last has this full name, or this last column of a name. */
-static bool last_volume_is(const struct volumes *volumes, const char *name, struct field last_column)
-{
-	size_t length = last_column.end - last_column.start;
-
-	return (strlen(name) == length && !memcmp(name, last_column.start, length)) ||
-	       (volumes->is_last_known && !strcmp(name, volume_name(volumes, volumes->last)));
-}
-
-static void free_volumes(struct volumes *volumes)
-{
-	for (int64_t i = 0; i < volumes->n; i++)
-		free(volumes->of[i].raw);
-	free(volumes->of);
-	free(volumes->slots);
-}
-
-/* Read a latency in ns, which must not be negative. */
-static bool read_latency(const struct lt_text_reader *r, struct field field, int64_t *latency)
-{
-	int64_t units, ns;
-
-	return read_time(r->latency_unit_ns, field, &units, &ns) && units >= 0 && ns >= 0 &&
-	       !__builtin_mul_overflow(units, r->latency_unit_ns, &units) &&
-	       !__builtin_add_overflow(units, ns, latency);
-}
 
 /* ---- errors in a line ---- */
 
@@ -263,26 +146,19 @@ enum outcome { FAILED, NO_IO, AN_IO };
 /* Refuse values that no drive has, if the format was detected only from the first lines. */
 static bool is_possible(struct lt_text_reader *r, struct field line, const struct row *row)
 {
-	const char *what = row->is_write ? "write" : "read";
-	long long size = row->size;
+	const char *wrong = row->size < SMALLEST_IO ? "smaller than a sector" :
+			    row->size > LARGEST_IO ? "larger than any drive accepts" :
+			    row->offset > LARGEST_OFFSET ? "beyond the end of any drive" :
+							   NULL;
 
-	if (r->options.known_by != LT_TEXT_DETECTED || (r->format.flags & LT_TEXT_IOLOG))
+	if (!wrong || r->options.known_by != LT_TEXT_DETECTED ||
+	    (r->format.flags & LT_TEXT_IOLOG))
 		return true;
-	if (size < SMALLEST_IO)
-		fail_line(r, line, "a %s of %lld bytes is smaller than a sector of %d bytes; the "
-				   "format or its units may be different (--from %s skips this "
-				   "check)", what, size,
-			  SMALLEST_IO, r->format.name);
-	else if (size > LARGEST_IO)
-		fail_line(r, line, "a %s of %lld bytes is larger than any drive accepts; the "
-				   "format or its units may be different (--from %s skips this "
-				   "check)", what, size,
-			  r->format.name);
-	else if (row->offset > LARGEST_OFFSET)
-		fail_line(r, line, "a %s at byte %lld is beyond the end of any drive; the format "
-				   "or its units may be different (--from %s skips this check)",
-			  what, (long long)row->offset, r->format.name);
-	return !r->failed;
+	fail_line(r, line, "a %s of %lld bytes at byte %lld is %s; the format or its units may be "
+			   "different (--from %s skips this check)",
+		  row->is_write ? "write" : "read", (long long)row->size,
+		  (long long)row->offset, wrong, r->format.name);
+	return false;
 }
 
 /*
@@ -353,6 +229,16 @@ static bool is_in_order(struct lt_text_reader *r, const struct row *row)
 		r->counts.most_late_line = row->line;
 	}
 	return true;
+}
+
+/* Read a latency in ns, which must not be negative. */
+static bool read_latency(const struct lt_text_reader *r, struct field field, int64_t *latency)
+{
+	int64_t units, ns;
+
+	return read_time(r->latency_unit_ns, field, &units, &ns) && units >= 0 && ns >= 0 &&
+	       !__builtin_mul_overflow(units, r->latency_unit_ns, &units) &&
+	       !__builtin_add_overflow(units, ns, latency);
 }
 
 /* Read the time of an I/O whose latency is known. */
@@ -469,12 +355,12 @@ static enum outcome parse_line(struct lt_text_reader *r, struct field line, stru
 	if (f->volume_columns) {
 		volume = (struct field){ fields[f->volume_at].start,
 					 fields[f->volume_at + f->volume_columns - 1].end };
-		if (!count_volume(&r->volumes, volume)) {
+		if (!lt_count_volume(&r->volumes, volume)) {
 			fail(r, "out of memory");
 			return FAILED;
 		}
 		if (r->options.volume &&
-		    !last_volume_is(&r->volumes, r->options.volume,
+		    !lt_last_volume_is(&r->volumes, r->options.volume,
 				       fields[f->volume_at + f->volume_columns - 1]))
 			return NO_IO;
 	}
@@ -853,7 +739,7 @@ const struct lt_text_counts *lt_text_counts(struct lt_text_reader *r)
 const char *lt_text_volume(const struct lt_text_reader *r, int64_t i, int64_t *ios)
 {
 	*ios = r->volumes.of[i].ios;
-	return volume_name(&r->volumes, i);
+	return lt_volume_name(&r->volumes, i);
 }
 
 /** lt_text_close() - free a reader, which may be NULL */
@@ -861,7 +747,7 @@ void lt_text_close(struct lt_text_reader *r)
 {
 	if (!r)
 		return;
-	free_volumes(&r->volumes);
+	lt_free_volumes(&r->volumes);
 	free(r->rows);
 	free(r->buffer);
 	free(r);

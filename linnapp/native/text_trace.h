@@ -9,6 +9,7 @@
  *   text_detect.c   detects the format of a trace from its first lines
  *   text_fields.h   splits a line into columns and reads words and numbers
  *   text_reader.c   reads lines, checks them and sorts I/Os by time
+ *   text_volumes.c  counts the I/Os of each volume
  *   text_writer.c   writes lines of an iolog
  */
 #ifndef LINNAPP_TEXT_TRACE_H
