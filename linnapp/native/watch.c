@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
 #include "watch.h"
 #include "watch_calls.h"
+#include "watch_kernel.h"
 
 /* Limits of names, which are stored once and identified by numbers. */
 #define MAX_NAME_BYTES (128 << 20)
@@ -436,103 +436,6 @@ static int on_record(void *context, void *data, size_t size)
 	return -EINVAL;
 }
 
-/* ---- the kernel's events and functions ---- */
-
-/* The event of LinnOS, on kernels that have it. */
-#define DECISIONS "linnos_decision"
-/* See watch.bpf.c. */
-#define CAST "bpf_rdonly_cast"
-
-/* Names of the event in which a request of io_uring is submitted; the older one first. */
-static const char *const submissions[] = { "io_uring_submit_sqe", "io_uring_submit_req" };
-#define COMPLETION "io_uring_complete"
-
-/* Properties of the kernel that determine which programs are loaded. */
-struct lw_kernel {
-	bool has_decisions;
-	bool can_cast;
-	const char *submission;	/* NULL if the requests of io_uring cannot be recorded */
-};
-
-static bool has_event(const struct btf *btf, const char *event)
-{
-	char type[64];
-
-	snprintf(type, sizeof(type), "btf_trace_%s", event);
-	return btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) >= 0;
-}
-
-/* Return true if the event has the request as its first argument, as in Linux 6.0 and later. */
-static bool has_submission(const struct btf *btf, const char *event)
-{
-	const struct btf_type *type;
-	char name[64];
-	int id;
-
-	snprintf(name, sizeof(name), "btf_trace_%s", event);
-	id = btf__find_by_name_kind(btf, name, BTF_KIND_TYPEDEF);
-	if (id < 0)
-		return false;
-	type = btf__type_by_id(btf, btf__type_by_id(btf, id)->type);
-	type = btf__type_by_id(btf, type->type);
-	/* The first one is the data of the program. An older event has more than a flag after it. */
-	return btf_is_func_proto(type) && btf_vlen(type) <= 3;
-}
-
-/* Return false if this kernel does not have the event of a program. */
-static bool is_loadable(const struct lw_kernel *kernel, const struct bpf_program *program)
-{
-	const char *event = strchr(bpf_program__section_name(program), '/') + 1;
-
-	if (!strcmp(event, DECISIONS))
-		return kernel->has_decisions;
-	if (!strcmp(event, COMPLETION))
-		return kernel->submission;
-	for (size_t i = 0; i < sizeof(submissions) / sizeof(submissions[0]); i++) {
-		if (!strcmp(event, submissions[i]))
-			return kernel->submission == submissions[i];
-	}
-	return true;
-}
-
-/* Determine the properties of this kernel. Return 0, or a negative errno and its reason. */
-static int check_kernel(struct lw_kernel *kernel, char *error, size_t size)
-{
-	static const char *const events[] = {
-		"sys_enter",	      "sys_exit",	    "block_bio_queue",
-		"block_split",	      "block_bio_complete", "block_rq_complete",
-		"block_rq_insert",    "block_rq_issue",	    "sched_process_fork",
-		"sched_process_exec", "sched_process_exit", "sched_switch",
-		"sched_waking",
-	};
-	struct btf *btf = btf__load_vmlinux_btf();
-	int status = 0;
-
-	if (!btf) {
-		status = -errno;
-		snprintf(error, size,
-			 "this kernel does not describe its types (/sys/kernel/btf/vmlinux): it lacks "
-			 "CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS or CONFIG_DEBUG_INFO_BTF");
-		return status;
-	}
-	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]) && !status; i++) {
-		if (has_event(btf, events[i]))
-			continue;
-		status = -ENOENT;
-		snprintf(error, size, "this kernel has no tracepoint %s: it lacks %s", events[i],
-			 !strncmp(events[i], "sys_", 4) ? "CONFIG_FTRACE_SYSCALLS" :
-							  "CONFIG_BLK_DEV_IO_TRACE");
-	}
-	for (size_t i = 0; i < sizeof(submissions) / sizeof(submissions[0]); i++) {
-		if (has_event(btf, COMPLETION) && has_submission(btf, submissions[i]))
-			kernel->submission = submissions[i];
-	}
-	kernel->has_decisions = has_event(btf, DECISIONS);
-	kernel->can_cast = btf__find_by_name_kind(btf, CAST, BTF_KIND_FUNC) >= 0;
-	btf__free(btf);
-	return status;
-}
-
 /* ---- recording ---- */
 
 /* libbpf's last message without its prefix: the reason for a failure. */
@@ -623,7 +526,7 @@ int lw_attach(struct lw_watch *w, const struct lw_request *request, uint32_t buf
 
 	last_message[0] = '\0';
 	libbpf_set_print(on_message);
-	error = check_kernel(&kernel, w->error, sizeof(w->error));
+	error = lw_check_kernel(&kernel, w->error, sizeof(w->error));
 	if (error)
 		return error;
 	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "linnapp_watch");
@@ -641,7 +544,7 @@ int lw_attach(struct lw_watch *w, const struct lw_request *request, uint32_t buf
 	if (error)
 		return fail(w, "settings: %s", strerror(-error));
 	bpf_object__for_each_program(program, w->object) {
-		bpf_program__set_autoload(program, is_loadable(&kernel, program));
+		bpf_program__set_autoload(program, lw_is_loadable(&kernel, program));
 	}
 	program = bpf_object__find_program_by_name(
 		w->object, kernel.can_cast ? "call_enters_old" : "call_enters");
